@@ -5,9 +5,17 @@ import { Command, CommanderError } from 'commander'
 import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { version } from '../version.ts'
-import { forgottenSandbox, wordingOf } from './advice.ts'
 import { asHelp, leadingOptions, namedBy } from './argv.ts'
-import { addConfigOptions, type CommandLine, configFrom, hideShared, quiet, toolUsual } from './command.ts'
+import {
+  addConfigOptions,
+  type CommandLine,
+  configFrom,
+  forgottenSandbox,
+  hideShared,
+  quiet,
+  toolUsual,
+  wordingOf,
+} from './command.ts'
 import { helpGroups, isCommand, needed } from './commands.ts'
 import { isBadUsage, printError, printProblem } from './print.ts'
 import { NobodyReads, terminal, writeOut } from './terminal.ts'

@@ -1,8 +1,10 @@
-/** What the commands share: how one is declared, its options from the table in config, and its exit status. */
+/** What the commands share: how one is declared, its options from the table in config, its exit status, and how we propose what to type next. */
 
 import { type Command, Option } from 'commander'
 import { type CommandName, type Config, type Flags, optionTable, readConfig, type Usual } from '../config.ts'
 import { badArgument } from '../model/error.ts'
+import type { Wording } from '../model/next-step.ts'
+import { shellWord } from '../platform/shell.ts'
 
 /** A command line under way. */
 export interface CommandLine {
@@ -67,7 +69,7 @@ export const quiet = (command: Command): Command =>
   command.exitOverride().configureOutput({ outputError: () => {} })
 
 /** What the help of one command says of an option in place of the table's words. */
-export type OwnWords = { readonly [Name in keyof Config]?: string }
+type OwnWords = { readonly [Name in keyof Config]?: string }
 
 const sharedHeading = 'Shared options:'
 /** Those of them that newcomers need. */
@@ -128,3 +130,20 @@ export const configFrom = (command: Command, preset: Flags = {}, usual: Usual = 
 export const chosen = (command: string, words: string) => async () => {
   throw badArgument(command, `expected ${words}`)
 }
+
+/** The flags that name the data directory, for command lines that we propose. */
+export function againFlags(command: Command): string {
+  const { sandbox, basePath } = command.opts<{ sandbox?: boolean; basePath?: string }>()
+  return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
+}
+
+/** How the command line words what to do next; `command` is the one that runs, where it came to that. */
+export const wordingOf = (command: Command | undefined, help?: string): Wording => ({
+  door: 'cli',
+  command: words => ['svc', ...words.map(shellWord)].join(' ') + (command ? againFlags(command) : ''),
+  help,
+})
+
+/** For users who tried svc with `--sandbox` and now leave it out, so that they see an empty directory. */
+export const forgottenSandbox = (command: Command): string =>
+  againFlags(command) === '' ? 'For the simulated WeChat add --sandbox.' : ''

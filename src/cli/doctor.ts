@@ -9,7 +9,7 @@ import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
 import { isOpen } from './health.ts'
 import { findingLines, jsonLine } from './print.ts'
-import { installedServices } from './service-look.ts'
+import { installedServices } from './service-plan.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 

@@ -1,10 +1,11 @@
-/** The gateway of a command that does one thing: a second process beside a running service, or alone. */
+/** What a command that does one thing works with: the gateway, a second process beside a running service or alone, and a call that Ctrl-C cuts off. */
 import type { Config } from '../config.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { lookAtDirectory } from '../inspect/data-directory.ts'
+import { type Call, directCall } from '../model/call.ts'
 import type { Log } from '../platform/log.ts'
-import { spareLoopbackTheProxy } from '../platform/process.ts'
+import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
 import { openSandboxFor } from './serving.ts'
 
@@ -33,4 +34,33 @@ export async function openForCommand(config: Config, log: Log, stack: AsyncDispo
     await openGateway({ ...{ config, log, version, oneShot: true }, sandboxUrl: sandbox?.url }),
   )
   return { gateway, ...(sandbox && { phoneUrl: `${sandbox.url}/phone` }) }
+}
+
+/** The call of one command; disposing takes the signal handlers away. */
+interface CommandCall extends Call, Disposable {
+  /** The signal that ended it, if one did. */
+  readonly cutBy: 'SIGINT' | 'SIGTERM' | undefined
+  /** Aborts it without a signal from outside. */
+  end(): void
+  /** The answer was written, or not. */
+  done(delivered: boolean): void
+}
+
+/** A call whose first SIGINT or SIGTERM aborts it; a second one ends the process. */
+export function commandCall(more: Pick<Call, 'progress' | 'ask'> = {}): CommandCall {
+  const stop = new AbortController()
+  let cutBy: CommandCall['cutBy']
+  const forget = onStopSignals(signal => {
+    cutBy = signal
+    stop.abort()
+  })
+  return {
+    ...more,
+    ...directCall({ signal: stop.signal }),
+    end: () => stop.abort(),
+    get cutBy() {
+      return cutBy
+    },
+    [Symbol.dispose]: forget,
+  }
 }

@@ -1,12 +1,19 @@
-/** `svc mcp`: the nine tools for agents, over standard input and output or over HTTP. */
-
+/** `svc mcp`: the nine tools for agents, over standard input and output or over HTTP; MCP over HTTP is loaded at its first request, since most starts see none. */
 import type { Config } from '../config.ts'
+import type { McpGateway } from '../mcp/context.ts'
+import type { McpHttpDoor } from '../mcp/http.ts'
 import { workingFolders } from '../media/own-files.ts'
+import { badArgument } from '../model/error.ts'
+import { systemClock } from '../platform/clock.ts'
 import { keepStdoutClean } from '../platform/console.ts'
-import { isSidePath, lazyMcpDoor, lazySideDoor, mcpShared } from './mcp-door.ts'
+import type { Log } from '../platform/log.ts'
+import type { Peer } from '../platform/serve.ts'
+import { type Answering, observed } from '../server/observed.ts'
+import type { OpenApiApp } from '../server/openapi.ts'
+import { type Tool, tools } from '../tools/index.ts'
+import { version } from '../version.ts'
 import { print } from './print.ts'
-import { runService } from './run-service.ts'
-import { graceMs, listenMain, type Opened } from './serving.ts'
+import { graceMs, listenMain, type Opened, runService } from './serving.ts'
 
 /**
  * Serves until SIGINT or SIGTERM; over stdio also until the client is gone.
@@ -55,3 +62,80 @@ const serveOverHttp = (given: Config, transport: 'http' | 'sse'): Promise<void> 
       },
     }
   })
+
+interface McpDoorOptions {
+  readonly gateway: McpGateway
+  readonly config: Config
+  readonly log: Log
+  /** Which transports are served: Streamable HTTP at /mcp, or that of 2024 at /sse and /messages. */
+  readonly transport?: 'http' | 'sse'
+}
+
+/** Whether the request is for the door beside REST. */
+export const isMcpPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/mcp(?:[?#]|$)/.test(url)
+
+/** The tools that MCP clients get. @throws SvcError `invalid_arguments` for a name that there is not */
+export function offeredTools(wanted: Config['tools']): readonly Tool[] {
+  if (wanted === undefined) return tools
+  if (wanted === 'read-only') return tools.filter(({ effect }) => effect === 'read')
+  const unknown = wanted.find(name => !tools.some(tool => tool.name === name))
+  if (unknown !== undefined)
+    throw badArgument('--tools', `there is no tool "${unknown}"`, {
+      hint: `The tools are ${tools.map(({ name }) => name).join(', ')}.`,
+    })
+  return tools.filter(({ name }) => wanted.includes(name))
+}
+
+/** What the parts of MCP share in this process. */
+async function mcpShared({ gateway, config, log }: McpDoorOptions) {
+  const { Announcements } = await import('../mcp/announcements.ts')
+  const room = log.child('mcp')
+  return {
+    ...{ gateway, version, log: room },
+    tools: offeredTools(config.tools),
+    confirmSend: config.confirmSend,
+    structured: config.structured,
+    changes: new Announcements({ gateway, log: room, clock: systemClock }),
+  }
+}
+
+/** The door, opened by its first request. */
+export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'close'> & { fetch: Answering } {
+  // A wrong name is told at the start, not to the first client.
+  offeredTools(options.config.tools)
+  let door: Promise<McpHttpDoor> | undefined
+  const open = async () => {
+    const [{ createMcpHttp }, shared] = await Promise.all([import('../mcp/http.ts'), mcpShared(options)])
+    return createMcpHttp({ ...shared, config: options.config, transport: options.transport ?? 'http' })
+  }
+  const fetch = async (request: Request, peer?: Peer) => {
+    door ??= open()
+    return (await door).fetch(request, peer)
+  }
+  const paths = new Set(['/mcp', '/sse', '/messages'])
+  const room = { gateway: options.gateway, log: options.log.child('mcp') }
+  return {
+    fetch: observed(fetch, room, path => (paths.has(path) ? path : undefined)),
+    async close(graceMs) {
+      await (await door)?.close(graceMs)
+    },
+  }
+}
+
+/** Whether the request is for what stands beside MCP where REST is not served: uploads, media, the outbox, health. */
+const isSidePath = (url: string): boolean =>
+  /^[^/]*\/\/[^/]*\/(?:healthz|metrics|(?:media|outbox|shared)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
+
+/** The door of those, opened by its first request. */
+function lazySideDoor(
+  options: Pick<McpDoorOptions, 'gateway' | 'config' | 'log'>,
+): Pick<OpenApiApp, 'fetch' | 'beginShutdown'> {
+  let door: Promise<Pick<OpenApiApp, 'fetch' | 'beginShutdown'>> | undefined
+  return {
+    async fetch(request, peer) {
+      door ??= import('../server/openapi.ts').then(({ createSideApp }) => createSideApp(options))
+      return (await door).fetch(request, peer)
+    },
+    beginShutdown: () => void door?.then(opened => opened.beginShutdown()),
+  }
+}

@@ -10,10 +10,18 @@ import { shellWord } from '../platform/shell.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { isMcpPath, lazyMcpDoor } from './mcp-door.ts'
 import { banner, print } from './print.ts'
-import { runService, stopSignal } from './run-service.ts'
-import { graceMs, listenError, listenMain, type Opened, sandboxOptions, sandboxRoom } from './serving.ts'
+import { isMcpPath, lazyMcpDoor } from './serve-mcp.ts'
+import {
+  graceMs,
+  listenError,
+  listenMain,
+  type Opened,
+  runService,
+  sandboxOptions,
+  sandboxRoom,
+  stopSignal,
+} from './serving.ts'
 import { NobodyReads } from './terminal.ts'
 import { oneLine } from './text.ts'
 

@@ -23,8 +23,18 @@ import {
 import { version } from '../version.ts'
 import { saidOfHealth } from './health.ts'
 import { jsonLine, print } from './print.ts'
-import { askWithinMs, foldersHere, lookAtService, managerHere, servedAs, usualName } from './service-look.ts'
-import { intended, type NameFlags, ownProgram, prepare } from './service-plan.ts'
+import {
+  askWithinMs,
+  foldersHere,
+  intended,
+  lookAtService,
+  managerHere,
+  type NameFlags,
+  ownProgram,
+  prepare,
+  servedAs,
+  usualName,
+} from './service-plan.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 

@@ -1,5 +1,5 @@
-/** What the commands that serve share: the directory, the sandbox, the token, the gateway, the socket. */
-import { resolve } from 'node:path'
+/** The one way of the commands that serve: the directory, the sandbox, the token, the gateway, the socket; say where, wait for the end, stop cleanly. */
+import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { localFiles } from '../config/local-files.ts'
 import { type Config, isJournalled } from '../config.ts'
@@ -9,14 +9,107 @@ import { addressIn, type NotedAddress, notedAddresses } from '../inspect/healthz
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { errorCodeOf, removeQuietly, writeWhole } from '../platform/files.ts'
-import type { Log } from '../platform/log.ts'
-import { spareLoopbackTheProxy } from '../platform/process.ts'
+import { createLog, type Log } from '../platform/log.ts'
+import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
 import { type EnsuredToken, ensureToken, givenToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
 import { banner, print } from './print.ts'
+
+/** What a command serves besides the panel and the metrics. */
+export interface Door {
+  /** Where it is, as it is told once everything runs. */
+  readonly lines: readonly string[]
+  /** For the panel, to lead to it. */
+  readonly links?: { rest_url?: string }
+  /** Runs when all is told. */
+  running?(phoneUrl: string | undefined): Promise<void> | void
+  /** Resolves when it ends by itself, with the reason. */
+  readonly ended?: Promise<string>
+  /** Lets answers under way finish, and closes. */
+  stop(): unknown
+}
+
+/** Serves until SIGINT, SIGTERM, or the door's own end. `options` as of `openService`. */
+export async function runService(
+  given: Config,
+  open: (opened: Opened) => Promise<Door>,
+  options?: { listens?: boolean; isPhoneFree?: boolean },
+): Promise<void> {
+  const log = createLog(given.logLevel, undefined, given.logFormat)
+  const stopping = stopSignal()
+  await using stack = new AsyncDisposableStack()
+  const opened = await openService(given, log, stack, options)
+  const door = await open(opened)
+  const { gateway, sandbox } = opened
+  const phoneUrl = sandbox && `${sandbox.url}/phone`
+  const panel = await openPanel(opened, { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) })
+  const metrics = await openMetrics(opened)
+  await gateway.start()
+  // Of a client's child the standard error is a log: no token in there.
+  announce(door.ended ? { ...opened, generated: undefined } : opened, [...door.lines, ...metrics], panel)
+  await door.running?.(phoneUrl)
+  log.info('stopping', { reason: await Promise.race([stopping, ...(door.ended ? [door.ended] : [])]) })
+  await Promise.all([door.stop(), panel?.stop()])
+}
+
+/** `svc admin`: the panel alone. */
+export const serveAdmin = (config: Config): Promise<void> =>
+  runService(config, async () => ({ lines: [], stop() {} }))
+
+/** Resolves with the first signal to stop. */
+export const stopSignal = () => new Promise<string>(resolve => onStopSignals(resolve))
+
+/** Where the built panel lies: inside the binary, or beside the sources. */
+const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
+
+/** A panel that listens. */
+interface RunningPanel {
+  /** Prints where it is, and the link that signs in where that is needed. */
+  announce(): void
+  /** Ends live streams, lets answers under way finish, closes. */
+  stop(): Promise<void>
+}
+
+/**
+ * Serves the panel on `--admin-port`; nothing without one.
+ *
+ * @param links addresses worth a link
+ */
+async function openPanel(
+  { config, gateway, log, stack }: Opened,
+  links: { rest_url?: string; sandbox_phone?: string },
+): Promise<RunningPanel | undefined> {
+  if (config.adminPort === undefined) return undefined
+  const { createAdminApp } = await import('../server/admin.ts')
+  const app = createAdminApp({ gateway, config, log, version, folders, links })
+  const server = await listen(config, '--admin-port', config.adminPort, (request, peer) =>
+    app.fetch(request, peer),
+  )
+  stack.defer(() => server.stop(0))
+  await notePanel(config.basePath, reachable(server.url))
+  const missing = await app.pageMissing()
+  const path = await app.signInLink()
+  return {
+    announce() {
+      if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
+      print(`admin on ${server.url}`)
+      if (path === undefined || isJournalled()) return
+      const here = reachable(server.url)
+      const elsewhere =
+        here === server.url
+          ? ''
+          : ` (from another machine: with this one's address for ${new URL(here).hostname})`
+      print(`sign in once with ${here}${path}${elsewhere}`)
+    },
+    async stop() {
+      app.beginShutdown()
+      await server.stop(graceMs)
+    },
+  }
+}
 
 /** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */
 export const graceMs = 3000
@@ -39,7 +132,7 @@ export interface Opened {
  * others may reach a service that `listens`, a token is made if none was given, and one that can be guessed is refused;
  * elsewhere it is warned of. `isPhoneFree` as of `openSandboxFor`.
  */
-export async function openService(
+async function openService(
   given: Config,
   log: Log,
   stack: AsyncDisposableStack,
@@ -184,7 +277,7 @@ async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promis
 }
 
 /** Notes beside it where the panel of this process is. */
-export async function notePanel(dir: string, panel: string): Promise<void> {
+async function notePanel(dir: string, panel: string): Promise<void> {
   const own = (await notedAddresses(dir)).find(({ pid }) => pid === process.pid)
   if (own) await noteAddress(dir, { ...own, panel })
 }
@@ -234,7 +327,7 @@ export async function listen(
 }
 
 /** The port of `/metrics` alone, if one is wanted. @returns the line that says where it is */
-export async function openMetrics({ config, gateway, log, stack }: Opened): Promise<string[]> {
+async function openMetrics({ config, gateway, log, stack }: Opened): Promise<string[]> {
   if (config.metricsPort === undefined) return []
   const { createMetricsApp } = await import('../server/openapi.ts')
   const app = createMetricsApp({ gateway, config, log })

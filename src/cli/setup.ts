@@ -14,8 +14,8 @@ import {
   takeBack,
 } from '../setup/setup.ts'
 import { bridgeUrl } from './bridge.ts'
-import { offeredTools } from './mcp-door.ts'
 import { print } from './print.ts'
+import { offeredTools } from './serve-mcp.ts'
 
 /** What was typed. */
 export interface SetupFlags {

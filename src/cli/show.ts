@@ -6,9 +6,9 @@ import type { Message, OutboxEntry, SendPart, SendResult, Waiting } from '../mod
 import type { KnownUser, Session, SessionCheck, SilentSession } from '../model/session.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
 import type { Cancelled } from '../send/outbox.ts'
-import { forgottenSandbox } from './advice.ts'
 import { chatLines } from './chat.ts'
 import { table } from './columns.ts'
+import { forgottenSandbox } from './command.ts'
 import { colours, errColours, writeErr } from './terminal.ts'
 import { oneLine } from './text.ts'
 

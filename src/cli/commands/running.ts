@@ -1,7 +1,6 @@
 /** The commands that serve, and those that look after what serves. */
 import type { Command } from 'commander'
-import { forgottenSandbox } from '../advice.ts'
-import { type CommandSpec, chosen, configFrom } from '../command.ts'
+import { type CommandSpec, chosen, configFrom, forgottenSandbox } from '../command.ts'
 import type { HealthFlags } from '../health.ts'
 import type { NameFlags } from '../service-plan.ts'
 
@@ -77,7 +76,7 @@ export const running: readonly CommandSpec[] = [
     async run(command) {
       // It serves no REST, so that port cannot be in the way.
       const config = configFrom(command, { port: '0' })
-      const { serveAdmin } = await import('../run-service.ts')
+      const { serveAdmin } = await import('../serving.ts')
       await serveAdmin(Object.freeze({ ...config, adminPort: config.adminPort ?? usualPanelPort }))
     },
   },

@@ -26,8 +26,8 @@ function addTool(line: CommandLine, tool: Tool): void {
   command.option('--json', jsonHelp[tool.name] ?? 'Print the result as one JSON value.')
   addEpilogue(addConfigOptions(command, 'tool'), exampleLines(tool))
   command.action(async () => {
-    if (tool.name === 'login') await (await import('../run-login.ts')).runLogin(run)
-    else if (command.opts().follow) await (await import('../follow.ts')).followMessages(run)
+    if (tool.name === 'login') await (await import('../login.ts')).runLogin(run)
+    else if (command.opts().follow) await (await import('../run-tool.ts')).followMessages(run)
     else await (await import('../run-tool.ts')).runTool(run)
   })
 }
