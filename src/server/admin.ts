@@ -18,7 +18,6 @@ import { openPanelFiles, type PanelFiles } from './admin/files.ts'
 import { addMessageRoutes } from './admin/message-routes.ts'
 import { askPhone, isPhonePath } from './admin/phone.ts'
 import { problemResponse } from './errors.ts'
-import { addEventRoute } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
 import { jsonRoutes } from './json-route.ts'
 import { type AnsweringAt, observed } from './observed.ts'
@@ -149,14 +148,7 @@ function addRoutes(
     response: { 200: declared(eventStream) },
     detail: liveDetail,
   })
-  const streams = addEventRoute(app, context, {
-    path: '/api/log',
-    allowed: async request => !(await access.refusal(request, false)),
-  })
-  addSignInRoutes(app, context, access, async () => {
-    await events.endSignedOut()
-    await streams.endForbidden()
-  })
+  addSignInRoutes(app, context, access, () => events.endSignedOut())
   addHealthRoute(app, context)
   addDocsRoutes(app, { version, tokenRequired: access.required, about })
   const methods = methodsByPath(app)

@@ -6,11 +6,11 @@ import type { Elysia } from 'elysia'
 import { type Event, EventQuery } from '../model/event.ts'
 import { sessionKey } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
-import { type Clock, systemClock } from '../platform/clock.ts'
+import { systemClock } from '../platform/clock.ts'
 import { type ToldEvent, typesOf } from '../push/events.ts'
 import { placeOf, type WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
-import { declared, doorErrors, eventStream, failed, noted, type RouteContext } from './route.ts'
+import { answered, declared, doorErrors, eventStream, noted, type RouteContext } from './route.ts'
 
 const StreamQuery = closed({
   ...EventQuery.properties,
@@ -41,8 +41,6 @@ type Controller = ReadableStreamDefaultController<Uint8Array>
 interface Reader {
   readonly wanted: Omit<WantedEvents, 'limit'>
   readonly controller: Controller
-  /** It may still listen. */
-  allowed(): Promise<boolean>
   /** Everything up to here was given to it. */
   cursor: string
   /** It is given what comes, as it comes. */
@@ -56,27 +54,20 @@ interface Reader {
 const encoder = new TextEncoder()
 const encode = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`)
 
-export class EventStreams {
+class EventStreams {
   readonly #context: RouteContext
-  readonly #clock: Clock
   readonly #readers = new Set<Reader>()
   #unsubscribe: (() => void) | undefined
   /** Up to here live readers were told everything. */
   #reached: string | undefined
   #ready = Promise.withResolvers<void>()
 
-  constructor(context: RouteContext, clock: Clock = systemClock) {
+  constructor(context: RouteContext) {
     this.#context = context
-    this.#clock = clock
   }
 
-  /** How many there are. */
-  get readers(): number {
-    return this.#readers.size
-  }
-
-  /** A stream of events, until the reader goes, may listen no more, or the service stops. */
-  async open(request: Request, allowed = async () => true): Promise<Response> {
+  /** A stream of events, until the reader goes or the service stops. */
+  async open(request: Request): Promise<Response> {
     const { gateway, waiting } = this.#context
     const query = Object.fromEntries(new URL(request.url).searchParams)
     const { types, session, user, after, consumer } = parse(StreamQuery, query)
@@ -89,17 +80,12 @@ export class EventStreams {
     let reader: Reader
     return eventStream(behindBytes, {
       start: controller => {
-        reader = { wanted, controller, allowed, cursor, live: false, gone }
+        reader = { wanted, controller, cursor, live: false, gone }
         this.#join(reader)
       },
       pull: () => reader.hasRoom?.(),
       cancel: () => void this.#leave(reader),
     })
-  }
-
-  /** Ends the streams of those who may listen no more. */
-  async endForbidden(): Promise<void> {
-    for (const reader of [...this.#readers]) if (!(await reader.allowed())) this.#end(reader)
   }
 
   #join(reader: Reader): void {
@@ -146,7 +132,7 @@ export class EventStreams {
     const { promise, resolve } = Promise.withResolvers<true>()
     reader.hasRoom = () => resolve(true)
     const over = new AbortController()
-    const late = this.#clock.sleep(stuckMs, AbortSignal.any([over.signal, reader.gone.signal]))
+    const late = systemClock.sleep(stuckMs, AbortSignal.any([over.signal, reader.gone.signal]))
     const isRoom = await Promise.race([promise, late])
     over.abort()
     delete reader.hasRoom
@@ -186,9 +172,7 @@ export class EventStreams {
   /** That we live, and how far readers are of whom nothing was news. */
   async #saySo(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.#clock.sleep(quietMs, signal)
-      if (signal.aborted) return
-      await this.endForbidden()
+      await systemClock.sleep(quietMs, signal)
       if (signal.aborted) return
       const here = encoder.encode(': here\n\n')
       const place = encoder.encode(`: here\nid: ${this.#reached}\n\n`)
@@ -236,25 +220,12 @@ function fits({ event, session, user }: ToldEvent, wanted: Reader['wanted']): bo
   )
 }
 
-/** Adds GET `/events`, or the same at another path. */
-export function addEventRoute(
-  app: Elysia,
-  context: RouteContext,
-  { path = '/events', allowed }: { path?: string; allowed?: (request: Request) => Promise<boolean> } = {},
-): EventStreams {
+/** Adds GET `/events`. */
+export function addEventRoute(app: Elysia, context: RouteContext): void {
   const streams = new EventStreams(context)
-  app.get(
-    path,
-    async ({ request }) => {
-      try {
-        return await streams.open(request, allowed && (() => allowed(request)))
-      } catch (error) {
-        return failed(error, context, 'follow_events')
-      }
-    },
-    { parse: 'none', query: declared(StreamQuery), detail },
-  )
-  return streams
+  const open = ({ request }: { request: Request }) =>
+    answered(context, request, () => streams.open(request), 'follow_events')
+  app.get('/events', open, { parse: 'none', query: declared(StreamQuery), detail })
 }
 
 const detail = {

@@ -10,7 +10,7 @@ import { parse } from '../tools/parse.ts'
 import { checkAnnounced, limited } from './body.ts'
 import { HttpCall } from './http-call.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
-import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
+import { answered, declared, doorErrors, jsonAnswer, noted, type RouteContext } from './route.ts'
 
 /** Query, or form fields, of POST /media. */
 const UploadQuery = closed({
@@ -115,25 +115,17 @@ export function addMediaRoutes(
   maxUploadBytes: number,
   prefix = '',
 ): void {
-  const upload = async (request: Request) => {
+  const upload = (request: Request) => {
     const call = new HttpCall(request, context.waiting)
-    try {
+    const accept = async () => {
       const accepted = await acceptUpload(context.gateway, request, maxUploadBytes, call.signal)
       return new Response(JSON.stringify(accepted), jsonAnswer)
-    } catch (error) {
-      return failed(error, context, undefined, call.signal)
-    } finally {
-      call.end()
     }
+    return answered(context, call, accept).finally(() => call.end())
   }
-  const serve = async (request: Request, params: Record<string, string>) => {
-    try {
-      // Stopping does not cut a download short: it has until the server's grace is over.
-      return await sendMedia(context.gateway, params, request.signal)
-    } catch (error) {
-      return failed(error, context, undefined, request.signal)
-    }
-  }
+  // Stopping does not cut a download short: it has until the server's grace is over.
+  const serve = (request: Request, params: Record<string, string>) =>
+    answered(context, request, () => sendMedia(context.gateway, params, request.signal))
   app.post(`${prefix}/media`, ({ request }) => upload(request), {
     parse: 'none',
     query: declared(UploadQuery),

@@ -65,6 +65,20 @@ export const failed = (
   return problemResponse(known)
 }
 
+/** What the work answers, or the answer of its failure. */
+export const answered = async (
+  context: RouteContext,
+  { signal }: Pick<Request, 'signal'>,
+  work: () => Promise<Response>,
+  tool?: string,
+): Promise<Response> => {
+  try {
+    return await work()
+  } catch (error) {
+    return failed(error, context, tool, signal)
+  }
+}
+
 /** Server-sent events. A reader that is `behindBytes` behind has no room left (`desiredSize`). */
 export const eventStream = (behindBytes: number, source: UnderlyingDefaultSource<Uint8Array>): Response =>
   new Response(

@@ -15,7 +15,7 @@ import { parse } from '../tools/parse.ts'
 import { parseTime } from '../tools/schema.ts'
 import { decoded, jsonRoutes } from './json-route.ts'
 import { sendMedia } from './media-routes.ts'
-import { failed, jsonAnswer, type RouteContext } from './route.ts'
+import { answered, jsonAnswer, type RouteContext } from './route.ts'
 
 const WebhookPath = closed({ id: bounded(64, 'The id of a webhook.', { examples: ['wh_3f1c9a0b2d4e6f80'] }) })
 const ReplayBody = closed({
@@ -199,20 +199,18 @@ export const isShared = (path: string): boolean => path.startsWith('/shared/')
 export function addSharedRoute(app: Elysia, context: RouteContext): void {
   const { webhooks } = context.gateway
   const serve = async (request: Request, given: Record<string, string>) => {
-    try {
-      const to = parse(SharedPath, decoded(given))
-      const { expires, signature } = parse(SharedQuery, Object.fromEntries(new URL(request.url).searchParams))
-      if (!(await webhooks.opens(to, expires, signature)))
-        throw new SvcError('forbidden', 'this link is wrong, or older than 15 minutes', {
-          hint: 'Each delivery brings new links; replay the event for another one.',
-        })
-      if (to.item !== 'message') return await sendMedia(context.gateway, to, request.signal)
-      return new Response(JSON.stringify(await webhooks.message(to.message_id)), jsonAnswer)
-    } catch (error) {
-      return failed(error, context, undefined, request.signal)
-    }
+    const to = parse(SharedPath, decoded(given))
+    const { expires, signature } = parse(SharedQuery, Object.fromEntries(new URL(request.url).searchParams))
+    if (!(await webhooks.opens(to, expires, signature)))
+      throw new SvcError('forbidden', 'this link is wrong, or older than 15 minutes', {
+        hint: 'Each delivery brings new links; replay the event for another one.',
+      })
+    if (to.item !== 'message') return await sendMedia(context.gateway, to, request.signal)
+    return new Response(JSON.stringify(await webhooks.message(to.message_id)), jsonAnswer)
   }
-  app.get('/shared/:webhook/:message_id/:item', ({ request, params }) => serve(request, params), {
-    detail: { hide: true },
-  })
+  app.get(
+    '/shared/:webhook/:message_id/:item',
+    ({ request, params }) => answered(context, request, () => serve(request, params)),
+    { detail: { hide: true } },
+  )
 }

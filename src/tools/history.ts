@@ -21,6 +21,39 @@ export const HistoryPage = Type.Object({
   next_before: optional(integer('Pass as before for the next page; absent on the last one.')),
 })
 
+/** Its filters, and which page of what they leave. */
+export const HistoryInput = closed({
+  user_id: optional(
+    bounded(512, 'Only messages from or to this user: the id, or the name that people here gave.', {
+      examples: [exampleUser],
+    }),
+  ),
+  bot_id: optional(bounded(512, 'Only messages of this bot account.')),
+  session: optional(bounded(200, 'Only messages of this session.')),
+  msg_type: optional(told(MessageKind, 'Kind of the first item.')),
+  direction: optional(told(Direction, 'received: from users; sent: by the bot.')),
+  since: optional(
+    Time('Not older than this (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
+      examples: [1767225600000, '2026-01-01T00:00:00+08:00'],
+    }),
+  ),
+  until: optional(
+    Time('Older than this (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
+      examples: ['2026-01-02'],
+    }),
+  ),
+  text_contains: optional(
+    bounded(
+      1000,
+      'A part of the text, of a file’s name or of a voice’s transcript, taken literally, in any script; of A to Z the case does not matter.',
+      { examples: ['你好', '100%'] },
+    ),
+  ),
+  limit: optional(between(1, 200, 'Most messages to return.', { default: 50 })),
+  offset: optional(Offset('Matches to skip, from the newest; at most 10,000, beyond that page with before.')),
+  before: optional(RowId('Row id: only messages before it, as given by next_before.')),
+})
+
 export const history = defineTool({
   name: 'history',
   title: 'Search message history',
@@ -28,39 +61,7 @@ export const history = defineTool({
   description: `Finds stored messages, received and sent, newest first. All given filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: that stays right while new messages arrive and reaches every message, which \`offset\` does not.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,
-  input: closed({
-    user_id: optional(
-      bounded(512, 'Only messages from or to this user: the id, or the name that people here gave.', {
-        examples: [exampleUser],
-      }),
-    ),
-    bot_id: optional(bounded(512, 'Only messages of this bot account.')),
-    session: optional(bounded(200, 'Only messages of this session.')),
-    msg_type: optional(told(MessageKind, 'Kind of the first item.')),
-    direction: optional(told(Direction, 'received: from users; sent: by the bot.')),
-    since: optional(
-      Time('Not older than this (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
-        examples: [1767225600000, '2026-01-01T00:00:00+08:00'],
-      }),
-    ),
-    until: optional(
-      Time('Older than this (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
-        examples: ['2026-01-02'],
-      }),
-    ),
-    text_contains: optional(
-      bounded(
-        1000,
-        'A part of the text, of a file’s name or of a voice’s transcript, taken literally, in any script; of A to Z the case does not matter.',
-        { examples: ['你好', '100%'] },
-      ),
-    ),
-    limit: optional(between(1, 200, 'Most messages to return.', { default: 50 })),
-    offset: optional(
-      Offset('Matches to skip, from the newest; at most 10,000, beyond that page with before.'),
-    ),
-    before: optional(RowId('Row id: only messages before it, as given by next_before.')),
-  }),
+  input: HistoryInput,
   output: HistoryPage,
   errors: ['session_not_found', 'store_unavailable'],
   cli: {

@@ -11,7 +11,7 @@ const splitting = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into 
 
 const path = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
 
-const Input = closed({
+export const SendInput = closed({
   to: Shaped(
     '^([^@]+|[^\\s@]+@[^\\s@]+)$',
     'a user id like <user>@<domain>, or the name of a user',
@@ -70,7 +70,7 @@ const dataMaxBytes = 16 * 1024 * 1024
  * @throws SvcError `invalid_arguments` for a media entry without exactly one source, or a name without a file;
  *   `payload_too_large` for base64 of more than 16 MiB
  */
-export function mediaOf(input: Static<typeof Input>): MediaContent[] {
+export function mediaOf(input: Static<typeof SendInput>): MediaContent[] {
   const problems: Problem[] = []
   const paths: MediaContent[] = []
   for (const kind of ['image', 'voice', 'file', 'video'] satisfies MediaKind[]) {
@@ -123,7 +123,7 @@ WeChat allows a bot to answer only: the user must have written first, the answer
     someFiles:
       "A path must lie in the folder that svc was started in, or in the media folder of svc's data directory. svc outbox shows what waits.",
   },
-  input: Input,
+  input: SendInput,
   output: SendResult,
   errors: [
     'not_connected',

@@ -17,7 +17,6 @@ test('the document has every path of the specification’s table and of the pane
       'DELETE /api/webhooks/{id}',
       'GET /api/conversations',
       'GET /api/events',
-      'GET /api/log',
       'GET /api/media/{message_id}/{item}',
       'GET /api/messages',
       'GET /api/outbox',

@@ -3,11 +3,12 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Conversation, Hour } from '../../model/conversation.ts'
 import { LoginStatus } from '../../model/login.ts'
-import { Direction, MediaKind, MessageKind } from '../../model/message.ts'
+import { MediaContent, MessageKind } from '../../model/message.ts'
 import { Session, SessionUser } from '../../model/session.ts'
 import { bounded, closed, flag, integer, oneOf, optional, seconds, text, told } from '../../model/shapes.ts'
-import { HistoryPage } from '../../tools/history.ts'
-import { RowId, Time } from '../../tools/schema.ts'
+import { HistoryInput, HistoryPage } from '../../tools/history.ts'
+import { RowId } from '../../tools/schema.ts'
+import { SendInput } from '../../tools/send.ts'
 
 const name = (description: string) => Type.String({ maxLength: 200, description })
 const unixMs = (description: string) => integer(`Unix milliseconds: ${description}`)
@@ -83,40 +84,19 @@ export const ReadBody = closed({
   up_to: RowId('Row id of the newest message that was looked at.'),
 })
 
+const { bot_id: _, offset: __, ...filters } = HistoryInput.properties
 export const MessagesQuery = closed({
-  session: optional(name('Only of this session.')),
-  user_id: optional(Type.String({ maxLength: 512, description: 'Only with this user.' })),
-  text_contains: optional(
-    Type.String({
-      maxLength: 10_000,
-      description: 'A part of the text, of a file’s name or of a voice’s transcript.',
-    }),
-  ),
+  ...filters,
   msg_type: optional(told(MessageKind, 'With an item of this kind.')),
-  direction: optional(Direction),
-  since: optional(Time('From then on.')),
-  until: optional(Time('Before then.')),
-  before: optional(RowId('Only what stands before this row, newest first.')),
-  limit: optional(Type.Integer({ minimum: 1, maximum: 200, default: 50 })),
 })
 export const Messages = Type.Omit(HistoryPage, ['limit', 'offset'])
 
+const { to, text: words, session, idempotency_key, when_closed } = SendInput.properties
+const { kind, file_name } = MediaContent.properties
+const Uploaded = closed({ kind, file_name, upload_id: bounded(64) })
 export const SendBody = closed({
-  to: bounded(512),
-  session: optional(name('Send from this session.')),
-  text: optional(Type.String()),
-  media: optional(
-    Type.Array(
-      closed({
-        kind: MediaKind,
-        upload_id: Type.String({ maxLength: 64 }),
-        file_name: optional(bounded(255)),
-      }),
-      { maxItems: 20 },
-    ),
-  ),
-  idempotency_key: optional(bounded(200)),
-  when_closed: optional(oneOf(['fail', 'queue'])),
+  ...{ to, text: words, session, idempotency_key, when_closed },
+  media: optional(Type.Array(Uploaded, { maxItems: 20 })),
 })
 
 export const StatsQuery = closed({ hours: optional(Type.Integer({ minimum: 1, maximum: 168, default: 24 })) })
