@@ -6,7 +6,7 @@ import { copyFile, mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { errorCodeOf } from '../platform/files.ts'
+import { absentAs } from '../platform/files.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 
 /** The database as it was at one moment. */
@@ -57,21 +57,15 @@ async function copyStill(path: string, copy: string): Promise<void> {
   const state = async () => `${await stampOf(path)} ${await stampOf(`${path}-wal`)}`
   const before = await state()
   await copyFile(path, copy)
-  await copyFile(`${path}-wal`, `${copy}-wal`).catch(error => {
-    if (errorCodeOf(error) !== 'ENOENT') throw error
-  })
+  await copyFile(`${path}-wal`, `${copy}-wal`).catch(absentAs(undefined))
   if ((await state()) === before) return
   throw new SvcError('store_unavailable', `${path} is being written to`, {
     hint: 'Stop the program that uses it, then try again.',
   })
 }
 
-async function stampOf(path: string): Promise<string> {
-  try {
-    const { ino, size, mtimeNs } = await stat(path, { bigint: true })
-    return `${ino}:${size}:${mtimeNs}`
-  } catch (error) {
-    if (errorCodeOf(error) === 'ENOENT') return 'absent'
-    throw error
-  }
-}
+const stampOf = (path: string): Promise<string> =>
+  stat(path, { bigint: true }).then(
+    ({ ino, size, mtimeNs }) => `${ino}:${size}:${mtimeNs}`,
+    absentAs('absent'),
+  )

@@ -1,7 +1,7 @@
 /** What was found in the folder of another program: its sessions, its history, and what is to be told of it. */
 import { readdir, readFile } from 'node:fs/promises'
 import type { UserContext } from '../model/session.ts'
-import { errorCodeOf } from '../platform/files.ts'
+import { absentAs, errorCodeOf } from '../platform/files.ts'
 import type { PastMessage } from '../storage/messages.ts'
 
 /** The programs that can be moved from. */
@@ -89,6 +89,8 @@ export interface Source {
   findings: Findings
 }
 
+const nowhere = ['ENOENT', 'ENOTDIR']
+
 /** A JSON file of the source. `trouble`: why it cannot be used, for people. */
 export interface Read {
   value?: unknown
@@ -103,7 +105,7 @@ export async function readJson(path: string): Promise<Read> {
     text = await readFile(path, 'utf8')
   } catch (error) {
     const code = errorCodeOf(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR') return { trouble: 'is missing', absent: true }
+    if (nowhere.includes(code ?? '')) return { trouble: 'is missing', absent: true }
     return { trouble: `cannot be read (${code ?? 'unknown reason'})` }
   }
   try {
@@ -115,15 +117,8 @@ export async function readJson(path: string): Promise<Read> {
 }
 
 /** The names in a folder; undefined when there is no such folder. @throws the system's error when it cannot be read */
-export async function namesIn(path: string): Promise<string[] | undefined> {
-  try {
-    return (await readdir(path)).sort()
-  } catch (error) {
-    const code = errorCodeOf(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw error
-  }
-}
+export const namesIn = (path: string): Promise<string[] | undefined> =>
+  readdir(path).then(names => names.sort(), absentAs(undefined, nowhere))
 
 /** Unix seconds of another program, as it may have a fraction, as ours; none when it is no time, and never later than now. */
 export function msOfSeconds(value: unknown, now: number): number | undefined {

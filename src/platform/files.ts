@@ -35,7 +35,13 @@ const privateFile = 0o600
 export const errorCodeOf = (error: unknown): string | undefined =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 
-const isAbsent = (error: unknown) => errorCodeOf(error) === 'ENOENT'
+/** For `catch`: what stands for a file that is not there. Any other failure is thrown on. */
+export const absentAs =
+  <T>(value: T, codes: readonly string[] = ['ENOENT']) =>
+  (error: unknown): T => {
+    if (codes.includes(errorCodeOf(error) ?? '')) return value
+    throw error
+  }
 
 /**
  * Creates the folder, and makes it (not the parents that existed) readable by its owner only.
@@ -110,18 +116,12 @@ async function writeTemporary(path: string, text: string, like?: Stats, durable 
 }
 
 /** Replaces the file by `text` in one step, 0600, on the disk when this resolves. */
-export async function writeDurably(path: string, text: string): Promise<void> {
-  await writeDurablyInOrder([{ path, text }])
-}
+export const writeDurably = (path: string, text: string): Promise<void> =>
+  writeDurablyInOrder([{ path, text }])
 
 /** The same, without waiting for the disk: after a power cut the file may be empty. */
-export async function writeWhole(path: string, text: string): Promise<void> {
-  const temporary = await writeTemporary(path, text, undefined, false)
-  await rename(temporary, path).catch(async error => {
-    await removeQuietly(temporary)
-    throw error
-  })
-}
+export const writeWhole = async (path: string, text: string): Promise<void> =>
+  putInPlace(await writeTemporary(path, text, undefined, false), path)
 
 /**
  * The same for several files of one folder, at little more than the price of one: a crash leaves none, or the first,
@@ -134,17 +134,14 @@ export async function writeDurablyInOrder(files: readonly { path: string; text: 
   if (files.some(file => dirname(file.path) !== folder))
     throw new Error('files written in order share one folder')
   const written = await Promise.allSettled(files.map(file => writeTemporary(file.path, file.text)))
-  const left = written.map(result => (result.status === 'fulfilled' ? result.value : undefined))
+  const left = written.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
   try {
     const failed = written.find(result => result.status === 'rejected')
     if (failed) throw failed.reason
-    for (const [i, file] of files.entries()) {
-      await rename(left[i]!, file.path)
-      left[i] = undefined
-    }
+    for (const { path } of files) await putInPlace(left.shift() ?? '', path)
     await syncDir(folder)
   } finally {
-    for (const temporary of left) if (temporary) await removeQuietly(temporary)
+    for (const temporary of left) await removeQuietly(temporary)
   }
 }
 
@@ -153,15 +150,16 @@ export async function writeDurablyInOrder(files: readonly { path: string; text: 
  * that is not there is made, 0600. Follows no link: name the file itself.
  */
 export async function replaceKeepingRights(path: string, text: string): Promise<void> {
-  const temporary = await writeTemporary(path, text, await statOf(path))
-  try {
-    await rename(temporary, path)
-  } catch (error) {
-    await removeQuietly(temporary)
-    throw error
-  }
+  await putInPlace(await writeTemporary(path, text, await statOf(path)), path)
   await syncDir(dirname(path))
 }
+
+/** Gives a temporary file its name; nothing of it stays when that fails. */
+const putInPlace = (temporary: string, path: string): Promise<void> =>
+  rename(temporary, path).catch(async error => {
+    await removeQuietly(temporary)
+    throw error
+  })
 
 /**
  * Creates a file with its content in one step, 0600, where there is none.
@@ -186,24 +184,14 @@ export async function createDurably(path: string, text: string): Promise<boolean
 }
 
 /** The file's text; undefined when there is no such file. */
-export async function readText(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    if (isAbsent(error)) return undefined
-    throw error
-  }
-}
+export const readText = (path: string): Promise<string | undefined> =>
+  readFile(path, 'utf8').catch(absentAs(undefined))
 
 /** What `stat` says of the path after symlinks; undefined when nothing is there. */
-export async function statOf(path: string): Promise<Stats | undefined> {
-  try {
-    return await stat(path)
-  } catch (error) {
-    if (isAbsent(error)) return undefined
-    throw error
-  }
-}
+export const statOf = (path: string): Promise<Stats | undefined> => stat(path).catch(absentAs(undefined))
+
+/** The same of a link itself. */
+export const lstatOf = (path: string): Promise<Stats | undefined> => lstat(path).catch(absentAs(undefined))
 
 export const fileExists = async (path: string): Promise<boolean> => (await statOf(path)) !== undefined
 
@@ -239,15 +227,6 @@ export async function setAside(path: string): Promise<string> {
     return aside
   }
   throw new Error(`no free name to set ${basename(path)} aside`)
-}
-
-async function lstatOf(path: string): Promise<Stats | undefined> {
-  try {
-    return await lstat(path)
-  } catch (error) {
-    if (isAbsent(error)) return undefined
-    throw error
-  }
 }
 
 const longestNameBytes = 200

@@ -6,8 +6,6 @@ import { openLibc } from './libc.ts'
 import { openLockFolder, staleMs } from './lock-folder.ts'
 import { type LockEngine, type LockKind, leaveNote, refused } from './lock-form.ts'
 
-export type { LockEngine, LockKind } from './lock-form.ts'
-
 /** @throws Error when the kind cannot be used here */
 export async function openEngine(kind: LockKind, path: string): Promise<LockEngine> {
   if (kind === 'lockfile') return openLockFolder(path)

@@ -5,6 +5,8 @@ import { SvcError } from '../model/error.ts'
 
 export type LockKind = 'flock' | 'lockfile'
 
+export const isLockKind = (text: string): text is LockKind => text === 'flock' || text === 'lockfile'
+
 /** One lock file, opened. The file exists already, with its kind in the first line. */
 export interface LockEngine {
   /** Takes the lock if it is free; `note` is left in the file for the messages of other processes. */

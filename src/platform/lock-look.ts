@@ -1,6 +1,7 @@
 /** A lock file as it looks from outside, for those who only want to know: nothing is taken and nothing is written. */
-import { errorCodeOf, readText, statOf } from './files.ts'
+import { absentAs, readText, statOf } from './files.ts'
 import { isTaken } from './lock-engine.ts'
+import { isLockKind } from './lock-form.ts'
 
 /** What a lock file shows. */
 export interface LockSight {
@@ -28,22 +29,13 @@ export async function lookAtLock(path: string): Promise<LockSight | undefined> {
   const [kind = '', note = ''] = text.split('\n')
   const [, pid, at] = /^taken by process (\d+) at (\S+)/.exec(note) ?? []
   const takenAt = at === undefined ? Number.NaN : Date.parse(at)
-  const held = kind === 'flock' || kind === 'lockfile' ? await taken(kind, path) : undefined
+  // Gone since we read it: then nobody holds it.
+  const held = isLockKind(kind) ? await isTaken(kind, path).catch(absentAs(false)) : undefined
   return {
     kind,
     held,
     ...(pid !== undefined && { pid: Number(pid) }),
     ...(Number.isFinite(takenAt) && { takenAt }),
     touchedAt: found.mtimeMs,
-  }
-}
-
-async function taken(kind: 'flock' | 'lockfile', path: string): Promise<boolean | undefined> {
-  try {
-    return await isTaken(kind, path)
-  } catch (error) {
-    // Gone since we read it: then nobody holds it.
-    if (errorCodeOf(error) === 'ENOENT') return false
-    throw error
   }
 }

@@ -13,37 +13,8 @@ import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from './clock.ts'
 import { createDurably, makePrivate, readText } from './files.ts'
-import { flockWorks, type LockEngine, type LockKind, openEngine } from './lock-engine.ts'
-import { refused } from './lock-form.ts'
-
-export type { LockKind } from './lock-engine.ts'
-
-/** One lock, shared by everybody in this process: calls in it are served in their order. Not re-entrant. */
-export interface FileLock {
-  /** Takes the lock if nobody has it or waits for it in this process, and no other process has it. */
-  tryLock(): Promise<boolean>
-  /**
-   * Waits for the lock, at most `timeoutMs` (10 s).
-   *
-   * @throws SvcError `store_unavailable` when another process keeps it longer; the signal's reason when it aborts
-   */
-  lock(options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<void>
-  /** Gives the lock back; nothing happens when it is not held. */
-  unlock(): Promise<void>
-  /** `work` between lock and unlock. */
-  run<T>(work: () => Promise<T>, options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<T>
-  /** Whether this process holds the lock, as far as it knows. */
-  readonly held: boolean
-  /**
-   * Looks whether this process surely holds it now: a lock of the second kind may be another's after a long sleep,
-   * before that is known here. For whatever only one may do at a time.
-   */
-  readonly sure: boolean
-  /** Of the current (or else the last) hold: aborts when the lock is lost, for instance because its file was removed. */
-  readonly lost: AbortSignal
-  /** Gives the lock back and refuses those that wait. */
-  close(): Promise<void>
-}
+import { flockWorks, openEngine } from './lock-engine.ts'
+import { isLockKind, type LockEngine, type LockKind, refused } from './lock-form.ts'
 
 const defaultTimeoutMs = 10_000
 /** A process that goes on taking the lock in one breath lets others have a try after this long. */
@@ -63,14 +34,14 @@ export async function openLock(
   const recorded = (await recordedKind(path)) ?? (await recordKind(path, options.kind))
   await makePrivate(path)
   const refuse = (why: string, cause?: unknown) => refused(path, why, cause)
-  if (recorded !== 'flock' && recorded !== 'lockfile') {
+  if (!isLockKind(recorded)) {
     throw refuse(`records the lock kind "${recorded.slice(0, 40)}", which this version does not know`)
   }
   if (options.kind && options.kind !== recorded) {
     throw refuse(`records the lock kind "${recorded}", and "${options.kind}" was asked for`)
   }
   try {
-    return new SharedLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 1000)
+    return new FileLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 1000)
   } catch (error) {
     throw refuse(`records the lock kind "${recorded}", which cannot be used here`, error)
   }
@@ -106,7 +77,8 @@ interface Waiter {
   refuse(error: Error): void
 }
 
-class SharedLock implements FileLock {
+/** One lock, shared by everybody in this process: calls in it are served in their order. Not re-entrant. */
+export class FileLock {
   readonly #path: string
   readonly #engine: LockEngine
   readonly #waiters: Waiter[] = []
@@ -127,51 +99,57 @@ class SharedLock implements FileLock {
     engine.whenLost(() => this.#check())
   }
 
+  /** Whether this process holds the lock, as far as it knows. */
   get held(): boolean {
     return this.#held
   }
 
+  /**
+   * Looks whether this process surely holds it now: a lock of the second kind may be another's after a long sleep,
+   * before that is known here. For whatever only one may do at a time.
+   */
   get sure(): boolean {
     return this.#check() && this.#engine.sure()
   }
 
+  /** Of the current (or else the last) hold: aborts when the lock is lost, for instance because its file was removed. */
   get lost(): AbortSignal {
     return this.#lost.signal
   }
 
+  /** Takes the lock if nobody has it or waits for it in this process, and no other process has it. */
   async tryLock(): Promise<boolean> {
     this.#refuseClosed()
     if (this.#busy) return false
     this.#busy = true
-    return this.#take().then(
-      taken => {
-        if (!taken) this.#next()
-        return taken
-      },
-      error => {
-        this.#next()
-        throw error
-      },
-    )
+    let taken = false
+    try {
+      taken = await this.#take()
+      return taken
+    } finally {
+      if (!taken) this.#next()
+    }
   }
 
-  async lock(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<void> {
-    const { timeoutMs = defaultTimeoutMs, signal } = options
+  /**
+   * Waits for the lock, at most `timeoutMs` (10 s).
+   *
+   * @throws SvcError `store_unavailable` when another process keeps it longer
+   */
+  async lock({ timeoutMs = defaultTimeoutMs }: { timeoutMs?: number } = {}): Promise<void> {
     const deadline = performance.now() + timeoutMs
     this.#refuseClosed()
-    signal?.throwIfAborted()
-    if (this.#busy) await this.#turn(timeoutMs, signal)
+    if (this.#busy) await this.#turn(timeoutMs)
     this.#busy = true
     try {
-      await this.#breathe(signal)
+      await this.#breathe()
       for (;;) {
         this.#refuseClosed()
-        signal?.throwIfAborted()
         if (await this.#take()) return
         const left = deadline - performance.now()
         if (left <= 0) throw await this.#timedOut()
         // Holders keep it for milliseconds. The jitter keeps waiters of several processes out of step.
-        await systemClock.sleep(Math.min(left, 1 + Math.random() * 2), signal)
+        await systemClock.sleep(Math.min(left, 1 + Math.random() * 2))
       }
     } catch (error) {
       this.#next()
@@ -179,6 +157,7 @@ class SharedLock implements FileLock {
     }
   }
 
+  /** Gives the lock back; nothing happens when it is not held. */
   async unlock(): Promise<void> {
     if (!this.#held) return
     this.#held = false
@@ -190,7 +169,8 @@ class SharedLock implements FileLock {
     }
   }
 
-  async run<T>(work: () => Promise<T>, options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<T> {
+  /** `work` between lock and unlock. */
+  async run<T>(work: () => Promise<T>, options?: { timeoutMs?: number }): Promise<T> {
     await this.lock(options)
     const { lost } = this
     try {
@@ -201,6 +181,7 @@ class SharedLock implements FileLock {
     }
   }
 
+  /** Gives the lock back and refuses those that wait. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
@@ -223,19 +204,16 @@ class SharedLock implements FileLock {
   }
 
   /** Waits until the ones before in this process are done. */
-  #turn(timeoutMs: number, signal?: AbortSignal): Promise<void> {
+  #turn(timeoutMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (act: () => void) => {
         clearTimeout(timer)
-        signal?.removeEventListener('abort', onAbort)
         const at = this.#waiters.indexOf(waiter)
         if (at >= 0) this.#waiters.splice(at, 1)
         act()
       }
       const waiter: Waiter = { go: () => settle(resolve), refuse: error => settle(() => reject(error)) }
-      const onAbort = () => settle(() => reject(signal?.reason))
       const timer = setTimeout(() => void this.#timedOut().then(waiter.refuse), timeoutMs)
-      signal?.addEventListener('abort', onAbort, { once: true })
       this.#waiters.push(waiter)
     })
   }
@@ -251,11 +229,11 @@ class SharedLock implements FileLock {
    * The kernel gives a free lock to the process that asks first, and a process that has just freed it always asks first: after
    * a while in one breath it steps back for as long as the others sleep between two tries.
    */
-  async #breathe(signal?: AbortSignal): Promise<void> {
+  async #breathe(): Promise<void> {
     const now = performance.now()
     if (now - this.#freedAt > 1) this.#breathFrom = now
     else if (now - this.#breathFrom > breathMs) {
-      await systemClock.sleep(3, signal)
+      await systemClock.sleep(3)
       this.#breathFrom = performance.now()
     }
   }

@@ -2,7 +2,7 @@
 import { lstat, unlink } from 'node:fs/promises'
 import { connect } from 'node:net'
 import process from 'node:process'
-import { errorCodeOf, removeQuietly } from './files.ts'
+import { errorCodeOf, lstatOf, removeQuietly } from './files.ts'
 
 /**
  * Removes the socket that a dead process left at `path`.
@@ -10,10 +10,7 @@ import { errorCodeOf, removeQuietly } from './files.ts'
  * @throws Error with `code` EADDRINUSE when a process listens there, EEXIST when something else than a socket is there
  */
 export async function clearSocket(path: string): Promise<void> {
-  const found = await lstat(path).catch(error => {
-    if (errorCodeOf(error) === 'ENOENT') return undefined
-    throw error
-  })
+  const found = await lstatOf(path)
   if (!found) return
   if (!found.isSocket()) throw Object.assign(new Error(`${path} is no socket`), { code: 'EEXIST' })
   if (await listens(path)) throw Object.assign(new Error(`${path} is in use`), { code: 'EADDRINUSE' })

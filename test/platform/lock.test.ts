@@ -98,27 +98,6 @@ test('waiting ends at its time limit and says who holds the lock', async () => {
   await waiter.lock({ timeoutMs: 1000 })
 })
 
-test('who stops waiting leaves the others’ order intact', async () => {
-  const path = newPath()
-  const [holder, lock] = [await open(path), await open(path)]
-  await holder.lock()
-  const [first, second] = [new AbortController(), new AbortController()]
-  const order: string[] = []
-  const waits = [
-    lock.lock({ signal: first.signal }).catch(() => order.push('first gone')),
-    lock.lock({ signal: second.signal }).catch(() => order.push('second gone')),
-    lock.run(async () => void order.push('third')),
-    lock.run(async () => void order.push('fourth')),
-  ]
-  second.abort()
-  first.abort()
-  await Promise.all(waits.slice(0, 2))
-  await holder.unlock()
-  await Promise.all(waits)
-  expect(order.slice(2)).toEqual(['third', 'fourth'])
-  expect(await codeOf(lock.lock({ signal: AbortSignal.abort('why') }))).toBe('why')
-})
-
 test('closing refuses who waits and whoever comes', async () => {
   const path = newPath()
   const [holder, lock] = [await open(path), await open(path)]

@@ -5,7 +5,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
-import { errorCodeOf } from '../../platform/files.ts'
+import { absentAs } from '../../platform/files.ts'
 import { packedBrotli, packedNames, readPacked } from '../../platform/packed.ts'
 import { type Prepared, prepare, prepareForms, respond } from '../docs.ts'
 
@@ -152,11 +152,10 @@ const findPlace = async (folders: readonly string[]) => placeOfPack() ?? (await 
 
 async function firstOf(folders: readonly string[]): Promise<Place | undefined> {
   for (const folder of folders) {
-    const names = await readdir(folder, { recursive: true }).catch(error => {
-      if (errorCodeOf(error) === 'ENOENT' || errorCodeOf(error) === 'ENOTDIR') return undefined
-      throw error
-    })
-    if (!names?.includes('index.html')) continue
+    const names = await readdir(folder, { recursive: true }).catch(
+      absentAs<string[]>([], ['ENOENT', 'ENOTDIR']),
+    )
+    if (!names.includes('index.html')) continue
     return {
       names,
       async read(name) {
