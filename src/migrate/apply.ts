@@ -13,8 +13,8 @@ import type { Log } from '../platform/log.ts'
 import { type Adopted, adopt } from '../storage/sqlite/state/adopt.ts'
 import { openState } from '../storage/sqlite/state/state.ts'
 import { SqliteStore } from '../storage/sqlite/store.ts'
-import type { Plan, PlannedSession } from './plan.ts'
-import { Findings, type HistoryTally } from './source.ts'
+import { noTally, type Plan, type PlannedSession } from './plan.ts'
+import { Findings } from './source.ts'
 
 /** What became of a plan. */
 export interface Applied {
@@ -94,7 +94,7 @@ async function moveHistory(
     maxAgeDays: 0,
     maxCount: 0,
   })
-  const read = () => history.read(sessionOf, ignored())
+  const read = () => history.read(sessionOf, noTally())
   try {
     // Retention keeps the newest by number: rows too many would push out messages that nobody has read yet.
     const room = config.storeMaxCount === 0 ? Number.POSITIVE_INFINITY : config.storeMaxCount
@@ -129,5 +129,3 @@ async function moveHistory(
     )
   }
 }
-
-const ignored = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, empty: 0, mediaLost: 0 })

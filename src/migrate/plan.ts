@@ -59,7 +59,7 @@ export interface Plan extends AsyncDisposable {
   findings: readonly Finding[]
 }
 
-const noTally = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, empty: 0, mediaLost: 0 })
+export const noTally = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, empty: 0, mediaLost: 0 })
 
 /**
  * Plans the move.
@@ -151,7 +151,7 @@ function planSessions(
 /** Two tokens of one bot: the login that is newer works. */
 function actionOn(known: TargetSession, source: SourceSession): SessionAction {
   if (known.token === source.token) return 'merge'
-  return known.expired || (source.created_at ?? 0) > known.created_at ? 'renew' : 'merge'
+  return known.expired_at !== undefined || (source.created_at ?? 0) > known.created_at ? 'renew' : 'merge'
 }
 
 function baseUrlOf({ name, base_url }: SourceSession, upstreamUrl: string, findings: Findings): string {

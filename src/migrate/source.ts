@@ -1,6 +1,6 @@
 /** What was found in the folder of another program: its sessions, its history, and what is to be told of it. */
 import { readdir, readFile } from 'node:fs/promises'
-import type { UserContext } from '../model/session.ts'
+import type { BotInfo, UserContext } from '../model/session.ts'
 import { absentAs, errorCodeOf } from '../platform/files.ts'
 import type { PastMessage } from '../storage/messages.ts'
 
@@ -33,17 +33,10 @@ export class Findings {
   }
 }
 
-/** A session with its credentials. Secret. */
-export interface SourceSession {
+/** A session with its credentials. Secret. `base_url` and `cursor` are '' where there is none that is certainly its own. */
+export interface SourceSession extends Pick<BotInfo, 'bot_id' | 'token' | 'base_url' | 'user_id' | 'cursor'> {
   /** As the program calls it; not necessarily a name of ours. */
   name: string
-  bot_id: string
-  token: string
-  /** '' when the program did not say. */
-  base_url: string
-  user_id?: string
-  /** '' when there is none, or none that is certainly this session's. */
-  cursor: string
   /** Unix ms; undefined when unknown. */
   created_at?: number
   users: ReadonlyMap<string, UserContext>

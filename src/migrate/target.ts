@@ -1,21 +1,15 @@
 /** What stands in svc's data directory before a move, looked at without changing anything: it need not exist yet. */
 import { realpath } from 'node:fs/promises'
-import { basename, join } from 'node:path'
-import { countOf, filledOf, objectOf } from '../ilink/fields.ts'
+import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
-import { sessionKey } from '../model/session.ts'
-import { liesIn, readText, realWay, statOf } from '../platform/files.ts'
-import { namesIn, readJson } from './source.ts'
+import { type BotInfo, sessionKey } from '../model/session.ts'
+import { liesIn, realWay } from '../platform/files.ts'
+import { sightOf } from '../storage/sqlite/sight/sight.ts'
+import { namesIn } from './source.ts'
 
 /** A session of ours. Secret. */
-export interface TargetSession {
-  name: string
-  bot_id: string
-  token: string
-  created_at: number
-  expired: boolean
-}
+export type TargetSession = BotInfo & { name: string }
 
 export interface Target {
   sessions: TargetSession[]
@@ -32,36 +26,22 @@ export interface Target {
  */
 export async function lookAtTarget(into: string, from: string): Promise<Target> {
   await refuseOverlap(into, from)
-  const names = await namesIn(into)
-  const target: Target = { sessions: [], taken: new Set() }
-  for (const name of names ?? []) {
-    const found = await statOf(join(into, name)).catch(() => undefined)
-    if (found?.isDirectory() && (await isLeftover(join(into, name)))) continue
-    target.taken.add(sessionKey(name))
-    if (!found?.isDirectory()) continue
-    if (name === dataFiles.sandbox) throw isSandbox(into)
-    const read = await readJson(join(into, name, dataFiles.token))
-    const fields = objectOf(read.value)
-    const [bot_id, token] = [filledOf(fields?.bot_id), filledOf(fields?.token)]
-    if (!bot_id || !token || name.startsWith('.')) continue
-    target.sessions.push({
-      name,
-      bot_id,
-      token,
-      created_at: countOf(fields?.created_at) ?? 0,
-      expired: fields?.expired_at !== undefined,
-    })
+  const names = (await namesIn(into)) ?? []
+  if (names.includes(dataFiles.sandbox)) throw isSandbox(into)
+  const taken = new Set<string>()
+  for (const name of names) if (!(await isLeftover(join(into, name)))) taken.add(sessionKey(name))
+  const { sessions } = await sightOf(into).sessions()
+  return {
+    sessions: sessions.flatMap(({ name, bot }) => (bot ? { ...bot, name } : [])),
+    taken,
+    defaultSession: sessions.find(({ isDefault }) => isDefault)?.name,
   }
-  const chosen = (await readText(join(into, dataFiles.defaultSession)).catch(() => undefined))?.trim() ?? ''
-  const found = target.sessions.find(({ name }) => sessionKey(name) === sessionKey(chosen))
-  if (found) target.defaultSession = found.name
-  return target
 }
 
 /** A session's folder without credentials, as a move or a logout that was killed leaves it: the name is free. */
 async function isLeftover(folder: string): Promise<boolean> {
   const names = await namesIn(folder).catch(() => undefined)
-  return names?.every(name => leftovers.test(name)) === true && basename(folder) !== 'sandbox'
+  return names?.every(name => leftovers.test(name)) === true
 }
 
 const leftovers = /^contexts\.json$|^(token|contexts)\.json\.[0-9a-f]{12}\.tmp$/
