@@ -26,15 +26,8 @@ export interface SandboxOptions {
   between?: Between
 }
 
-/** A simulated WeChat without a socket. */
-export interface Sandbox {
-  fetch(request: Request): Promise<Response>
-  readonly world: World
-  close(): Promise<void>
-}
-
 /** The simulated WeChat as a handler; for one process at a time. @throws Error when its world cannot be opened */
-export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+async function openSandbox(options: SandboxOptions) {
   const world = await openWorld(options)
   const { log } = options
   const ilink = createEmulator(world)
@@ -49,7 +42,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   let idle = () => {}
   return {
     world,
-    async fetch(request) {
+    async fetch(request: Request): Promise<Response> {
       const url = new URL(request.url)
       // Some clients join with one slash too many.
       url.pathname = url.pathname.replace(/\/{2,}/g, '/')
@@ -73,9 +66,8 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
       world.core.close()
       // The world's file closes under nobody: first the answers that are being written.
       if (running > 0) {
-        const quiet = new Promise<void>(resolve => {
-          idle = resolve
-        })
+        const { promise: quiet, resolve } = Promise.withResolvers<void>()
+        idle = resolve
         await Promise.race([quiet, options.clock.sleep(2000)])
       }
       world.close()
@@ -103,45 +95,36 @@ export async function startSandbox(
   options: SandboxOptions & { host: string; port: number },
 ): Promise<RunningSandbox> {
   await ensurePrivateDir(options.dir)
-  const lock = await openLock(join(options.dir, lockFile))
+  await using opened = new AsyncDisposableStack()
+  const lock = opened.adopt(await openLock(join(options.dir, lockFile)), lock => lock.close())
   if (!(await lock.tryLock())) {
-    await lock.close()
     throw new SvcError('store_unavailable', 'another process runs the sandbox of this directory', {
       hint: 'Use that one, stop it, or choose another folder with --base-path.',
     })
   }
-  const undo: (() => Promise<unknown>)[] = [() => lock.close()]
-  const stop = async () => {
-    for (const step of undo.splice(0).reverse()) await step()
-  }
-  try {
-    const sandbox = await openSandbox(options)
-    undo.push(() => sandbox.close())
-    const server = await serve({
-      hostname: options.host,
-      port: options.port,
-      fetch(request, peer) {
-        // It is for this machine, and its clients hold long polls.
-        peer.accept()
-        return sandbox.fetch(request)
-      },
-    })
-    undo.push(() => {
-      // Held polls first, else the server would wait for them.
-      sandbox.world.core.close()
-      return server.stop(1000)
-    })
-    // The phone answers loopback names alone, wherever it is bound.
-    const url = reachable(server.url)
-    const address = join(options.dir, addressFile)
-    await writeDurably(address, `${url}\n`)
-    undo.push(() => removeQuietly(address))
-    options.log.debug('sandbox running', { url })
-    return { url, world: sandbox.world, stop }
-  } catch (error) {
-    await stop()
-    throw error
-  }
+  const { world, fetch } = opened.adopt(await openSandbox(options), sandbox => sandbox.close())
+  const server = await serve({
+    hostname: options.host,
+    port: options.port,
+    fetch(request, peer) {
+      // It is for this machine, and its clients hold long polls.
+      peer.accept()
+      return fetch(request)
+    },
+  })
+  opened.defer(() => {
+    // Held polls first, else the server would wait for them.
+    world.core.close()
+    return server.stop(1000)
+  })
+  // The phone answers loopback names alone, wherever it is bound.
+  const url = reachable(server.url)
+  const address = join(options.dir, addressFile)
+  await writeDurably(address, `${url}\n`)
+  opened.defer(() => removeQuietly(address))
+  options.log.debug('sandbox running', { url })
+  const running = opened.move()
+  return { url, world, stop: () => running.disposeAsync() }
 }
 
 /** The sandbox that another process runs for this folder; undefined when none does. */
