@@ -7,16 +7,12 @@
 import type { Command } from 'commander'
 import { localFiles } from '../config/local-files.ts'
 import { type Config, type Flags, readConfig } from '../config.ts'
-import { claimDirectory } from '../gateway/directory.ts'
-import { openGateway } from '../gateway/gateway.ts'
 import { lookAtDirectory } from '../inspect/data-directory.ts'
-import { directCall } from '../model/call.ts'
 import { renamed, SvcError } from '../model/error.ts'
-import { createLog } from '../platform/log.ts'
-import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { toSvcError, verbs } from '../tools/index.ts'
 import { untrustedText } from '../tools/untrusted.ts'
-import { version } from '../version.ts'
+import { commandCall, openForCommand } from './open.ts'
+import { sandboxRoom } from './serving.ts'
 import { writeOut } from './terminal.ts'
 
 /** Claude Code puts up to 10,000 characters of a hook's output before its model, of more only the beginning. */
@@ -29,36 +25,24 @@ export async function hookPoll(command: Command): Promise<void> {
   const request = requestOf(command.opts())
   // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
   if (!(await lookAtDirectory(config.basePath)).isUsed) return
-  const log = createLog(config.logLevel)
-  const stop = new AbortController()
-  const forget = onStopSignals(() => stop.abort())
-  const call = directCall({ signal: stop.signal })
+  using call = commandCall()
+  await using opened = await openForCommand(config, sandboxOf)
   let isWritten = false
   try {
-    await claimDirectory(config)
-    spareLoopbackTheProxy()
-    await using gateway = await openGateway({
-      ...{ config, log, version, oneShot: true },
-      ...(config.sandbox && (await sandboxOf(config))),
-    })
-    try {
-      const messages = await gateway.inbox
-        .recv({ ...request, timeout: 0, onward: true }, call)
-        .catch((error: unknown) => {
-          throw toSvcError(error, log)
-        })
-      const text = untrustedText(messages, {
-        heading: headingOf(messages.length, request.limit),
-        maxTextLength: longestText,
-        maxTotalLength: mostText,
+    const messages = await opened.gateway.inbox
+      .recv({ ...request, timeout: 0, onward: true }, call)
+      .catch((error: unknown) => {
+        throw toSvcError(error, opened.log)
       })
-      if (text !== '') await writeOut(`${text}\n`)
-      isWritten = true
-    } finally {
-      call.done(isWritten)
-    }
+    const text = untrustedText(messages, {
+      heading: headingOf(messages.length, request.limit),
+      maxTextLength: longestText,
+      maxTotalLength: mostText,
+    })
+    if (text !== '') await writeOut(`${text}\n`)
+    isWritten = true
   } finally {
-    forget()
+    call.done(isWritten)
   }
 }
 
@@ -79,9 +63,8 @@ function headingOf(count: number, limit: number): string {
 }
 
 /** The simulated WeChat of the directory, if it runs: for one prompt none is started. */
-async function sandboxOf(config: Config): Promise<{ sandboxUrl: string }> {
-  const { joinSandbox } = await import('../sandbox/sandbox.ts')
-  const running = await joinSandbox(localFiles(config.basePath).sandbox)
+async function sandboxOf(config: Config): Promise<{ url: string }> {
+  const { joinSandbox } = await sandboxRoom()
   // The port of nobody: what waits in the store is shown all the same.
-  return { sandboxUrl: running?.url ?? 'http://127.0.0.1:9' }
+  return (await joinSandbox(localFiles(config.basePath).sandbox)) ?? { url: 'http://127.0.0.1:9' }
 }

@@ -3,7 +3,6 @@ import { SvcError } from '../model/error.ts'
 import type { LoginNotice, LoginStatus } from '../model/login.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { defaultSessionName } from '../model/session.ts'
-import { createLog } from '../platform/log.ts'
 import { invoke, verbs } from '../tools/index.ts'
 import { askPerson } from './ask.ts'
 import { againFlags, wordingOf } from './command.ts'
@@ -17,7 +16,6 @@ import { oneLine } from './text.ts'
 export async function runLogin(run: ToolRun): Promise<void> {
   const { command, line, flags } = run
   const { config, input, json } = await readToolRun(run)
-  const log = createLog(config.logLevel)
   const typed = askPerson(() => call.signal, { silent: json })
   let given = input.verify_code === undefined ? undefined : String(input.verify_code)
   using call = commandCall({
@@ -28,8 +26,8 @@ export async function runLogin(run: ToolRun): Promise<void> {
     },
   })
   try {
-    await using stack = new AsyncDisposableStack()
-    const { gateway, phoneUrl } = await openForCommand(config, log, stack)
+    await using opened = await openForCommand(config)
+    const { gateway, log, phoneUrl } = opened
     const write = json ? async () => {} : writeOut
     const print = loginPrinter({ write, colours }, phoneUrl)
     const status = await followLogin(

@@ -4,13 +4,14 @@ import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { lookAtDirectory } from '../inspect/data-directory.ts'
 import { type Call, directCall } from '../model/call.ts'
-import type { Log } from '../platform/log.ts'
+import { createLog, type Log } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
 import { openSandboxFor } from './serving.ts'
 
-export interface Opened {
+export interface Opened extends AsyncDisposable {
   readonly gateway: RunningGateway
+  readonly log: Log
   /** Of the simulated phone, with --sandbox. */
   readonly phoneUrl?: string
 }
@@ -20,20 +21,29 @@ export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
   (await lookAtDirectory(basePath)).state === 'missing'
 
 /**
- * Opens the data directory for a command; `stack` closes it. With `--sandbox` the simulated WeChat that runs for the
+ * Opens the data directory for a command, until it is disposed of. With `--sandbox` the simulated WeChat that runs for the
  * directory is used, or one is run as long as the command.
  *
  * @throws SvcError `invalid_arguments` for a directory of another kind, `store_unavailable`
  */
-export async function openForCommand(config: Config, log: Log, stack: AsyncDisposableStack): Promise<Opened> {
+export async function openForCommand(
+  config: Config,
+  sandboxOf: (...given: Parameters<typeof openSandboxFor>) => Promise<{ url: string }> = openSandboxFor,
+): Promise<Opened> {
   spareLoopbackTheProxy()
+  await using stack = new AsyncDisposableStack()
+  const log = createLog(config.logLevel)
   await claimDirectory(config)
   await claimMediaRoot(config)
-  const sandbox = config.sandbox ? await openSandboxFor(config, log, stack) : undefined
+  const sandbox = config.sandbox ? await sandboxOf(config, log, stack) : undefined
   const gateway = stack.use(
     await openGateway({ ...{ config, log, version, oneShot: true }, sandboxUrl: sandbox?.url }),
   )
-  return { gateway, ...(sandbox && { phoneUrl: `${sandbox.url}/phone` }) }
+  const opened = stack.move()
+  return {
+    ...{ gateway, log, phoneUrl: sandbox && `${sandbox.url}/phone` },
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  }
 }
 
 /** The call of one command; disposing takes the signal handlers away. */

@@ -6,7 +6,6 @@ import type { Event } from '../model/event.ts'
 import type { Session, SessionCheck } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
 import { localTime } from '../platform/format.ts'
-import { createLog } from '../platform/log.ts'
 import { typesOf } from '../push/events.ts'
 import { againFlags, type CommandLine } from './command.ts'
 import { commandCall, isAbsent, openForCommand } from './open.ts'
@@ -97,13 +96,12 @@ export async function showTyping(command: Command): Promise<void> {
   if (longest < 1 || longest > 300) throw badArgument('--seconds', 'expected 1 to 300 seconds')
   const config = toolConfig(command)
   using call = commandCall()
-  await using stack = new AsyncDisposableStack()
-  const { gateway } = await openForCommand(config, createLog(config.logLevel), stack)
+  await using opened = await openForCommand(config)
   const to = command.args[0]!
   const request = { to, media: [], typing: true, session }
   const until = systemClock.monotonic() + longest * 1000
   for (let nth = 0; !call.signal.aborted && systemClock.monotonic() < until; nth++) {
-    const result = await gateway.sender.send(request, call)
+    const result = await opened.gateway.sender.send(request, call)
     if (nth === 0) await writeOut(json ? `${jsonLine(result)}\n` : typingText(result, to, longest))
     const leftMs = until - systemClock.monotonic()
     await systemClock.sleep(Math.max(0, Math.min(typingFadesMs, leftMs)), call.signal)
@@ -143,15 +141,17 @@ export async function shown<T>(
   nothing?: T,
 ): Promise<void> {
   const config = toolConfig(command)
-  const bare = nothing !== undefined && (await isAbsent(config))
-  await using stack = new AsyncDisposableStack()
-  const log = createLog(config.logLevel)
-  const result = bare ? nothing : await read((await openForCommand(config, log, stack)).gateway)
-  const seen = bare ? sessionsText([], againFlags(command)) : show(result)
-  if (seen.failed) line.status = 1
-  if (command.opts().json === true) return writeOut(`${jsonLine(result)}\n`)
-  await writeOut(seen.text)
-  await writeNote(seen, command)
+  const tell = async (result: T, seen: Shown) => {
+    if (seen.failed) line.status = 1
+    if (command.opts().json === true) return writeOut(`${jsonLine(result)}\n`)
+    await writeOut(seen.text)
+    await writeNote(seen, command)
+  }
+  if (nothing !== undefined && (await isAbsent(config)))
+    return tell(nothing, sessionsText([], againFlags(command)))
+  await using opened = await openForCommand(config)
+  const result = await read(opened.gateway)
+  await tell(result, show(result))
 }
 
 interface Flags {
@@ -172,9 +172,8 @@ export async function showEvents(command: Command): Promise<void> {
   const config = toolConfig(command)
   if (!follow && (await isAbsent(config))) return
   using call = commandCall()
-  await using stack = new AsyncDisposableStack()
-  const { gateway } = await openForCommand(config, createLog(config.logLevel), stack)
-  const { events } = gateway
+  await using opened = await openForCommand(config)
+  const { events } = opened.gateway
   const show = (event: Event) => writeOut(json ? `${jsonLine(event)}\n` : lineOf(event))
   const onGone = () => void writeErr('Some events were removed before they were read.\n')
   if (follow) {

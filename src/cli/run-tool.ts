@@ -4,7 +4,6 @@ import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { sessionKey, sessionName } from '../model/session.ts'
-import { createLog } from '../platform/log.ts'
 import { invoke, type Tool } from '../tools/index.ts'
 import { agreed, readStdin } from './ask.ts'
 import { chatLines } from './chat.ts'
@@ -64,13 +63,12 @@ export async function runTool(run: ToolRun): Promise<void> {
     if (!json) await writeNote(sessionsText([], againFlags(command)), command)
     return
   }
-  const log = createLog(config.logLevel)
   const bar = progressBar()
   using call = commandCall(bar && { progress: bar.step })
   let delivered = false
   try {
-    await using stack = new AsyncDisposableStack()
-    const { gateway } = await openForCommand(config, log, stack)
+    await using opened = await openForCommand(config)
+    const { gateway, log } = opened
     const input = { ...typed, ...flags.times(gateway.clock.now()) }
     try {
       await tool.cli.refuse?.(gateway, tool.parse(input))
@@ -182,10 +180,9 @@ export async function followMessages(run: ToolRun): Promise<void> {
   const { ack, consumer, session, after, limit } = input as Following
   if (ack !== undefined)
     throw badArgument('--ack', 'not with --follow, where a message is dealt with once it is written')
-  const log = createLog(config.logLevel)
   using call = commandCall()
-  await using stack = new AsyncDisposableStack()
-  const { gateway } = await openForCommand(config, log, stack)
+  await using opened = await openForCommand(config)
+  const { gateway } = opened
   const place = after === undefined ? { consumer: consumer ?? 'cli' } : { from: Number(after) }
   const within = session === undefined ? {} : { session: await known(gateway, session) }
   const again = againFlags(command)
