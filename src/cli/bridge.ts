@@ -1,12 +1,11 @@
 /** `svc mcp --url`: standard input and output as a bridge to the MCP of a running service. */
 import type { Command } from 'commander'
-import { httpUrl } from '../config/values.ts'
 import { badArgument } from '../model/error.ts'
 import { keepStdoutClean } from '../platform/console.ts'
 import { createLog } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { givenToken } from '../server/token.ts'
-import { configFrom } from './command.ts'
+import { configFrom, typedUrl } from './command.ts'
 
 /** The options that a bridge has; every other one belongs to the service. */
 const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport']
@@ -14,7 +13,7 @@ const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport']
 /** Runs the command until the client is gone, or a signal. @throws SvcError for a service that cannot be used */
 export async function runBridge(command: Command): Promise<void> {
   const { url } = command.opts<{ url: string }>()
-  const address = bridgeUrl(url)
+  const address = typedUrl(url, '/mcp')
   const foreign = command.options.find(
     option =>
       command.getOptionValueSource(option.attributeName()) === 'cli' && !own.includes(option.attributeName()),
@@ -35,13 +34,4 @@ export async function runBridge(command: Command): Promise<void> {
   const bridge = bridgeMcp({ url: address, token: await givenToken(config), log })
   onStopSignals(() => void bridge.close())
   await bridge.ended
-}
-
-/** The address of a service's MCP. @throws SvcError `invalid_arguments` for what is none */
-export function bridgeUrl(text: string): string {
-  const url = httpUrl(text)
-  if (url !== undefined) return url
-  throw badArgument('--url', 'expected an http or https URL without user name and query', {
-    hint: 'As in --url http://127.0.0.1:8000/mcp.',
-  })
 }

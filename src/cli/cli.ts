@@ -17,7 +17,7 @@ import {
   wordingOf,
 } from './command.ts'
 import { helpGroups, isCommand, needed } from './commands.ts'
-import { isBadUsage, printError, printProblem } from './print.ts'
+import { isBadUsage, printError } from './print.ts'
 import { NobodyReads, terminal, writeOut } from './terminal.ts'
 
 const epilogue = `
@@ -158,29 +158,22 @@ async function sayWhy(
 ): Promise<number> {
   const error = deniedByDeno(thrown) ?? thrown
   if (error instanceof CommanderError) {
-    const text = inPlainWords(error, named)
-    const hint = `See ${help}.`
-    if (json) printProblem(new SvcError('invalid_arguments', text), hint)
-    else printError(text, hint)
+    printError(new SvcError('invalid_arguments', inPlainWords(error, named)), `See ${help}.`, json)
     return 2
   }
   if (error instanceof SvcError) {
     const more = ran && error.code === 'not_connected' ? forgottenSandbox(ran) : ''
-    const hint = `${adviceOf(error, wordingOf(ran, help))}${more && ` ${more}`}`
-    if (json) printProblem(error, hint)
-    else printError(error.message, hint)
+    printError(error, `${adviceOf(error, wordingOf(ran, help))}${more && ` ${more}`}`, json)
     return isBadUsage(error) ? 2 : 1
   }
   // The reader closed the pipe: exit 0.
   if (error instanceof NobodyReads) return 0
   // What the system refuses is no bug.
   const fromSystem = error instanceof Error && 'syscall' in error
-  const text = error instanceof Error ? error.message : String(error)
   const hint = fromSystem
     ? 'Check the path, its permissions and the free space.'
     : 'This is a bug in svc; please report it.'
-  if (json) printProblem(new SvcError('internal', text), hint)
-  else printError(text, hint)
+  printError(new SvcError('internal', error instanceof Error ? error.message : String(error)), hint, json)
   if (error instanceof Error && !fromSystem && process.stderr.isTTY) process.stderr.write(`${error.stack}\n`)
   return 1
 }

@@ -1,6 +1,7 @@
 /** What the commands share: how one is declared, its options from the table in config, its exit status, and how we propose what to type next. */
 
 import { type Command, Option } from 'commander'
+import { httpUrl } from '../config/values.ts'
 import { type CommandName, type Config, type Flags, optionTable, readConfig, type Usual } from '../config.ts'
 import { badArgument } from '../model/error.ts'
 import type { Wording } from '../model/next-step.ts'
@@ -147,3 +148,12 @@ export const wordingOf = (command: Command | undefined, help?: string): Wording 
 /** For users who tried svc with `--sandbox` and now leave it out, so that they see an empty directory. */
 export const forgottenSandbox = (command: Command): string =>
   againFlags(command) === '' ? 'For the simulated WeChat add --sandbox.' : ''
+
+/** The address of a service. @throws SvcError `invalid_arguments` for what is none */
+export function typedUrl(text: string, path = ''): string {
+  const url = httpUrl(text)
+  if (url !== undefined) return url
+  throw badArgument('--url', 'expected an http or https URL without user name and query', {
+    hint: `As in --url http://127.0.0.1:8000${path}.`,
+  })
+}

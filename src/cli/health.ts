@@ -1,10 +1,10 @@
 /** `svc health`: one question to a running service, one line, one exit status. */
-import { httpUrl } from '../config/values.ts'
 import { type Config, readConfig } from '../config.ts'
 import { addressIn, askHealth, type HealthAnswer, notedAddresses } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
+import { typedUrl } from './command.ts'
 import { jsonLine } from './print.ts'
 import { writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
@@ -27,7 +27,7 @@ export interface HealthFlags {
 /** Runs the command. @returns its exit status: 0 when the service works */
 export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   spareLoopbackTheProxy()
-  const { url, unnamed } = flags.url === undefined ? await configured(flags) : { url: given(flags.url) }
+  const { url, unnamed } = flags.url === undefined ? await configured(flags) : { url: typedUrl(flags.url) }
   const answer = await askHealth(url, deadlineMs)
   const healthy = answer.kind === 'svc' && answer.status === 200
   // As GET /healthz says it; what is degraded works, and a restart would not help.
@@ -83,14 +83,6 @@ async function configured(flags: HealthFlags): Promise<{ url: string; unnamed?: 
     })
   }
   return { url: addressIn(config), ...(isUsual && { unnamed: config.basePath }) }
-}
-
-function given(text: string): string {
-  const url = httpUrl(text)
-  if (url !== undefined) return url
-  throw badArgument('--url', 'expected an http or https URL without user name and query', {
-    hint: 'As in --url http://127.0.0.1:8000.',
-  })
 }
 
 /** What the answer means, for people. @param unnamed the data directory that names no service, so that it may be another's */

@@ -7,7 +7,7 @@ import { invoke, verbs } from '../tools/index.ts'
 import { askPerson } from './ask.ts'
 import { againFlags, wordingOf } from './command.ts'
 import { commandCall, openForCommand } from './open.ts'
-import { jsonLine, printError, printProblem } from './print.ts'
+import { jsonLine, printError } from './print.ts'
 import { readToolRun, type ToolRun } from './run-tool.ts'
 import { type Colours, colours, columns, terminal, writeErr, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
@@ -47,9 +47,7 @@ export async function runLogin(run: ToolRun): Promise<void> {
     } else if (!call.cutBy) {
       line.status = 1
       const error = loginFailure(status, phoneUrl !== undefined)
-      const hint = adviceOf(error, wordingOf(command))
-      if (json) printProblem(error, hint)
-      else printError(error.message, hint)
+      printError(error, adviceOf(error, wordingOf(command)), json)
     }
   } catch (error) {
     if (!call.cutBy) throw error instanceof SvcError ? flags.told(error) : error

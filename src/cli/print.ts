@@ -9,19 +9,19 @@ import { oneLine } from './text.ts'
 // What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
 const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
-/** `error: … (what to do)` on stderr, one line. */
-export function printError(text: string, hint: string): void {
-  console.error(`${errColours.red('error:')} ${harmless(maskText(text))}. ${errColours.dim(hint)}`)
+/** `error: … (what to do)` on stderr, one line; for machines one JSON object, in the shape of every door. */
+export function printError(error: SvcError, hint: string, json: boolean): void {
+  const detail = maskText(error.message)
+  console.error(
+    json
+      ? jsonLine({ ...problemOf(error), detail, hint })
+      : `${errColours.red('error:')} ${harmless(detail)}. ${errColours.dim(hint)}`,
+  )
 }
 
 /** What was typed, or came from elsewhere, may stand in an error. */
 const harmless = (text: string) =>
   text.replace(/\p{Cc}/gu, ' ').replace(obeyed, character => `\\u{${character.charCodeAt(0).toString(16)}}`)
-
-/** The same for machines: one JSON object, in the shape of every door. */
-export function printProblem(error: SvcError, hint: string): void {
-  console.error(jsonLine({ ...problemOf(error), detail: maskText(error.message), hint }))
-}
 
 /** Wrong options are wrong usage (2); everything else failed (1). */
 export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_arguments'

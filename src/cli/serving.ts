@@ -290,12 +290,10 @@ async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promis
       ...{ field: '--socket', hint: 'Use --host and --port there, with --token.' },
     })
   }
-  try {
-    return await serve({ hostname: host, port, socket, fetch })
-  } catch (error) {
+  return serve({ hostname: host, port, socket, fetch }).catch(error => {
     const hint = socketHints[errorCodeOf(error) ?? ''] ?? 'Choose a folder you may write to.'
     throw unserved(socket, error, hint, '--socket')
-  }
+  })
 }
 
 /** What cannot be served, and why; an error that no system call gave stays as it is. */
@@ -313,18 +311,10 @@ const socketHints: Readonly<Record<string, string>> = {
 }
 
 /** The server, or why there is none in one clear line. */
-export async function listen(
-  config: Config,
-  flag: string,
-  port: number,
-  fetch: ServeOptions['fetch'],
-): Promise<RunningServer> {
-  try {
-    return await serve({ hostname: config.host, port, fetch })
-  } catch (error) {
+const listen = (config: Config, flag: string, port: number, fetch: ServeOptions['fetch']) =>
+  serve({ hostname: config.host, port, fetch }).catch((error): never => {
     throw listenError(error, flag, port, config.host)
-  }
-}
+  })
 
 /** The port of `/metrics` alone, if one is wanted. @returns the line that says where it is */
 async function openMetrics({ config, gateway, log, stack }: Opened): Promise<string[]> {

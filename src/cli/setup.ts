@@ -13,7 +13,7 @@ import {
   setUp,
   takeBack,
 } from '../setup/setup.ts'
-import { bridgeUrl } from './bridge.ts'
+import { typedUrl } from './command.ts'
 import { print } from './print.ts'
 import { offeredTools } from './serve-mcp.ts'
 
@@ -109,7 +109,7 @@ function serverOf(flags: SetupFlags, start: readonly string[], options: readonly
     )
     return { command: [...start, ...options] }
   }
-  const parsed = bridgeUrl(url)
+  const parsed = typedUrl(url, '/mcp')
   const there = 'The service at that address decides it.'
   refuse(flags.confirmSend, '--confirm-send', 'expected without --url', there)
   refuse(flags.anyFile, '--any-file', 'expected without --url', there)

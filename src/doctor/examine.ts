@@ -57,18 +57,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     stored.sessions().catch(() => ({ sessions: [] })),
   ])
   const command = (words: string) => svcCommand(words, directory.dir, directory.isSandbox)
-  const { address } = options
-  const context: DoctorContext = {
-    address,
-    config,
-    version,
-    clock,
-    deadlineMs,
-    directory,
-    polling,
-    sessions,
-    command,
-  }
+  const context: DoctorContext = { ...options, clock, deadlineMs, directory, polling, sessions, command }
 
   const network = examineNetwork(context).catch((error): NetworkFindings => ({ found: [unexamined(error)] }))
   const looks: Record<Subject, () => Found[] | Promise<Found[]>> = {

@@ -6,6 +6,7 @@ import { readText } from '../platform/files.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
 import { failureOf, isAboutCertificate } from '../platform/network-error.ts'
 import { proxyFor } from '../platform/process.ts'
+import { reachable } from '../platform/serve.ts'
 import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
@@ -78,8 +79,7 @@ async function sandboxOf({ directory, polling, deadlineMs, command }: DoctorCont
   const url = ((await readText(join(dir, 'address'))) ?? '').trim()
   const reached = URL.canParse(url) ? await reach(`${url}/phone/stats`, deadlineMs) : undefined
   if (reached?.status === 200) {
-    const here = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
-    return ok('sandbox', `the sandbox runs, its phone is on ${here}/phone`)
+    return ok('sandbox', `the sandbox runs, its phone is on ${reachable(url)}/phone`)
   }
   return bad(
     'sandbox',

@@ -49,13 +49,11 @@ export class Events implements EventStore {
     { send }: { send: (id: string, message: JSONRPCMessage) => Promise<void> },
   ): Promise<string> {
     const stream = streamOf(lastEventId) ?? ''
-    const after = Number(lastEventId.slice(lastEventId.lastIndexOf('_') + 1))
-    for (const event of [...this.#kept]) {
-      const number = Number(event.id.slice(event.id.lastIndexOf('_') + 1))
-      // The event that opens a stream carries no message.
-      if (event.stream === stream && number > after && 'jsonrpc' in event.message)
+    const numberOf = (id: string) => Number(id.slice(id.lastIndexOf('_') + 1))
+    // The event that opens a stream carries no message.
+    for (const event of [...this.#kept])
+      if (event.stream === stream && numberOf(event.id) > numberOf(lastEventId) && 'jsonrpc' in event.message)
         await send(event.id, event.message)
-    }
     return stream
   }
 }
