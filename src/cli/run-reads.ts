@@ -11,19 +11,7 @@ import { againFlags, type CommandLine } from './command.ts'
 import { commandCall, isAbsent, openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { toolConfig } from './run-tool.ts'
-import {
-  approvalsText,
-  approvedText,
-  cancelledText,
-  checksText,
-  namedText,
-  outboxText,
-  type Shown,
-  sessionsText,
-  typingText,
-  usersText,
-  writeNote,
-} from './show.ts'
+import * as show from './show.ts'
 import { writeErr, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 import { typedTime } from './typed-time.ts'
@@ -31,25 +19,25 @@ import { typedTime } from './typed-time.ts'
 /** `svc outbox`. */
 export const listOutbox = (line: CommandLine, command: Command): Promise<void> => {
   const { user, session } = command.opts<{ user?: string; session?: string }>()
-  return shown(line, command, ({ outbox }) => outbox.list({ user_id: user, session }), outboxText, [])
+  return shown(line, command, ({ outbox }) => outbox.list({ user_id: user, session }), show.outboxText, [])
 }
 
 /** `svc approvals`. */
 export const listApprovals = (line: CommandLine, command: Command): Promise<void> => {
   const asked = async ({ outbox }: Gateway) =>
     (await outbox.list()).filter(({ waits_for }) => waits_for === 'approval')
-  return shown(line, command, asked, entries => approvalsText(entries, againFlags(command)), [])
+  return shown(line, command, asked, entries => show.approvalsText(entries, againFlags(command)), [])
 }
 
 /** `svc approvals yes`. */
 export const approve = (line: CommandLine, command: Command): Promise<void> =>
-  shown(line, command, gateway => gateway.outbox.approve(command.args[0] ?? ''), approvedText)
+  shown(line, command, gateway => gateway.outbox.approve(command.args[0] ?? ''), show.approvedText)
 
 /** `svc outbox cancel`, `svc approvals no`. */
 export const cancelOutbox = (line: CommandLine, command: Command): Promise<void> => {
   const done = command.name() === 'no' ? 'declined' : 'cancelled'
   const cancel = ({ outbox }: Gateway) => outbox.cancel(command.args[0] ?? '')
-  return shown(line, command, cancel, ended => cancelledText(ended, done))
+  return shown(line, command, cancel, ended => show.cancelledText(ended, done))
 }
 
 /** It is shown anew after this. */
@@ -66,7 +54,7 @@ export const listUsers = (line: CommandLine, command: Command): Promise<void> =>
       isAny = session !== undefined || (await gateway.accounts.list()).length > 0
       return gateway.users.list(session === undefined ? {} : { session })
     },
-    users => (isAny ? usersText(users) : sessionsText([], againFlags(command))),
+    users => (isAny ? show.usersText(users) : show.sessionsText([], againFlags(command))),
     command.args.length === 0 ? [] : undefined,
   )
 }
@@ -86,7 +74,7 @@ export const nameUser = (line: CommandLine, command: Command): Promise<void> => 
         problem,
       }))
     })
-  return shown(line, command, named, namedText)
+  return shown(line, command, named, show.namedText)
 }
 
 /** `svc typing`: shown again and again, since it fades in some seconds. */
@@ -102,7 +90,7 @@ export async function showTyping(command: Command): Promise<void> {
   const until = systemClock.monotonic() + longest * 1000
   for (let nth = 0; !call.signal.aborted && systemClock.monotonic() < until; nth++) {
     const result = await opened.gateway.sender.send(request, call)
-    if (nth === 0) await writeOut(json ? `${jsonLine(result)}\n` : typingText(result, to, longest))
+    if (nth === 0) await writeOut(json ? `${jsonLine(result)}\n` : show.typingText(result, to, longest))
     const leftMs = until - systemClock.monotonic()
     await systemClock.sleep(Math.max(0, Math.min(typingFadesMs, leftMs)), call.signal)
   }
@@ -125,7 +113,7 @@ export const checkSessions = (line: CommandLine, command: Command): Promise<void
       }
       return checks
     },
-    checks => checksText(checks, againFlags(command)),
+    checks => show.checksText(checks, againFlags(command)),
     command.args.length === 0 ? [] : undefined,
   )
 
@@ -137,21 +125,21 @@ export async function shown<T>(
   line: CommandLine,
   command: Command,
   read: (gateway: Gateway) => Promise<T>,
-  show: (result: T) => Shown,
+  said: (result: T) => show.Shown,
   nothing?: T,
 ): Promise<void> {
   const config = toolConfig(command)
-  const tell = async (result: T, seen: Shown) => {
+  const tell = async (result: T, seen: show.Shown) => {
     if (seen.failed) line.status = 1
     if (command.opts().json === true) return writeOut(`${jsonLine(result)}\n`)
     await writeOut(seen.text)
-    await writeNote(seen, command)
+    await show.writeNote(seen, command)
   }
   if (nothing !== undefined && (await isAbsent(config)))
-    return tell(nothing, sessionsText([], againFlags(command)))
+    return tell(nothing, show.sessionsText([], againFlags(command)))
   await using opened = await openForCommand(config)
   const result = await read(opened.gateway)
-  await tell(result, show(result))
+  await tell(result, said(result))
 }
 
 interface Flags {

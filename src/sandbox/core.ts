@@ -14,6 +14,27 @@ const noStats = () => ({
   downloads: 0,
 })
 
+/** Where the world is kept, and by which clock it lives. */
+export interface SandboxOptions {
+  /** `<base-path>/sandbox`. */
+  dir: string
+  clock: Clock
+  log: Log
+  /** Of its disk; what is usual otherwise. */
+  keepFreeBytes?: number
+  between?: Between
+}
+
+/**
+ * Stands between each request of the API or the CDN and its answer, which `honest` gives; so tests make upstream fail.
+ *
+ * @returns undefined when the client went away
+ */
+export type Between = (
+  asked: { endpoint: string; bot: string | undefined; signal: AbortSignal },
+  honest: () => Promise<Response | undefined>,
+) => Promise<Response | undefined>
+
 /** The common ground; one per world. */
 export class Core {
   readonly db: Database
@@ -34,13 +55,7 @@ export class Core {
   #announced = false
   #seq: number | undefined
 
-  constructor(options: {
-    db: Database
-    dir: string
-    clock: Clock
-    log: Log
-    keepFreeBytes?: number | undefined
-  }) {
+  constructor(options: SandboxOptions & { db: Database }) {
     this.db = options.db
     this.dir = options.dir
     this.space = new FreeSpace(options.dir, options.keepFreeBytes ?? usualKeepFreeBytes)

@@ -1,6 +1,5 @@
 /** Users and bots: who exists, whose bot is alive, and what stands between the two (window, quota, typing). */
 import { badArgument, SvcError } from '../model/error.ts'
-import type { Row } from '../platform/sqlite.ts'
 import type { Core } from './core.ts'
 import { newBotId, newBotToken, newContextToken, newUserId } from './ids.ts'
 
@@ -29,14 +28,14 @@ export interface Bot {
 export interface Peer {
   bot_id: string
   user_id: string
-  context_token?: string
-  last_inbound_at?: number
+  context_token: string | null
+  last_inbound_at: number | null
   /** Accepted sends since the last inbound message. */
   used: number
   /** Times of the last sends, refused ones too. */
   attempts: number[]
   blocked: boolean
-  ticket?: string
+  ticket: string | null
   typing_until: number
 }
 
@@ -159,27 +158,19 @@ export class People {
   }
 
   peer(botId: string, userId: string): Peer {
-    const row = this.#core.db.get`SELECT * FROM peer WHERE bot_id = ${botId} AND user_id = ${userId}`
-    return row
-      ? peerOf(row)
-      : { bot_id: botId, user_id: userId, used: 0, attempts: [], blocked: false, typing_until: 0 }
+    const row = this.#core.db.get<PeerRow>`SELECT * FROM peer WHERE bot_id = ${botId} AND user_id = ${userId}`
+    return row ? peerOf(row) : { ...stranger, bot_id: botId, user_id: userId }
   }
 
   peersOf(userId: string): Peer[] {
-    return this.#core.db.all`SELECT * FROM peer WHERE user_id = ${userId}`.map(peerOf)
+    return this.#core.db.all<PeerRow>`SELECT * FROM peer WHERE user_id = ${userId}`.map(peerOf)
   }
 
   keepPeer(peer: Peer): void {
-    this.#core.db.run`INSERT INTO peer (bot_id, user_id, context_token, last_inbound_at, used, attempts,
+    this.#core.db.run`REPLACE INTO peer (bot_id, user_id, context_token, last_inbound_at, used, attempts,
       blocked, ticket, typing_until)
-      VALUES (${peer.bot_id}, ${peer.user_id}, ${peer.context_token ?? null},
-      ${peer.last_inbound_at ?? null}, ${peer.used}, ${JSON.stringify(peer.attempts)},
-      ${peer.blocked ? 1 : 0}, ${peer.ticket ?? null}, ${peer.typing_until})
-      ON CONFLICT DO UPDATE
-      SET context_token = excluded.context_token, last_inbound_at = excluded.last_inbound_at,
-      used = excluded.used, attempts = excluded.attempts, blocked = excluded.blocked,
-      ticket = excluded.ticket,
-      typing_until = excluded.typing_until`
+      VALUES (${peer.bot_id}, ${peer.user_id}, ${peer.context_token}, ${peer.last_inbound_at}, ${peer.used},
+      ${JSON.stringify(peer.attempts)}, ${peer.blocked ? 1 : 0}, ${peer.ticket}, ${peer.typing_until})`
   }
 
   /** The user wrote: the window opens, the quota is fresh, and the token is this message's. */
@@ -205,14 +196,16 @@ const botOf = (row: BotRow): Bot => ({
 })
 const maybeBot = (row: BotRow | undefined) => (row ? botOf(row) : undefined)
 
-const peerOf = (row: Row): Peer => ({
-  bot_id: String(row.bot_id),
-  user_id: String(row.user_id),
-  ...(row.context_token !== null && { context_token: String(row.context_token) }),
-  ...(row.last_inbound_at !== null && { last_inbound_at: Number(row.last_inbound_at) }),
-  used: Number(row.used),
-  attempts: JSON.parse(String(row.attempts)),
+type PeerRow = Omit<Peer, 'attempts' | 'blocked'> & { attempts: string; blocked: number }
+
+const peerOf = (row: PeerRow): Peer => ({
+  ...row,
+  attempts: JSON.parse(row.attempts),
   blocked: row.blocked === 1,
-  ...(row.ticket !== null && { ticket: String(row.ticket) }),
-  typing_until: Number(row.typing_until),
 })
+
+/** Nothing was ever said between the two. */
+const stranger = {
+  ...{ context_token: null, last_inbound_at: null, ticket: null },
+  ...{ used: 0, attempts: [], blocked: false, typing_until: 0 },
+}

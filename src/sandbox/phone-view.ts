@@ -149,7 +149,7 @@ export function seenState(world: World) {
         typing: peer.typing_until > now,
         used: peer.used,
         window_closes_at:
-          peer.last_inbound_at === undefined ? null : peer.last_inbound_at + core.switches.window_ms,
+          peer.last_inbound_at === null ? null : peer.last_inbound_at + core.switches.window_ms,
       })),
     })),
     bots: bots.map(bot => ({ id: bot.id, user_id: bot.user_id, live: bot.live, started: bot.started })),

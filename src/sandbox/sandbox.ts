@@ -5,26 +5,14 @@
 import { join } from 'node:path'
 import { sandboxClockHeader } from '../ilink/wire.ts'
 import { SvcError } from '../model/error.ts'
-import type { Clock } from '../platform/clock.ts'
 import { ensurePrivateDir, readText, removeQuietly, writeDurably } from '../platform/files.ts'
 import { type FileLock, openLock } from '../platform/lock.ts'
-import type { Log } from '../platform/log.ts'
 import { reachable, serve } from '../platform/serve.ts'
 import { createCdn } from './cdn.ts'
+import type { SandboxOptions } from './core.ts'
 import { createEmulator } from './emulator.ts'
 import { createPhone } from './phone.ts'
-import { type Between, openWorld, type World } from './world.ts'
-
-/** Where the world is kept, and by which clock it lives. */
-export interface SandboxOptions {
-  /** `<base-path>/sandbox`. */
-  dir: string
-  clock: Clock
-  log: Log
-  /** Of its disk; what is usual otherwise. */
-  keepFreeBytes?: number
-  between?: Between
-}
+import { openWorld, type World } from './world.ts'
 
 /** The simulated WeChat as a handler; for one process at a time. @throws Error when its world cannot be opened */
 async function openSandbox(options: SandboxOptions) {

@@ -1,6 +1,6 @@
 /** What upstream and its CDN get wrong on purpose: per endpoint and bot, a number of times or at a rate. */
 import type { Clock } from '../../src/platform/clock.ts'
-import type { Between } from '../../src/sandbox/world.ts'
+import type { Between } from '../../src/sandbox/core.ts'
 
 /** The endpoints faults are named by; `*` is any. */
 export const faultEndpoints = [

@@ -6,7 +6,7 @@
  * or when it is still there after a moment.
  */
 import type { Clock } from '../../src/platform/clock.ts'
-import type { Between } from '../../src/sandbox/world.ts'
+import type { Between } from '../../src/sandbox/core.ts'
 
 /** A client that has left is heard of within this. */
 const leavingMs = 200

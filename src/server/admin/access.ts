@@ -26,28 +26,9 @@ const renewedAfterMs = 24 * 60 * 60_000
 /** The printed link works this long, once. */
 const linkMs = 15 * 60_000
 
-export interface Access {
-  /** Whether somebody must sign in. */
-  readonly required: boolean
-  /**
-   * What speaks against this request; undefined lets it through.
-   *
-   * @param open true for what anybody may load: the page itself and its texts
-   */
-  refusal(request: Request, open: boolean): Promise<SvcError | undefined>
-  /** @returns the Set-Cookie of a sign-in @throws SvcError `unauthorized` */
-  signIn(token: string, request: Request): string
-  /** The same by the code of the link; undefined when it was used or is too old. */
-  signInByLink(code: string, request: Request): Promise<string | undefined>
-  /** The Set-Cookie that makes the sign-in of this request last anew; undefined when it is young, or none. */
-  renewal(request: Request): Promise<string | undefined>
-  /** Ends the sign-ins of this request, with all that they were renewed by. @returns the Set-Cookie that forgets it */
-  signOut(request: Request): Promise<string>
-  /** The code of a new one-time link. */
-  newLink(): Promise<string>
-}
+export type Access = ReturnType<typeof createAccess>
 
-export function createAccess(options: GuardOptions & { clock: Clock; signIns: SignIns }): Access {
+export function createAccess(options: GuardOptions & { clock: Clock; signIns: SignIns }) {
   const { clock, signIns: kept, token } = options
   const guard = createGuard(options)
   const key = token === undefined ? undefined : createHmac('sha256', token).update('panel sign-in').digest()
@@ -74,32 +55,43 @@ export function createAccess(options: GuardOptions & { clock: Clock; signIns: Si
   }
 
   return {
+    /** Whether somebody must sign in. */
     required: key !== undefined,
-    async refusal(request, open) {
+    /**
+     * What speaks against this request; undefined lets it through.
+     *
+     * @param open true for what anybody may load: the page itself and its texts
+     */
+    async refusal(request: Request, open: boolean): Promise<SvcError | undefined> {
       // A cookie goes along by itself, so the page that makes the request must be ours, wherever we are bound.
       const foreign = guard.refusal(request, true) ?? guard.foreign(request, open)
       if (foreign || open || key === undefined || (await signIns(request)).length > 0) return foreign
       return guard.refusal(request, false)
     },
-    signIn(given, request) {
+    /** @returns the Set-Cookie of a sign-in @throws SvcError `unauthorized` */
+    signIn(given: string, request: Request): string {
       if (token === undefined || !sameToken(given, token))
         throw new SvcError('unauthorized', 'The token is wrong')
       return newCookie(request)
     },
-    async signInByLink(code, request) {
+    /** The same by the code of the link; undefined when it was used or is too old. */
+    async signInByLink(code: string, request: Request): Promise<string | undefined> {
       return key && (await kept.takeLink(code, clock.now())) ? newCookie(request) : undefined
     },
-    async renewal(request) {
+    /** The Set-Cookie that makes the sign-in of this request last anew; undefined when it is young, or none. */
+    async renewal(request: Request): Promise<string | undefined> {
       const [own] = key ? await signIns(request) : []
       const young = !own || own.until - clock.now() > signedInMs - renewedAfterMs
       return young ? undefined : newCookie(request, own.name)
     },
-    async signOut(request) {
+    /** Ends the sign-ins of this request, with all that they were renewed by. @returns the Set-Cookie that forgets it */
+    async signOut(request: Request): Promise<string> {
       const names = key === undefined ? [] : (await signIns(request)).map(({ name }) => name)
       if (names.length > 0) await kept.end(names, clock.now() + signedInMs, clock.now())
       return cookie('', 0, request)
     },
-    async newLink() {
+    /** The code of a new one-time link. */
+    async newLink(): Promise<string> {
       const code = randomBytes(24).toString('base64url')
       await kept.addLink(code, clock.now() + linkMs)
       return code

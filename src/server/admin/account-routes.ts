@@ -8,26 +8,13 @@ import { SessionCheck } from '../../model/session.ts'
 import { closed } from '../../model/shapes.ts'
 import { jsonRoutes } from '../json-route.ts'
 import type { RouteContext } from '../route.ts'
-import {
-  CancelBody,
-  CodeBody,
-  DefaultSet,
-  Login,
-  LoginBody,
-  LoginQuery,
-  RenameBody,
-  Renamed,
-  SessionPath,
-  Sessions,
-  Status,
-  Success,
-} from './bodies.ts'
+import * as bodies from './bodies.ts'
 
 /** What the panel's routes work with. */
 export type PanelContext = RouteContext & { readonly gateway: PanelGateway }
 
 export interface AccountViews {
-  status(): Promise<Status>
+  status(): Promise<bodies.Status>
   sessions(): Promise<{ sessions: object[] }>
 }
 
@@ -40,14 +27,14 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     summary: 'How the service is',
     description:
       'Version, accounts, who polls, whether the store works, and where things lie. Takes no lock.',
-    answer: Status,
+    answer: bodies.Status,
     run: () => views.status(),
   })
   add('GET /api/sessions', 'sessions', {
     summary: 'All sessions with their users',
     description:
       'Each with everybody who wrote to it and what is left of the right to answer. Takes no lock.',
-    answer: Sessions,
+    answer: bodies.Sessions,
     run: () => views.sessions() as Promise<never>,
   })
   addLoginRoutes(app, context)
@@ -62,16 +49,16 @@ function addLoginRoutes(app: Elysia, context: PanelContext): void {
     summary: 'Start a login by QR code',
     description:
       'Answers with the QR code at once. A login of that session that is under way is joined. Of a connected session without force: confirmed, and nothing is started.',
-    body: LoginBody,
-    answer: Login,
+    body: bodies.LoginBody,
+    answer: bodies.Login,
     errors: loginErrors,
     run: async ({ body, signal }) => shown(await logins.begin(body.name ?? '', body.force ?? false, signal)),
   })
   add('GET /api/sessions/login/status', 'login_status', {
     summary: 'Follow a login',
     description: 'Returns when the status changes, or after timeout.',
-    query: LoginQuery,
-    answer: Login,
+    query: bodies.LoginQuery,
+    answer: bodies.Login,
     errors: loginErrors,
     run: async ({ query, signal }) =>
       shown(
@@ -85,8 +72,8 @@ function addLoginRoutes(app: Elysia, context: PanelContext): void {
   add('POST /api/sessions/login/code', 'login_code', {
     summary: 'Give the digits that the phone shows',
     description: 'Answers with what became of them: wrong_code as notice, or the next status.',
-    body: CodeBody,
-    answer: Login,
+    body: bodies.CodeBody,
+    answer: bodies.Login,
     errors: loginErrors,
     run: async ({ body, signal }) => shown(await logins.giveCode(body.login_id, body.verify_code, signal)),
   })
@@ -94,15 +81,15 @@ function addLoginRoutes(app: Elysia, context: PanelContext): void {
     summary: 'Call a login off',
     description:
       'One that was confirmed on the phone this moment goes on; success is false then, and when there is none.',
-    body: CancelBody,
-    answer: Success,
+    body: bodies.CancelBody,
+    answer: bodies.Success,
     run: async ({ body }) => ({ success: await cancelled(logins, body) }),
   })
 }
 
 async function cancelled(
   logins: PanelGateway['logins'],
-  { login_id, left }: Static<typeof CancelBody>,
+  { login_id, left }: Static<typeof bodies.CancelBody>,
 ): Promise<boolean> {
   if (!left) return logins.callOff(login_id)
   // It ends by itself when the service stops.
@@ -117,7 +104,7 @@ function addSessionRoutes(app: Elysia, context: PanelContext): void {
   add('POST /api/sessions/:name/check', 'check', {
     summary: 'Ask WeChat whether a session works',
     description: 'Takes some seconds. One that is expired and works again is healed.',
-    params: SessionPath,
+    params: bodies.SessionPath,
     body: closed({}),
     answer: SessionCheck,
     errors: ['session_not_found', 'not_connected'],
@@ -126,18 +113,18 @@ function addSessionRoutes(app: Elysia, context: PanelContext): void {
   add('POST /api/sessions/:name/logout', 'logout', {
     summary: 'Log a session out',
     description: 'Deletes its credentials; its messages stay.',
-    params: SessionPath,
+    params: bodies.SessionPath,
     body: closed({}),
-    answer: Success,
+    answer: bodies.Success,
     errors: ['session_not_found'],
     run: async ({ params }) => ({ success: (await accounts.logout(params.name)).success }),
   })
   add('POST /api/sessions/:name/rename', 'rename', {
     summary: 'Rename a session',
     description: 'Its messages move along. A login of it that is under way ends.',
-    params: SessionPath,
-    body: RenameBody,
-    answer: Renamed,
+    params: bodies.SessionPath,
+    body: bodies.RenameBody,
+    answer: bodies.Renamed,
     errors: ['session_not_found', 'session_exists'],
     run: async ({ params, body }) => {
       const { success, new_name } = await accounts.rename(params.name, body.new_name)
@@ -147,16 +134,16 @@ function addSessionRoutes(app: Elysia, context: PanelContext): void {
   add('POST /api/sessions/:name/default', 'set_default', {
     summary: 'Make a session the default one',
     description: 'It is the one that calls without a session name mean.',
-    params: SessionPath,
+    params: bodies.SessionPath,
     body: closed({}),
-    answer: DefaultSet,
+    answer: bodies.DefaultSet,
     errors: ['session_not_found'],
     run: ({ params }) => accounts.setDefault(params.name),
   })
 }
 
 /** A login with its QR code drawn. */
-async function shown(flow: LoginFlow): Promise<Login> {
+async function shown(flow: LoginFlow): Promise<bodies.Login> {
   if (flow.qr_url === undefined) return flow
   // Loaded on use: logins are rare.
   const { toString: draw } = await import('qrcode')

@@ -9,22 +9,13 @@ import { addMediaRoutes } from '../media-routes.ts'
 import { addApprovalRoute, addOutboxRoutes } from '../outbox-routes.ts'
 import { addUserRoutes } from '../user-routes.ts'
 import type { PanelContext } from './account-routes.ts'
-import {
-  Conversations,
-  Messages,
-  MessagesQuery,
-  ReadBody,
-  SendBody,
-  Stats,
-  StatsQuery,
-  Success,
-} from './bodies.ts'
+import * as bodies from './bodies.ts'
 
 interface MessageOptions {
   maxUploadBytes: number
   log: Log
   /** Tells the open panels. */
-  onRead(mark: Static<typeof ReadBody>): void
+  onRead(mark: Static<typeof bodies.ReadBody>): void
 }
 
 /** Adds /api/conversations, /api/messages, /api/media, /api/outbox, /api/users and /api/stats. */
@@ -45,15 +36,15 @@ function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: M
     summary: 'All conversations, the newest first',
     description:
       'Each with its newest message, what is unread, and until when and how often the bot may answer.',
-    answer: Conversations,
+    answer: bodies.Conversations,
     errors: ['store_unavailable'],
     run: async () => ({ conversations: await conversations.list() }),
   })
   add('POST /api/conversations/read', 'mark_read', {
     summary: 'Mark a conversation as read up to a message',
     description: 'For the panel alone: consumers of recv are not moved. A mark never goes back.',
-    body: ReadBody,
-    answer: Success,
+    body: bodies.ReadBody,
+    answer: bodies.Success,
     errors: ['store_unavailable'],
     run: async ({ body }) => {
       await conversations.markRead(body.session, body.user_id, body.up_to)
@@ -64,8 +55,8 @@ function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: M
   add('GET /api/stats', 'stats', {
     summary: 'Messages per hour',
     description: 'Received and sent, hours without any included.',
-    query: StatsQuery,
-    answer: Stats,
+    query: bodies.StatsQuery,
+    answer: bodies.Stats,
     errors: ['store_unavailable'],
     run: async ({ query }) => ({ hours: await conversations.hours(query.hours ?? 24) }),
   })
@@ -78,8 +69,8 @@ function addPageRoutes(app: Elysia, context: PanelContext, { log }: MessageOptio
   add('GET /api/messages', 'messages', {
     summary: 'Pages of messages, by any filter',
     description: 'Newest first; next_before leads to the next older page.',
-    query: MessagesQuery,
-    answer: Messages,
+    query: bodies.MessagesQuery,
+    answer: bodies.Messages,
     errors: ['store_unavailable'],
     run: ({ query: { msg_type: has_kind, limit = 50, ...query }, signal }) =>
       gateway.history.page({ ...query, has_kind, limit, offset: 0 }, signal),
@@ -87,7 +78,7 @@ function addPageRoutes(app: Elysia, context: PanelContext, { log }: MessageOptio
   add('POST /api/messages', 'send', {
     summary: 'Send text and uploaded media to a user',
     description: 'As the tool send, with media by upload_id alone. Accepted by WeChat is not delivered.',
-    body: SendBody,
+    body: bodies.SendBody,
     answer: SendResult,
     errors: verbs.send.errors,
     run: ({ body, signal }) =>
