@@ -7,35 +7,20 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Change, Changes, McpContext, McpGateway } from './context.ts'
 import { readable } from './resources.ts'
-import {
-  announcedKey,
-  announcedUri,
-  conversationUri,
-  everybodyUri,
-  inboxUri,
-  sessionsUri,
-  spellings,
-  usersUri,
-} from './uris.ts'
+import * as uris from './uris.ts'
 
 /** News of one resource are gathered this long: a backlog of a thousand messages is one piece of news. */
 const gatherMs = 50
 /** As the library's own limit for `subscriptions/listen`. */
 const mostSubscriptions = 1024
 
-export interface AnnouncementPorts {
-  gateway: McpGateway
-  log: Log
-  clock: Clock
-}
-
 /** Says which resources are other ones now, while anybody listens. */
 export class Announcements implements Changes {
-  readonly #ports: AnnouncementPorts
+  readonly #ports: { gateway: McpGateway; log: Log; clock: Clock }
   readonly #listeners = new Set<(change: Change) => void>()
   #stop: (() => void) | undefined
 
-  constructor(ports: AnnouncementPorts) {
+  constructor(ports: { gateway: McpGateway; log: Log; clock: Clock }) {
     this.#ports = ports
   }
 
@@ -57,20 +42,25 @@ export class Announcements implements Changes {
     const gathered = new Set<string>()
     const tell = async () => {
       await clock.sleep(gatherMs, over.signal)
-      const uris = [...gathered]
+      const news = [...gathered]
       gathered.clear()
-      if (!over.signal.aborted) for (const uri of uris) this.#updated(uri)
+      if (!over.signal.aborted) for (const uri of news) this.#updated(uri)
     }
     const unsubscribe = gateway.changes.subscribe({
       message: ({ session, from_user }, news) => {
         // What a bot says itself shall not wake it.
         if (news !== 'received') return
         if (gathered.size === 0) void tell()
-        for (const uri of [inboxUri, everybodyUri, conversationUri(session, from_user), usersUri(session)])
+        for (const uri of [
+          uris.inboxUri,
+          uris.everybodyUri,
+          uris.conversationUri(session, from_user),
+          uris.usersUri(session),
+        ])
           gathered.add(uri)
       },
       sessions: (now, before) => {
-        if (shown(now) !== shown(before)) this.#updated(sessionsUri)
+        if (shown(now) !== shown(before)) this.#updated(uris.sessionsUri)
         if (listed(now) !== listed(before)) this.#tell({ kind: 'list' })
       },
     })
@@ -82,7 +72,7 @@ export class Announcements implements Changes {
 
   /** In each spelling that clients use: the library compares those of 2026-07-28 letter by letter. */
   #updated(uri: string): void {
-    for (const spelling of spellings(uri)) this.#tell({ kind: 'updated', uri: spelling })
+    for (const spelling of uris.spellings(uri)) this.#tell({ kind: 'updated', uri: spelling })
   }
 
   #tell(change: Change): void {
@@ -116,9 +106,9 @@ export function addAnnouncements(server: McpServer, context: McpContext): void {
     if (!server.isConnected()) return
     if (change.kind === 'list') return server.sendResourceListChanged()
     // Sessions of a legacy client get it in its own spelling, and once.
-    if (era === 'legacy' && change.uri !== announcedUri(change.uri)) return
-    const uris = era === 'modern' ? [change.uri] : wanted.get(announcedKey(change.uri) ?? '')
-    for (const uri of uris ?? []) {
+    if (era === 'legacy' && change.uri !== uris.announcedUri(change.uri)) return
+    const told = era === 'modern' ? [change.uri] : wanted.get(uris.announcedKey(change.uri) ?? '')
+    for (const uri of told ?? []) {
       server.server.sendResourceUpdated({ uri }).catch(error => log.debug('news not sent', { error }))
     }
   }
@@ -131,7 +121,7 @@ export function addAnnouncements(server: McpServer, context: McpContext): void {
   if (era === 'modern') return
 
   server.server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => {
-    const key = announcedKey(uri)
+    const key = uris.announcedKey(uri)
     if (key === undefined) throw notAnnounced(uri)
     if (wanted.size >= mostSubscriptions && !wanted.has(key))
       throw new ProtocolError(ProtocolErrorCode.InvalidRequest, `At most ${mostSubscriptions} subscriptions`)
@@ -139,7 +129,7 @@ export function addAnnouncements(server: McpServer, context: McpContext): void {
     return {}
   })
   server.server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => {
-    const key = announcedKey(uri)
+    const key = uris.announcedKey(uri)
     const spelt = key === undefined ? undefined : wanted.get(key)
     spelt?.delete(uri)
     if (key !== undefined && spelt?.size === 0) wanted.delete(key)

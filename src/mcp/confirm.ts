@@ -1,21 +1,14 @@
 /** `--confirm-send`: a person says yes before anything goes out. */
+import type { Static } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
 import { seen } from '../platform/escape-controls.ts'
-import type { Tool } from '../tools/index.ts'
+import { verbs } from '../tools/index.ts'
+import type { SendInput } from '../tools/send.ts'
 import type { McpCall } from './call.ts'
 
 const shownText = 1000
 
-/** What is shown of a send before it goes out. */
-interface Outgoing {
-  to: string
-  text?: string
-  session?: string
-  file_name?: string
-  when_closed?: string
-  media?: readonly { kind: string; path?: string; url?: string; upload_id?: string; file_name?: string }[]
-  [other: string]: unknown
-}
+type Outgoing = Static<typeof SendInput>
 
 /**
  * Asks the person behind the client whether this may be sent.
@@ -23,8 +16,8 @@ interface Outgoing {
  * @returns false when nobody could be asked: then it has to wait for a yes that is said elsewhere
  * @throws SvcError `forbidden` for a no, `invalid_arguments` for what could not be sent anyway
  */
-export async function confirmSend(tool: Tool, input: unknown, call: McpCall): Promise<boolean> {
-  const outgoing = tool.parse(input ?? {}) as Outgoing
+export async function confirmSend(input: unknown, call: McpCall): Promise<boolean> {
+  const outgoing = verbs.send.parse(input ?? {})
   const form = {
     message: described(outgoing),
     requestedSchema: {

@@ -7,10 +7,11 @@ import {
   type jsonSchemaValidator,
   type McpServer,
 } from '@modelcontextprotocol/server'
-import type { TSchema } from '@sinclair/typebox'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { badArgument } from '../model/error.ts'
+import { optional, text } from '../model/shapes.ts'
 import { problemsOf } from '../tools/parse.ts'
-import { parseTime } from '../tools/schema.ts'
+import { parseTime, toJsonSchema } from '../tools/schema.ts'
 import type { McpContext } from './context.ts'
 import { type Conversation, conversationText, conversationWith } from './conversations.ts'
 
@@ -33,37 +34,24 @@ const checked: jsonSchemaValidator = {
   },
 }
 
-/** Arguments of a prompt, which are texts always: name → description. */
-const argumentsOf = <T>(
-  descriptions: Record<keyof T & string, string>,
-  required: (keyof T & string)[] = [],
-) =>
-  fromJsonSchema<T>(
-    {
-      type: 'object',
-      properties: Object.fromEntries(
-        Object.entries<string>(descriptions).map(([name, description]) => [
-          name,
-          { type: 'string', description },
-        ]),
-      ),
-      required,
-    } as JsonSchemaType,
-    checked,
-  )
+const argumentsOf = <S extends TSchema>(schema: S) =>
+  fromJsonSchema<Static<S>>(toJsonSchema(schema) as JsonSchemaType, checked)
 
-const answerArguments = argumentsOf<{ session?: string; user?: string }>({
-  session: 'Only messages of this session; all sessions without it.',
-  user: 'Only messages of this user id; without it, everybody who wrote last and has no answer.',
-})
+const answerArguments = argumentsOf(
+  Type.Object({
+    session: optional(text('Only messages of this session; all sessions without it.')),
+    user: optional(
+      text('Only messages of this user id; without it, everybody who wrote last and has no answer.'),
+    ),
+  }),
+)
 
-const summaryArguments = argumentsOf<{ session: string; user: string; since?: string }>(
-  {
-    session: 'Name of the session.',
-    user: 'User id, as in from_user of a message.',
-    since: 'Not older than this: ISO 8601 or Unix milliseconds; no zone = UTC.',
-  },
-  ['session', 'user'],
+const summaryArguments = argumentsOf(
+  Type.Object({
+    session: text('Name of the session.'),
+    user: text('User id, as in from_user of a message.'),
+    since: optional(text('Not older than this: ISO 8601 or Unix milliseconds; no zone = UTC.')),
+  }),
 )
 
 const untrusted =

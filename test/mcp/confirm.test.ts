@@ -4,7 +4,6 @@ import type { McpCall } from '../../src/mcp/call.ts'
 import { confirmSend } from '../../src/mcp/confirm.ts'
 import { Questions } from '../../src/mcp/questions.ts'
 import type { SvcError } from '../../src/model/error.ts'
-import { verbs } from '../../src/tools/index.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -112,8 +111,7 @@ describe('a client that brings the answer along', () => {
 })
 
 test('a question that reached nobody is told apart from a no', async () => {
-  const asked = (answer?: McpCall['elicit']) =>
-    confirmSend(verbs.send, outgoing, { elicit: answer } as McpCall)
+  const asked = (answer?: McpCall['elicit']) => confirmSend(outgoing, { elicit: answer } as McpCall)
   const refused = async (answer: McpCall['elicit']) => {
     const { code, details } = (await failure(asked(answer))) as SvcError
     return [code, details?.answer]
