@@ -9,7 +9,7 @@ import { againFlags, wordingOf } from './command.ts'
 import { commandCall, openForCommand } from './open.ts'
 import { jsonLine, printError } from './print.ts'
 import { readToolRun, type ToolRun } from './run-tool.ts'
-import { type Colours, colours, columns, terminal, writeErr, writeOut } from './terminal.ts'
+import { colours, columns, terminal, writeErr, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 
 /** Runs the command; with --json each change of the status is one line. */
@@ -29,7 +29,7 @@ export async function runLogin(run: ToolRun): Promise<void> {
     await using opened = await openForCommand(config)
     const { gateway, log, phoneUrl } = opened
     const write = json ? async () => {} : writeOut
-    const print = loginPrinter({ write, colours }, phoneUrl)
+    const print = loginPrinter(write, phoneUrl)
     const status = await followLogin(
       {
         signal: call.signal,
@@ -64,27 +64,19 @@ function next(status: LoginStatus, again: string, sandboxed: boolean): string {
   return `${colours.dim(said)}\n`
 }
 
-interface LoginScreen {
-  /** Calls the tool login. */
-  call(input: Record<string, unknown>): Promise<LoginStatus>
-  /** Prints text for the person. */
-  write(text: string): Promise<void>
-  colours: Colours
-  signal: AbortSignal
-}
-
 /** One call waits this long. A change that another caller was told of, ours hears only at its end. */
 const waitS = 1
 
 /**
  * Follows a login to its end.
  *
+ * @param call calls the tool login
  * @param input of the tool login; with `timeout` it is given up when nothing changes for so long
  * @param each is told of every status that is new, the first one included
  * @returns the last status; one that is not final when it was given up or the signal came
  */
 export async function followLogin(
-  { call, signal }: Pick<LoginScreen, 'call' | 'signal'>,
+  { call, signal }: { call(input: Record<string, unknown>): Promise<LoginStatus>; signal: AbortSignal },
   input: Readonly<Record<string, unknown>>,
   each: (status: LoginStatus) => Promise<void>,
 ): Promise<LoginStatus> {
@@ -116,7 +108,7 @@ const isOver = (status: LoginStatus): boolean =>
 
 /** What each status says to the person; codes are drawn anew when they are. */
 export function loginPrinter(
-  { write, colours }: Pick<LoginScreen, 'write' | 'colours'>,
+  write: (text: string) => Promise<void>,
   phoneUrl: string | undefined,
 ): (status: LoginStatus) => Promise<void> {
   let shown: string | undefined
@@ -126,7 +118,7 @@ export function loginPrinter(
     if (status.qr_url !== undefined && status.qr_text !== undefined && status.qr_url !== shown) {
       if (shown !== undefined) await write(`\n${yellow('The code was used up; here is a new one.')}\n`)
       shown = status.qr_url
-      await write(`\n${drawnCode(status.qr_text, colours)}\n${dim(oneLine(status.qr_url))}\n\n`)
+      await write(`\n${drawnCode(status.qr_text)}\n${dim(oneLine(status.qr_url))}\n\n`)
       await write(
         phoneUrl === undefined
           ? 'Scan this code with WeChat on the phone.\n'
@@ -155,7 +147,7 @@ export function loginPrinter(
  * The code so that a phone can read it: black on white whatever the colours of the terminal are. Without colours as it
  * is, which most phones read on dark ground too.
  */
-function drawnCode(text: string, colours: Colours): string {
+function drawnCode(text: string): string {
   const lines = text.split('\n').filter(line => line !== '')
   const width = lines[0]?.length ?? 0
   if (terminal.out && columns() < width) return `(The code needs ${width} columns: make the window wider.)`

@@ -64,11 +64,7 @@ async function beginner(serving: Serving, command: Command): Promise<void> {
   }
   await write(`\n${colours.bold('1. Log in')}\n`)
   const login = (input: object) => invoke(verbs.login, gateway, input, call, log)
-  const failed = await followLogin(
-    { signal: stopping, call: login },
-    {},
-    loginPrinter({ write, colours }, phoneUrl),
-  ).then(
+  const failed = await followLogin({ signal: stopping, call: login }, {}, loginPrinter(write, phoneUrl)).then(
     status =>
       status.status === 'confirmed' ? undefined : `${loginFailure(status, phoneUrl !== undefined).message}.`,
     (error: Error) =>

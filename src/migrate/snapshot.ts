@@ -7,21 +7,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { absentAs } from '../platform/files.ts'
-import { type Database, openDatabase } from '../platform/sqlite.ts'
-
-/** The database as it was at one moment. */
-export interface Snapshot {
-  db: Database
-  close(): Promise<void>
-}
+import { openDatabase } from '../platform/sqlite.ts'
 
 /**
- * Copies and opens the database at `path`.
+ * Copies and opens the database at `path`, as it was at one moment.
  *
  * @returns undefined when there is none
  * @throws SvcError `store_unavailable` when the program writes all the time; the system's or the engine's error
  */
-export async function snapshotOf(path: string): Promise<Snapshot | undefined> {
+export async function snapshotOf(path: string) {
   if ((await stampOf(path)) === 'absent') return undefined
   // Made 0700: nobody else reads the chats meanwhile.
   const dir = await mkdtemp(join(tmpdir(), 'svc-migrate-'))

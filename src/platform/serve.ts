@@ -23,8 +23,6 @@ export interface ServeOptions {
   socket?: string
   /** The answer; must not throw. */
   fetch(request: Request, peer: Peer): Response | Promise<Response>
-  /** Refused by the server itself (413, no body) above this; unlimited by default, since the doors count for themselves. */
-  maxBodyBytes?: number
   /** For tests: how long an answer may stand still. */
   answerSeconds?: number
 }
@@ -157,7 +155,8 @@ function serveOnBun(options: ServeOptions): RunningServer {
   }
   const common = {
     development: false as const,
-    maxRequestBodySize: options.maxBodyBytes ?? Number.MAX_SAFE_INTEGER,
+    // The doors count for themselves.
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch(request: Request, running: BunServer) {
       const bad = refused(request)
       if (bad) return bad

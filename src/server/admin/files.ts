@@ -33,17 +33,10 @@ const types: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 }
 
-export interface PanelFiles {
-  /** Why there is no panel to serve, if there is none. */
-  missing(): Promise<SvcError | undefined>
-  /** The answer for a path of the panel; undefined where there is no such file. */
-  serve(request: Request, path: string): Promise<Response | undefined>
-  /** The page, as it is for a path and in the languages of the caller. */
-  page(request: Request, path: string): Promise<Response>
-}
+export type PanelFiles = ReturnType<typeof openPanelFiles>
 
 /** @param folders where the built panel may lie; the first that is there is it */
-export function openPanelFiles(folders: readonly string[]): PanelFiles {
+export function openPanelFiles(folders: readonly string[]) {
   let loaded: ReturnType<typeof load> | undefined
   const panel = () => {
     loaded ??= load(folders)
@@ -54,8 +47,10 @@ export function openPanelFiles(folders: readonly string[]): PanelFiles {
     return loaded
   }
   return {
+    /** Why there is no panel to serve, if there is none. */
     missing: async () => ((await findPlace(folders)) ? undefined : notBuilt()),
-    async serve(request, path) {
+    /** The answer for a path of the panel; undefined where there is no such file. */
+    async serve(request: Request, path: string): Promise<Response | undefined> {
       const found = (await panel()).files.get(path)
       if (!found) return undefined
       const answer = own(respond(request, found, filePolicy))
@@ -64,7 +59,8 @@ export function openPanelFiles(folders: readonly string[]): PanelFiles {
         answer.headers.set('cache-control', 'public, max-age=31536000, immutable')
       return answer
     },
-    async page(request, path) {
+    /** The page, as it is for a path and in the languages of the caller. */
+    async page(request: Request, path: string): Promise<Response> {
       const { pages, languages } = await panel()
       const [, first = '', , user] = path.split('/')
       const place = first === 'conversations' && user ? 'chat' : first
