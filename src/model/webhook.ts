@@ -59,7 +59,9 @@ export type AddedWebhook = Static<typeof AddedWebhook>
 export const ReplayedWebhook = Type.Object({
   ...WebhookEndpoint.properties,
   replay: Type.Object({
-    events: integer('Events that it was given before, and is given again.'),
+    events: integer(
+      'Events from there to where it was. It gets all of them, those of before it was added too.',
+    ),
     events_is_lower_bound: flag('True when there are more than events.'),
     since: optional(integer('Unix milliseconds: when the first of them happened.')),
   }),

@@ -115,7 +115,7 @@ export class Webhooks {
     const webhook = await this.#webhook(id)
     const { position, replayed = position } = webhook
     const start = await this.#start(from)
-    const replay = await this.#givenSince(start, webhook)
+    const replay = await this.#upToNow(start, webhook)
     const earlier = placeOf(start) < placeOf(position) ? start : position
     const until = placeOf(replayed) > placeOf(position) ? replayed : position
     if (!from.dry_run) await this.#ports.webhooks.rewind(id, earlier, until)
@@ -138,8 +138,8 @@ export class Webhooks {
     )
   }
 
-  /** What it was given after a place. */
-  async #givenSince(start: string, webhook: Webhook): Promise<ReplayedWebhook['replay']> {
+  /** What lies between a place and where it is. */
+  async #upToNow(start: string, webhook: Webhook): Promise<ReplayedWebhook['replay']> {
     const { position, session, types, user } = webhook
     const wanted = { limit: pageEvents, session, user, ...typed(types) }
     const found = { events: 0, events_is_lower_bound: false, since: undefined as number | undefined }
