@@ -1,13 +1,8 @@
 /** Delivery to one endpoint: what is next in its window goes out as its pulse allows, and what became of it is kept. */
-import { Buffer } from 'node:buffer'
-import { isSvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Poster } from '../platform/post.ts'
-import { placeOf } from '../storage/events.ts'
 import type { Webhook, WebhookProgresses, WebhookTry } from '../storage/webhooks.ts'
-import { deliver, posterTo, replyOf, type Tried } from './attempt.ts'
-import { bodyOf, type Links } from './body.ts'
+import { Courier, type CourierPorts, type CourierRuntime, type Outcome } from './courier.ts'
 import type { Feed } from './feed.ts'
 import {
   afterSuccess,
@@ -20,16 +15,11 @@ import {
   slotsOf,
   verdictOf,
 } from './schedule.ts'
-import type { Turns } from './turns.ts'
 import { type Lane, type LaneEvent, Window } from './window.ts'
 
-export interface EndpointPorts {
+export interface EndpointPorts extends CourierPorts {
   feed: Feed
   progress: WebhookProgresses
-  /** Where links in its deliveries lead, as long as svc knows its own address. */
-  links(webhook: Webhook): Links | undefined
-  /** An answer that an endpoint gave is to be sent to the user who wrote. @throws SvcError as a send */
-  reply(event: LaneEvent, text: string): Promise<void>
   /** Switches it off, and tells of it. */
   disable(webhook: Webhook, reason: string): Promise<void>
   /** Whether the clock may decide that something took too long. */
@@ -41,8 +31,6 @@ const inHand = 256
 const inHandFailing = 8
 /** What became of events is kept this often. */
 const keepEveryMs = 250
-/** More of a reply's text is refused. */
-const replyBytes = 16 * 1024
 const longestWaitMs = 60_000
 
 export class EndpointRun {
@@ -50,9 +38,8 @@ export class EndpointRun {
   readonly #ports: EndpointPorts
   readonly #clock: Clock
   readonly #log: Log
-  readonly #turns: Turns
   readonly #stop = new AbortController()
-  readonly #poster: Poster
+  readonly #courier: Courier
   readonly #running: Promise<void>
   #window: Window
   #pulse: Pulse = freshPulse
@@ -70,19 +57,14 @@ export class EndpointRun {
   #wake = Promise.withResolvers<void>()
   #over = false
 
-  constructor(
-    webhook: Webhook,
-    ports: EndpointPorts,
-    { clock, log, turns }: { clock: Clock; log: Log; turns: Turns },
-  ) {
+  constructor(webhook: Webhook, ports: EndpointPorts, runtime: CourierRuntime) {
     this.#webhook = webhook
     this.#ports = ports
-    this.#clock = clock
-    this.#log = log
-    this.#turns = turns
+    this.#clock = runtime.clock
+    this.#log = runtime.log
     this.#health = webhook
     this.#window = new Window(webhook.position, [])
-    this.#poster = posterTo(webhook)
+    this.#courier = new Courier(webhook, ports, runtime)
     this.#running = this.#run()
   }
 
@@ -135,7 +117,7 @@ export class EndpointRun {
     }
     await idle()
     if (!this.#over) await this.#keep().catch(error => this.#log.warn('webhook progress not kept', { error }))
-    this.#poster.close()
+    this.#courier.close()
   }
 
   #kept() {
@@ -219,44 +201,22 @@ export class EndpointRun {
   }
 
   async #try(lane: Lane, event: LaneEvent): Promise<void> {
-    const { id, type, at } = event
-    const beganAt = this.#clock.monotonic()
-    const started = this.#clock.now()
-    const webhook = this.#webhook
-    await this.#turns.next()
-    const data = await event.data()
-    const body = bodyOf({ id, type, at, data }, this.#ports.links(webhook))
-    const tried = await deliver(this.#poster, webhook, { id, body }, this.#stop.signal)
-    const took_ms = Math.round(this.#clock.monotonic() - beganAt)
-    const record = { at: started, event: id, type, took_ms, ...(tried.status && { status: tried.status }) }
-    if (tried.detail === undefined) return this.#succeeded(lane, event, record, tried)
-    await this.#failed(lane, event, { ...record, detail: tried.detail }, tried, beganAt)
+    const outcome = await this.#courier.deliver(this.#webhook, event, this.#stop.signal)
+    if (outcome.done) this.#succeeded(lane, event, outcome)
+    else await this.#failed(lane, event, outcome)
   }
 
-  async #succeeded(
-    lane: Lane,
-    event: LaneEvent,
-    record: Omit<WebhookTry, 'outcome'>,
-    { text }: Tried,
-  ): Promise<void> {
-    const { id, replayed } = this.#webhook
-    const isReplay = replayed !== undefined && placeOf(event.id) <= placeOf(replayed)
-    const detail = text === undefined || isReplay ? undefined : await this.#reply(event, text)
-    if (this.#pulse.failing) this.#log.info('webhook works again', { webhook: id })
+  #succeeded(lane: Lane, event: LaneEvent, { record }: Outcome): void {
+    if (this.#pulse.failing) this.#log.info('webhook works again', { webhook: this.#webhook.id })
     this.#pulse = afterSuccess(this.#pulse)
     this.#succeededAt = this.#clock.now()
     this.#health = { last_success_at: this.#succeededAt }
-    this.#tries.push({ ...record, outcome: 'done', ...(detail !== undefined && { detail }) })
+    this.#tries.push({ ...record, outcome: 'done' })
     this.#window.done(lane, event)
   }
 
-  async #failed(
-    lane: Lane,
-    event: LaneEvent,
-    record: Omit<WebhookTry, 'outcome'>,
-    { status = 0, retryAfterMs }: Tried,
-    beganAt: number,
-  ): Promise<void> {
+  async #failed(lane: Lane, event: LaneEvent, outcome: Outcome): Promise<void> {
+    const { beganAt, record, retryAfterMs, status = 0 } = outcome
     const now = this.#clock.now()
     const { slow, gone } = verdictOf(status)
     const before = this.#pulse
@@ -289,20 +249,6 @@ export class EndpointRun {
     this.#over = true
     await this.#ports.disable(this.#webhook, reason)
     this.#log.warn('webhook switched off', { webhook: this.#webhook.id, reason })
-  }
-
-  /** @returns why it was not sent */
-  async #reply(event: LaneEvent, answer: string): Promise<string | undefined> {
-    const text = replyOf(answer)
-    if (text === undefined || event.type !== 'message.received') return undefined
-    if (Buffer.byteLength(text) > replyBytes) return 'the reply was not sent: its text is longer than 16 KiB'
-    return this.#ports.reply(event, text).then(
-      () => undefined,
-      error => {
-        if (!isSvcError(error)) this.#log.error('webhook reply failed', { error })
-        return `the reply was not sent: ${isSvcError(error) ? error.message : 'internal error'}`
-      },
-    )
   }
 
   async #keepWhenDue(): Promise<void> {

@@ -75,14 +75,10 @@ export class EventReader {
 
   /** Events after a cursor, oldest first; those whose message is gone are passed over. */
   async page(after: string, wanted: WantedEvents): Promise<ToldPage> {
-    const page = await this.#ports.events.after(placed(after), wanted)
-    const { rows, events, cursor } = await withRows(page, this.#ports.log)
+    const { events, ...page } = await readPage(this.#ports, placed(after), wanted)
     const told: ToldEvent[] = []
-    for (const event of events) {
-      const one = await this.#told(event, rows)
-      if (one) told.push(one)
-    }
-    return { events: told, cursor, ...(page.gone && { gone: page.gone }) }
+    for (const event of events) told.push(await this.#told(event))
+    return { ...page, events: told }
   }
 
   /** Events as they come, until the signal; `onGone` is called where retention took some before they were read. */
@@ -104,45 +100,62 @@ export class EventReader {
     }
   }
 
-  async #told(
-    { cursor: id, type, at, message, status, data = {} }: LoggedEvent,
-    rows: ReadonlyMap<number, StoredMessage>,
-  ): Promise<ToldEvent | undefined> {
+  async #told(read: ReadEvent): Promise<ToldEvent> {
+    const { cursor: id, type, at, status, data, row } = read
     const rest = { id, type, timestamp: new Date(at).toISOString() }
-    if (message === undefined) {
-      const session = type === 'session.status' && 'name' in data ? { session: String(data.name) } : {}
-      return { event: { ...rest, data } as Event, ...session }
-    }
-    const row = rows.get(message)
-    if (!row) return undefined
-    const shown = await this.#ports.views.of(status === undefined ? row : asOf(row, status))
+    const session = sessionOf(read)
+    if (!row) return { event: { ...rest, data } as Event, ...(session && { session }) }
+    const shown = await this.#ports.views.of(row)
     const imported = type === 'message.received' && (row.past || row.direction === 'sent')
     return {
-      ...{ event: { ...rest, data: shown } as Event, session: row.session, row },
-      user: row.direction === 'received' ? row.from_user : shown.to_user,
+      ...{
+        event: { ...rest, data: shown } as Event,
+        session,
+        row,
+        user: row.direction === 'received' ? row.from_user : shown.to_user,
+      },
       inside: status === 'sending' || imported === true,
     }
   }
 }
 
+/** An event, and the message that it tells of, as it was then. */
+export interface ReadEvent extends LoggedEvent {
+  row?: StoredMessage
+}
+
 /**
- * The rows of a page's messages, and the page as far as there is room for them: the rest is read the next time. What is gone
- * has no row, and may be asked for once more for that.
+ * Reads a page with its messages, as far as there is room for them: the rest is read the next time. What tells of a message that is
+ * gone is passed over.
  */
-export async function withRows({ events, cursor }: EventPage, log: Pick<MessageLog, 'byIds'>) {
-  const ids = [...new Set(events.flatMap(({ message }) => message ?? []))]
-  const found = await log.byIds(ids, pageCharacters)
+export async function readPage(
+  { events: log, log: messages }: Pick<EventReaderPorts, 'log'> & { events: Pick<Events, 'after'> },
+  after: string,
+  wanted: WantedEvents,
+): Promise<Omit<EventPage, 'events'> & { events: ReadEvent[] }> {
+  const page = await log.after(after, wanted)
+  const ids = [...new Set(page.events.flatMap(({ message }) => message ?? []))]
+  const found = await messages.byIds(ids, pageCharacters)
   const rows = new Map(found.map(row => [row.id, row]))
   const last = found.length < ids.length ? found.at(-1)?.id : undefined
   const unread = new Set(last === undefined ? [] : ids.slice(ids.indexOf(last) + 1))
-  const first = events.findIndex(({ message }) => message !== undefined && unread.has(message))
-  if (first === -1) return { rows, events, cursor }
-  return { rows, events: events.slice(0, first), cursor: events[first - 1]!.cursor }
+  const end = page.events.findIndex(({ message }) => message !== undefined && unread.has(message))
+  const taken = end === -1 ? page.events : page.events.slice(0, end)
+  const events = taken.flatMap((event): ReadEvent[] => {
+    const row = event.message === undefined ? undefined : rows.get(event.message)
+    if (row) return [{ ...event, row: asOf(row, event.status) }]
+    return event.message === undefined ? [event] : []
+  })
+  return { ...page, events, cursor: end === -1 ? page.cursor : taken.at(-1)!.cursor }
 }
 
+/** The name of the session that an event is of; '' where it is of none. */
+export const sessionOf = ({ type, data, row }: ReadEvent): string =>
+  row?.session ?? (type === 'session.status' && data && 'name' in data ? String(data.name) : '')
+
 /** A row as it was: the reason is that of the newest status alone. */
-function asOf(row: StoredMessage, status: SentStatus): StoredMessage {
-  if (row.status === status) return row
+function asOf(row: StoredMessage, status: SentStatus | undefined): StoredMessage {
+  if (status === undefined || row.status === status) return row
   const { reason: _, reason_code: _code, reason_quote: _quote, ...rest } = row
   return { ...rest, status }
 }

@@ -1,11 +1,10 @@
 /** The event log as endpoints read it: several that stand at the same place share one reading. */
 import type { Message } from '../model/message.ts'
 import type { Views } from '../receive/view.ts'
-import type { Events, EventType, LoggedEvent, WantedEvents } from '../storage/events.ts'
-import type { StoredMessage } from '../storage/messages.ts'
+import type { Events, EventType, WantedEvents } from '../storage/events.ts'
 import type { MessageLog } from '../storage/store.ts'
 import type { Conversation, Webhook } from '../storage/webhooks.ts'
-import { withRows } from './events.ts'
+import { type ReadEvent, readPage, sessionOf } from './events.ts'
 import type { LaneEvent, LanePage } from './window.ts'
 
 export interface FeedPorts {
@@ -57,39 +56,32 @@ export class Feed {
   }
 
   async #read(from: string, wanted: WantedEvents): Promise<FeedPage> {
-    const page = await this.#ports.events.after(from, wanted)
-    const { rows, events: taken, cursor } = await withRows(page, this.#ports.log)
-    const events: LaneEvent[] = []
-    for (const event of taken) {
-      if (event.message === undefined) events.push(ofOthers(event))
-      const row = event.message === undefined ? undefined : rows.get(event.message)
-      if (row) events.push(await this.#ofMessage(event, row))
-    }
-    return { events, cursor, ...(page.gone && { gone: page.gone }) }
+    const { events, ...page } = await readPage(this.#ports, from, wanted)
+    const read: LaneEvent[] = []
+    for (const event of events) read.push(await this.#laneEvent(event))
+    return { ...page, events: read }
   }
 
-  async #ofMessage({ cursor: id, type, at, status }: LoggedEvent, row: StoredMessage): Promise<LaneEvent> {
+  async #laneEvent(read: ReadEvent): Promise<LaneEvent> {
+    const { cursor: id, type, at, data = {}, row } = read
+    const event = { id, type, at, session: sessionOf(read) }
+    if (!row) return { ...event, user: '', data: async () => data }
     let made: Promise<Message> | undefined
-    const data = () => {
-      made ??= this.#ports.views.of(status ? { ...row, status } : row).catch(error => {
+    const shown = () => {
+      made ??= this.#ports.views.of(row).catch(error => {
         made = undefined
         throw error
       })
       return made
     }
     // The row of a sent one does not name the user.
-    const user = row.direction === 'received' ? row.from_user : (await data()).to_user
-    return { ...{ id, type, at, session: row.session, user }, data }
+    const user = row.direction === 'received' ? row.from_user : (await shown()).to_user
+    return { ...event, user, data: shown }
   }
 }
 
 /** A page of one conversation's own events, or of those that are no conversation's. */
 const noMessages: readonly EventType[] = ['session.status', 'endpoint.disabled']
-
-function ofOthers({ cursor: id, type, at, data = {} }: LoggedEvent): LaneEvent {
-  const session = type === 'session.status' && 'name' in data ? String(data.name) : ''
-  return { ...{ id, type, at, session, user: '' }, data: async () => data }
-}
 
 /** As an endpoint is narrowed to types. */
 export const typed = (types: readonly string[]): Pick<WantedEvents, 'types'> =>

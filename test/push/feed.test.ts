@@ -4,10 +4,11 @@ import { Feed, type FeedPorts } from '../../src/push/feed.ts'
 import { placeOf } from '../../src/storage/events.ts'
 
 /** A log of events of these messages; so many rows are read at a time, and showing one fails so often. */
-function feedOf(messages: readonly number[], { rows = 10, failures = 0 } = {}) {
+function feedOf(messages: readonly number[], { rows = 10, failures = 0, status = '', now = {} } = {}) {
   let shown = 0
   const all = messages.map((message, nth) => ({
     ...{ cursor: `s-${nth + 1}`, type: 'message.received', at: nth, message },
+    ...(status && { status }),
   }))
   return new Feed({
     events: {
@@ -18,12 +19,12 @@ function feedOf(messages: readonly number[], { rows = 10, failures = 0 } = {}) {
     },
     log: {
       byIds: async (ids: readonly number[]) =>
-        ids.slice(0, rows).map(id => ({ id, session: 's', from_user: 'u', direction: 'received' })),
+        ids.slice(0, rows).map(id => ({ id, session: 's', from_user: 'u', direction: 'received', ...now })),
     },
     views: {
-      of: async () => {
+      of: async (row: object) => {
         if (shown++ < failures) throw new Error('busy')
-        return {}
+        return row
       },
     },
   } as unknown as FeedPorts)
@@ -46,5 +47,13 @@ test('what has no room is read the next time, also before another event of what 
 test('what could not be shown is shown when it is asked for again', async () => {
   const { events } = await feedOf([1], { failures: 1 }).after('s-0', all, 10)
   expect(await events[0]!.data().catch(() => 'failed')).toBe('failed')
-  expect(await events[0]!.data()).toEqual({})
+  expect(await events[0]!.data()).toMatchObject({ id: 1 })
+})
+
+test('a status that is told late is told as it was', async () => {
+  const now = { status: 'refused', reason: 'why', reason_code: 'held' }
+  const { events } = await feedOf([1], { status: 'queued', now }).after('s-0', all, 10)
+  const shown = await events[0]!.data()
+  expect(shown).toMatchObject({ status: 'queued' })
+  expect(Object.keys(shown)).not.toContain('reason')
 })

@@ -1,0 +1,96 @@
+/** Delivery of one event to an endpoint: its turn, what it says now, the try, and the reply that its answer may be. */
+import { Buffer } from 'node:buffer'
+import { isSvcError } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { placeOf } from '../storage/events.ts'
+import type { Webhook, WebhookTry } from '../storage/webhooks.ts'
+import { deliver, posterTo, replyOf, type Tried } from './attempt.ts'
+import { bodyOf, type Links } from './body.ts'
+import type { Turns } from './turns.ts'
+import type { LaneEvent } from './window.ts'
+
+export interface CourierPorts {
+  /** Where links in its deliveries lead, as long as svc knows its own address. */
+  links(webhook: Webhook): Links | undefined
+  /** An answer that an endpoint gave is to be sent to the user who wrote. @throws SvcError as a send */
+  reply(event: LaneEvent, text: string): Promise<void>
+}
+
+export interface CourierRuntime {
+  clock: Clock
+  log: Log
+  turns: Turns
+}
+
+/** What became of a delivery. */
+export interface Outcome extends Pick<Tried, 'status' | 'retryAfterMs'> {
+  done: boolean
+  /** As it is told of; its `detail` is why it failed, or why no reply was sent. */
+  record: Omit<WebhookTry, 'outcome'>
+  /** By the monotonic clock. */
+  beganAt: number
+}
+
+/** More of a reply's text is refused. */
+const replyBytes = 16 * 1024
+
+export class Courier {
+  readonly #ports: CourierPorts
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #turns: Turns
+  readonly #poster: ReturnType<typeof posterTo>
+
+  constructor(webhook: Webhook, ports: CourierPorts, { clock, log, turns }: CourierRuntime) {
+    this.#ports = ports
+    this.#clock = clock
+    this.#log = log
+    this.#turns = turns
+    this.#poster = posterTo(webhook)
+  }
+
+  /** Ends the connections. */
+  close(): void {
+    this.#poster.close()
+  }
+
+  /** Delivers an event when it is its turn. @throws what the event cannot be read for; the signal's reason */
+  async deliver(webhook: Webhook, event: LaneEvent, signal: AbortSignal): Promise<Outcome> {
+    const { id, type, at } = event
+    const beganAt = this.#clock.monotonic()
+    const started = this.#clock.now()
+    await this.#turns.next()
+    const body = bodyOf({ id, type, at, data: await event.data() }, this.#ports.links(webhook))
+    const {
+      status,
+      retryAfterMs,
+      detail: problem,
+      text,
+    } = await deliver(this.#poster, webhook, { id, body }, signal)
+    const took_ms = Math.round(this.#clock.monotonic() - beganAt)
+    const done = problem === undefined
+    const detail = done ? await this.#reply(webhook, event, text) : problem
+    const record = {
+      ...{ at: started, event: id, type, took_ms },
+      ...(status !== undefined && { status }),
+      ...(detail !== undefined && { detail }),
+    }
+    return { done, record, beganAt, status, retryAfterMs }
+  }
+
+  /** @returns why it was not sent */
+  async #reply({ replayed }: Webhook, event: LaneEvent, answer = ''): Promise<string | undefined> {
+    const isReplay = replayed !== undefined && placeOf(event.id) <= placeOf(replayed)
+    const text = isReplay || event.type !== 'message.received' ? undefined : replyOf(answer)
+    if (text === undefined) return undefined
+    if (Buffer.byteLength(text) > replyBytes) return 'the reply was not sent: its text is longer than 16 KiB'
+    return this.#ports.reply(event, text).then(
+      () => undefined,
+      error => {
+        if (!isSvcError(error)) this.#log.error('webhook reply failed', { error })
+        return `the reply was not sent: ${isSvcError(error) ? error.message : 'internal error'}`
+      },
+    )
+  }
+}
