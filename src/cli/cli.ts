@@ -162,7 +162,9 @@ async function sayWhy(
     return 2
   }
   if (error instanceof SvcError) {
-    const more = ran && error.code === 'not_connected' ? forgottenSandbox(ran) : ''
+    // Whose login is over knows where they are.
+    const isNew = error.advice.next?.action === 'login' && error.code !== 'session_expired'
+    const more = ran && isNew ? forgottenSandbox(ran) : ''
     printError(error, `${adviceOf(error, wordingOf(ran, help))}${more && ` ${more}`}`, json)
     return isBadUsage(error) ? 2 : 1
   }

@@ -57,7 +57,7 @@ export async function addressee(
       field,
       'expected a user id like <user>@<domain>, or the name of a user: nobody has this name',
       {
-        next: { action: 'see', what: 'users' },
+        next: live.size === 0 ? { action: 'login' } : { action: 'see', what: 'users' },
       },
     )
   if (others.length > 0)

@@ -535,7 +535,8 @@ describe('alone', () => {
     const newcomer = join(home, 'newcomer')
     await mkdir(newcomer)
     const advice = 'For the simulated WeChat add --sandbox.'
-    for (const line of ['users', 'sessions', 'history', 'recv -t 0', 'send a@b hi', 'history'])
+    const mum = ['send Mum hi', 'history -u Mum', 'users name Mum Dad']
+    for (const line of ['users', 'sessions', 'history', 'recv -t 0', 'send a@b hi', 'history', ...mum])
       expect((await svc(line.split(' '), { home: newcomer })).stderr).toEndWith(`${advice}\n`)
     expect((await svc(['status'], { home: newcomer })).stderr).toBe(`${advice}\n`)
     expect((await svc(['users', '-d', join(newcomer, 'data')], { home: newcomer })).stderr).toBe(
