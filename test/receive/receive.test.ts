@@ -55,8 +55,9 @@ async function withStorage() {
   }
 }
 
-/** Somebody else writes to messages.db, and takes his time. */
-function busyStore(t: TestGateway): Disposable {
+/** Somebody else writes to messages.db, and takes his time; not while svc starts, which waits for him five times as long. */
+async function busyStore(t: TestGateway): Promise<Disposable> {
+  await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
   const db = new Database(join(t.dir, 'messages.db'))
   db.exec('BEGIN IMMEDIATE')
   return {
@@ -78,7 +79,7 @@ describe('the inbox', () => {
       const cursor = await cursorOf(t)
       const context = (await t.other.contexts.of('default')).get(user_id)
       {
-        using _busy = busyStore(t)
+        using _busy = await busyStore(t)
         await t.sandbox.say('second')
         await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
         expect(await cursorOf(t)).toBe(cursor)
@@ -111,7 +112,7 @@ describe('the inbox', () => {
   test('a batch in hand when the service stops is stored before it ends', async () => {
     await using t = await withGateway({ switches: { replay: 'never' } })
     {
-      using _busy = busyStore(t)
+      using _busy = await busyStore(t)
       await t.sandbox.say('late')
       await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
     }
@@ -344,7 +345,7 @@ describe('changes during a long poll', () => {
   test('logout while a batch cannot be stored: it is stored, the credentials stay gone', async () => {
     await using t = await withGateway()
     {
-      using _busy = busyStore(t)
+      using _busy = await busyStore(t)
       await t.sandbox.say('in hand')
       await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
     }

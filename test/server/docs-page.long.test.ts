@@ -127,6 +127,21 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await closed.close()
   })
 
+  test('on a phone a call can be sent', async () => {
+    await using open = await startRest()
+    const narrow = await browser.newPage({ viewport: { width: 390, height: 844 } })
+    watch(narrow, open.url, complaints)
+    // As long as WeChat's are.
+    const from_user = 'o9cq80Q_EfkAC9pSThbbQj8hnQU5@im.wechat'
+    open.gateway.log.push({ ...exampleReceived, from_user })
+    await narrow.goto(`${open.url}/docs#tag/messages/POST/tools/default/send`)
+    await narrow.getByRole('button', { name: /Test Request.*\/send/ }).click()
+    await narrow.getByRole('dialog').getByText(from_user).waitFor()
+    const box = await narrow.getByRole('button', { name: /^Send/ }).first().boundingBox()
+    expect(box!.x + box!.width).toBeLessThanOrEqual(390)
+    await narrow.close()
+  })
+
   test('its examples name who wrote last, and the newest file, also of what came while nobody looked', async () => {
     await using open = await startRest()
     const page = await browser.newPage()

@@ -1,9 +1,11 @@
 /** The documentation page in the browser: Scalar with our settings, the QR code of a login, what screen readers need. */
 
+// On a phone the button that sends lay beside the screen: one line of the window's would not be cut.
 const theme = `
 .light-mode { --scalar-color-2: #555; --scalar-color-3: #5f5f5f; --scalar-color-green: #04704b;
   --scalar-color-orange: #b34000; --scalar-color-blue: #0067a5; --scalar-color-red: #c00005 }
 .dark-mode { --scalar-color-2: #b5b5b5; --scalar-color-3: #a3a3a3; --scalar-color-red: #ff7b76 }
+.scalar-client .flex-1 { min-width: 0 }
 #code { inset: auto 24px 24px auto; border: 0; border-radius: 12px; padding: 12px; width: 264px; color: #1b1b1b;
   background: #fff; box-shadow: 0 4px 24px #0006; font: 14px/1.4 system-ui, sans-serif; text-align: center }
 #code img { display: block; width: 240px; height: 240px; image-rendering: pixelated }
