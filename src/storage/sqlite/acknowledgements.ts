@@ -1,10 +1,10 @@
 /** Readers that acknowledge: how far each has come, of all sessions and of those that it read alone. */
 import { badArgument } from '../../model/error.ts'
-import type { Database } from '../../platform/sqlite.ts'
 import type { Wanted } from '../messages.ts'
 import type { Claim } from '../store.ts'
 import type { Consumers } from './consumers.ts'
-import { type Messages, within } from './messages.ts'
+import { EnginePart, type Ground } from './engine-part.ts'
+import { within } from './messages.ts'
 
 /** Stands for all sessions among their keys. */
 const all = 0
@@ -17,14 +17,11 @@ const nowhere: Place = { position: 0, handedOut: 0 }
 /** Of one consumer, by session key. */
 type Places = ReadonlyMap<number, Place>
 
-export class Acknowledgements {
-  readonly #db: Database
-  readonly #messages: Messages
+export class Acknowledgements extends EnginePart {
   readonly #consumers: Consumers
 
-  constructor(db: Database, messages: Messages, consumers: Consumers) {
-    this.#db = db
-    this.#messages = messages
+  constructor(ground: Ground, consumers: Consumers) {
+    super(ground)
     this.#consumers = consumers
   }
 
@@ -38,18 +35,18 @@ export class Acknowledgements {
     const isNews = (keys.length > 0 ? keys : [all]).some(key => ack > highest(places, key, 'position'))
     // Looking takes no write lock: most calls find nothing.
     if (isNews || !places.has(all) || !this.#consumers.isKnown(consumer)) {
-      this.#db.transaction(() => this.#acknowledge(consumer, ack, keys))
+      this.db.transaction(() => this.#acknowledge(consumer, ack, keys))
       places = this.#places(consumer)
     }
     const positionOf = (key: number) => highest(places, key, 'position')
     const found =
       session === undefined
         ? this.#idsOfAll(consumer, positionOf(all), limit)
-        : this.#messages.idsAfter(keys, positionOf, limit)
+        : this.messages.idsAfter(keys, positionOf, limit)
     const redelivered = found.filter(({ id, key }) => id <= highest(places, key, 'handedOut'))
     const ids = found.map(({ id }) => id)
     return {
-      rows: this.#messages.read(ids, within(characters)),
+      rows: this.messages.read(ids, within(characters)),
       redelivered: new Set(redelivered.map(({ id }) => id)),
     }
   }
@@ -58,18 +55,18 @@ export class Acknowledgements {
     const places = this.#places(consumer)
     for (const key of this.#keys(session)) {
       if (highest(places, key, 'handedOut') >= upTo) continue
-      this.#db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
+      this.db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
         VALUES (${consumer}, ${key}, 0, ${upTo})
         ON CONFLICT (consumer, session) DO UPDATE SET handed_out = excluded.handed_out`
     }
   }
 
   #keys(session: string | undefined): number[] {
-    return session === undefined ? [all] : this.#messages.sessionKeys(session)
+    return session === undefined ? [all] : this.messages.sessionKeys(session)
   }
 
   #places(consumer: string): Places {
-    const rows = this.#db.all`SELECT session, position, handed_out FROM acknowledged
+    const rows = this.db.all`SELECT session, position, handed_out FROM acknowledged
       WHERE consumer = ${consumer}`
     return new Map(
       rows.map(row => [
@@ -90,36 +87,36 @@ export class Acknowledgements {
         hint: 'Give the id of the last message that is dealt with, 0 to begin.',
       })
     for (const key of keys.filter(key => reached.includes(key) && ack > highest(places, key, 'position'))) {
-      this.#db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
+      this.db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
         VALUES (${consumer}, ${key}, ${ack}, ${ack})
         ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`
       // As other versions, retention, and who counts what waits know it.
-      if (key === all) this.#db.run`UPDATE consumer SET position = ${ack} WHERE name = ${consumer}`
+      if (key === all) this.db.run`UPDATE consumer SET position = ${ack} WHERE name = ${consumer}`
       else
-        this.#db.run`INSERT OR REPLACE INTO consumer_ahead (consumer, session, position)
+        this.db.run`INSERT OR REPLACE INTO consumer_ahead (consumer, session, position)
           VALUES (${consumer}, ${key}, ${ack})`
     }
   }
 
   /** Where it is, or before what was handed out and not confirmed. */
   #begin(consumer: string): void {
-    const isNew = !this.#db.get`SELECT 1 AS found FROM consumer WHERE name = ${consumer}`
+    const isNew = !this.db.get`SELECT 1 AS found FROM consumer WHERE name = ${consumer}`
     const position = this.#consumers.position(consumer)
-    const open = this.#db.get`SELECT min(json_extract(ids, '$[0]')) AS first FROM lease
+    const open = this.db.get`SELECT min(json_extract(ids, '$[0]')) AS first FROM lease
       WHERE consumer = ${consumer}`?.first
     const before = typeof open === 'number' ? open - 1 : Number.MAX_SAFE_INTEGER
-    this.#db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
+    this.db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
       VALUES (${consumer}, ${all}, ${Math.min(position, before)}, ${isNew ? 0 : position})`
-    this.#db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
+    this.db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
       SELECT consumer, session, min(position, ${before}), position FROM consumer_ahead
       WHERE consumer = ${consumer}`
-    this.#db.run`DELETE FROM lease WHERE consumer = ${consumer}`
-    this.#db.run`UPDATE consumer SET position = min(position, ${before}) WHERE name = ${consumer}`
-    this.#db.run`UPDATE consumer_ahead SET position = min(position, ${before}) WHERE consumer = ${consumer}`
+    this.db.run`DELETE FROM lease WHERE consumer = ${consumer}`
+    this.db.run`UPDATE consumer SET position = min(position, ${before}) WHERE name = ${consumer}`
+    this.db.run`UPDATE consumer_ahead SET position = min(position, ${before}) WHERE consumer = ${consumer}`
   }
 
   #idsOfAll(consumer: string, position: number, limit: number): { id: number; key: number }[] {
-    return this.#db.all`SELECT m.id, m.session FROM message m
+    return this.db.all`SELECT m.id, m.session FROM message m
       LEFT JOIN acknowledged a ON a.consumer = ${consumer} AND a.session = m.session
       WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
       ORDER BY m.id LIMIT ${limit}`.map(row => ({ id: Number(row.id), key: Number(row.session) }))

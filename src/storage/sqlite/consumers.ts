@@ -1,11 +1,10 @@
 /** Named readers of the log. A position moves when rows are handed out; what is not confirmed stands in a lease. */
 import { badArgument } from '../../model/error.ts'
-import type { Clock } from '../../platform/clock.ts'
-import type { Database, Row } from '../../platform/sqlite.ts'
+import type { Row } from '../../platform/sqlite.ts'
 import type { StoredMessage, Wanted } from '../messages.ts'
 import type { Claim } from '../store.ts'
-import { type Fits, type Messages, within } from './messages.ts'
-import type { Owner } from './owner.ts'
+import { EnginePart } from './engine-part.ts'
+import { type Fits, within } from './messages.ts'
 
 /** A lease lapses after this; sooner when its owner is known to be dead. */
 const leaseMs = 30_000
@@ -16,26 +15,14 @@ const neverSeen = -1
 /** The consumer that begins at the beginning. */
 const firstConsumer = 'default'
 
-export class Consumers {
-  readonly #db: Database
-  readonly #messages: Messages
-  readonly #clock: Clock
-  readonly #owner: Owner
-
-  constructor(db: Database, messages: Messages, clock: Clock, owner: Owner) {
-    this.#db = db
-    this.#messages = messages
-    this.#clock = clock
-    this.#owner = owner
-  }
-
+export class Consumers extends EnginePart {
   claim(consumer: string, options: Omit<Wanted, 'direction'>): Claim | undefined {
     const { characters, limit, session } = options
     const fits = within(characters)
-    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
+    const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
     // Looking takes no write lock: most calls find nothing.
     if (this.#isIdle(consumer, keys)) return undefined
-    return this.#db.transaction(() => {
+    return this.db.transaction(() => {
       const position = this.position(consumer)
       const again = this.#lapsed(consumer, keys, limit, fits)
       if (again.rows.length > 0) return this.#leased(consumer, again.rows, again.redelivered)
@@ -50,26 +37,26 @@ export class Consumers {
   waiting(from: string | number, wanted: Pick<Wanted, 'limit' | 'session'>): number {
     return typeof from === 'string'
       ? this.#waiting(from, wanted)
-      : this.#messages.idsFrom(from, { ...wanted, direction: 'received' }).length
+      : this.messages.idsFrom(from, { ...wanted, direction: 'received' }).length
   }
 
   #waiting(consumer: string, { limit, session }: Pick<Wanted, 'limit' | 'session'>): number {
-    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
-    const row = this.#db.get`SELECT position FROM consumer WHERE name = ${consumer}`
-    const position = row ? Number(row.position) : consumer === firstConsumer ? 0 : this.#messages.head()
+    const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
+    const row = this.db.get`SELECT position FROM consumer WHERE name = ${consumer}`
+    const position = row ? Number(row.position) : consumer === firstConsumer ? 0 : this.messages.head()
     const again = this.#lapsedLeases(consumer).flatMap(({ ids }) =>
       (JSON.parse(ids) as number[]).filter(id => keys === undefined || this.#isOf(id, keys)),
     )
     const fresh =
       keys === undefined
         ? this.#freshIds(consumer, position, limit)
-        : this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
+        : this.messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
     return Math.min(limit, again.length + fresh.length)
   }
 
   giveBack({ lease, redelivered }: Pick<Claim, 'lease' | 'redelivered'>, from: number): void {
-    this.#db.transaction(() => {
-      const row = this.#db.get`SELECT consumer, ids FROM lease WHERE id = ${lease}`
+    this.db.transaction(() => {
+      const row = this.db.get`SELECT consumer, ids FROM lease WHERE id = ${lease}`
       if (!row) return
       const ids: number[] = JSON.parse(String(row.ids))
       this.#left(
@@ -84,33 +71,33 @@ export class Consumers {
   }
 
   ack(lease: number): void {
-    this.#db.run`DELETE FROM lease WHERE id = ${lease}`
+    this.db.run`DELETE FROM lease WHERE id = ${lease}`
   }
 
   nack(lease: number): void {
-    this.#db.run`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`
+    this.db.run`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`
   }
 
   renew(lease: number): void {
-    this.#db.run`UPDATE lease SET expires_at = ${this.#clock.now() + leaseMs} WHERE id = ${lease}`
+    this.db.run`UPDATE lease SET expires_at = ${this.clock.now() + leaseMs} WHERE id = ${lease}`
   }
 
   /** Whether anything is handed out and not confirmed. */
   anyLease(): boolean {
-    return this.#db.get`SELECT 1 AS found FROM lease LIMIT 1` !== undefined
+    return this.db.get`SELECT 1 AS found FROM lease LIMIT 1` !== undefined
   }
 
   lags(most: number): { consumer: string; messages: number }[] {
-    const readers = this.#db
+    const readers = this.db
       .all`SELECT name, position FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most})
       ORDER BY position DESC`
     // One walk serves all, but for what each was given of a session alone.
-    let [above, lag] = [this.#messages.head(), 0]
+    let [above, lag] = [this.messages.head(), 0]
     return readers.map(({ name, position }) => {
       const from = Math.min(above, Number(position))
-      lag += this.#messages.countReceived(from, above)
+      lag += this.messages.countReceived(from, above)
       above = from
-      const ahead = this.#db.get`SELECT count(m.id) AS n FROM consumer_ahead a
+      const ahead = this.db.get`SELECT count(m.id) AS n FROM consumer_ahead a
         JOIN message m INDEXED BY message_session ON m.session = a.session AND m.id > ${from} AND m.id <= a.position
         WHERE a.consumer = ${String(name)} AND m.sent = 0`
       return { consumer: String(name), messages: lag - Number(ahead?.n) }
@@ -119,12 +106,12 @@ export class Consumers {
 
   /** Consumers with rows that were handed out, and are to be handed out again. */
   lapsed(): ReadonlySet<string> {
-    const rows = this.#db.all`SELECT consumer, owner, expires_at FROM lease`
+    const rows = this.db.all`SELECT consumer, owner, expires_at FROM lease`
     return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => String(consumer)))
   }
 
   #isIdle(consumer: string, keys: number[] | undefined): boolean {
-    const row = this.#db.get`SELECT position, seen_at,
+    const row = this.db.get`SELECT position, seen_at,
       EXISTS (SELECT 1 FROM acknowledged WHERE consumer = name) AS acknowledges
       FROM consumer WHERE name = ${consumer}`
     if (row?.acknowledges === 1)
@@ -134,41 +121,41 @@ export class Consumers {
     if (!row || this.#seenLongAgo(Number(row.seen_at))) return false
     if (this.#lapsedLeases(consumer).length > 0) return false
     const position = Number(row.position)
-    if (position >= this.#messages.head()) return true
+    if (position >= this.messages.head()) return true
     return (
       keys !== undefined &&
-      this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), 1).length === 0
+      this.messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), 1).length === 0
     )
   }
 
   /** Or in the future, by a clock that was set back since. */
   #seenLongAgo(seenAt: number): boolean {
-    return Math.abs(this.#clock.now() - seenAt) > seenEveryMs
+    return Math.abs(this.clock.now() - seenAt) > seenEveryMs
   }
 
   /** Whether a reader of that name was here lately: then `position` writes nothing. */
   isKnown(consumer: string): boolean {
-    const row = this.#db.get`SELECT seen_at FROM consumer WHERE name = ${consumer}`
+    const row = this.db.get`SELECT seen_at FROM consumer WHERE name = ${consumer}`
     return row !== undefined && !this.#seenLongAgo(Number(row.seen_at))
   }
 
   /** Where a reader is, who is here now. Inside a transaction. */
   position(consumer: string): number {
-    const now = this.#clock.now()
-    const row = this.#db.get`SELECT position, seen_at FROM consumer WHERE name = ${consumer}`
+    const now = this.clock.now()
+    const row = this.db.get`SELECT position, seen_at FROM consumer WHERE name = ${consumer}`
     if (row) {
       if (this.#seenLongAgo(Number(row.seen_at))) {
-        this.#db.run`UPDATE consumer SET seen_at = ${now} WHERE name = ${consumer}`
+        this.db.run`UPDATE consumer SET seen_at = ${now} WHERE name = ${consumer}`
       }
       return Number(row.position)
     }
-    const position = consumer === firstConsumer ? 0 : this.#messages.head()
-    this.#db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${position}, ${now})`
+    const position = consumer === firstConsumer ? 0 : this.messages.head()
+    this.db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${position}, ${now})`
     return position
   }
 
   #lapsedLeases(consumer: string): { id: number; ids: string; wasSeen: boolean }[] {
-    return this.#db.all`SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ${consumer}
+    return this.db.all`SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ${consumer}
       ORDER BY id`
       .filter(row => this.#hasLapsed(row))
       .map(({ id, ids, expires_at }) => ({
@@ -178,9 +165,9 @@ export class Consumers {
   }
 
   #hasLapsed({ expires_at, owner }: Row): boolean {
-    const left = Number(expires_at) - this.#clock.now()
+    const left = Number(expires_at) - this.clock.now()
     // Far more than a whole lease is left when the clock was set back.
-    return left <= 0 || left > 2 * leaseMs || this.#owner.isDead(String(owner))
+    return left <= 0 || left > 2 * leaseMs || this.owner.isDead(String(owner))
   }
 
   /** Rows of lapsed leases, taken out of them. */
@@ -198,7 +185,7 @@ export class Consumers {
       const ids: number[] = JSON.parse(lease.ids)
       const left: number[] = []
       for (const id of ids) {
-        const row = isFull ? undefined : this.#messages.byId(id)
+        const row = isFull ? undefined : this.messages.byId(id)
         const isWanted = row && (keys === undefined || this.#isOf(id, keys))
         if (isWanted && fits(row)) {
           rows.push(row)
@@ -218,16 +205,16 @@ export class Consumers {
   /** These remain of the rows of a lease. */
   #left(lease: number, ids: readonly number[]): void {
     if (ids.length === 0) this.ack(lease)
-    else this.#db.run`UPDATE lease SET ids = ${JSON.stringify(ids)} WHERE id = ${lease}`
+    else this.db.run`UPDATE lease SET ids = ${JSON.stringify(ids)} WHERE id = ${lease}`
   }
 
   #isOf(id: number, keys: number[]): boolean {
-    return keys.includes(Number(this.#db.get`SELECT session FROM message WHERE id = ${id}`?.session))
+    return keys.includes(Number(this.db.get`SELECT session FROM message WHERE id = ${id}`?.session))
   }
 
   /** Up to where a consumer has read one session, when it read it alone. */
   #ahead(consumer: string, key: number): number {
-    const row = this.#db.get`SELECT position FROM consumer_ahead WHERE consumer = ${consumer}
+    const row = this.db.get`SELECT position FROM consumer_ahead WHERE consumer = ${consumer}
       AND session = ${key}`
     return Number(row?.position ?? 0)
   }
@@ -235,18 +222,18 @@ export class Consumers {
   /** Rows never handed out, and the position moved past them. */
   #fresh(consumer: string, position: number, limit: number, fits: Fits): StoredMessage[] {
     const ids = this.#freshIds(consumer, position, limit)
-    const rows = this.#messages.read(ids, fits)
+    const rows = this.messages.read(ids, fits)
     const isAll = rows.length === ids.length && ids.length < limit
-    const next = isAll ? this.#messages.head() : (rows.at(-1)?.id ?? position)
+    const next = isAll ? this.messages.head() : (rows.at(-1)?.id ?? position)
     if (next > position) {
-      this.#db.run`UPDATE consumer SET position = ${next} WHERE name = ${consumer}`
-      this.#db.run`DELETE FROM consumer_ahead WHERE consumer = ${consumer} AND position <= ${next}`
+      this.db.run`UPDATE consumer SET position = ${next} WHERE name = ${consumer}`
+      this.db.run`DELETE FROM consumer_ahead WHERE consumer = ${consumer} AND position <= ${next}`
     }
     return rows
   }
 
   #freshIds(consumer: string, position: number, limit: number): number[] {
-    return this.#db.all`SELECT m.id FROM message m
+    return this.db.all`SELECT m.id FROM message m
       LEFT JOIN consumer_ahead a ON a.consumer = ${consumer} AND a.session = m.session
       WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
       ORDER BY m.id LIMIT ${limit}`.map(row => Number(row.id))
@@ -254,15 +241,15 @@ export class Consumers {
 
   /** The same of some sessions alone: the position stays, and how far each of them was read is noted beside it. */
   #freshOf(consumer: string, position: number, keys: number[], limit: number, fits: Fits): StoredMessage[] {
-    const found = this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
-    const rows = this.#messages.read(
+    const found = this.messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
+    const rows = this.messages.read(
       found.map(({ id }) => id),
       fits,
     )
     const last = rows.at(-1)?.id ?? 0
     const taken = found.filter(({ id }) => id <= last)
     for (const [key, id] of new Map(taken.map(({ id, key }) => [key, id]))) {
-      this.#db.run`INSERT INTO consumer_ahead (consumer, session, position)
+      this.db.run`INSERT INTO consumer_ahead (consumer, session, position)
         VALUES (${consumer}, ${key}, ${id})
         ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`
     }
@@ -271,11 +258,11 @@ export class Consumers {
 
   #leased(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): Claim {
     const ids = rows.map(row => row.id)
-    return { lease: this.#lease(consumer, ids, this.#clock.now() + leaseMs), rows, redelivered }
+    return { lease: this.#lease(consumer, ids, this.clock.now() + leaseMs), rows, redelivered }
   }
 
   #lease(consumer: string, ids: readonly number[], expiresAt: number): number {
-    return this.#db.run`INSERT INTO lease (consumer, ids, owner, expires_at)
-      VALUES (${consumer}, ${JSON.stringify(ids)}, ${this.#owner.name}, ${expiresAt})`.lastInsertRowid
+    return this.db.run`INSERT INTO lease (consumer, ids, owner, expires_at)
+      VALUES (${consumer}, ${JSON.stringify(ids)}, ${this.owner.name}, ${expiresAt})`.lastInsertRowid
   }
 }

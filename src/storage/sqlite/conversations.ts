@@ -3,7 +3,7 @@
 import type { SentStatus } from '../../model/message.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
 import type { Thread } from '../store.ts'
-import type { Messages } from './messages.ts'
+import { EnginePart } from './engine-part.ts'
 
 /** Unread messages are counted up to here. */
 const countedUnread = 100
@@ -19,19 +19,12 @@ export function suspectsOf(db: Database, since: number): Map<string, number> {
 /** What another process sent shows after this; a look each cost a small call 4 µs. */
 const suspectsKeptMs = 1000
 
-export class Conversations {
-  readonly #db: Database
-  readonly #messages: Messages
+export class Conversations extends EnginePart {
   #suspects: { since: number; changes: number; found: Map<string, number> } | undefined
-
-  constructor(db: Database, messages: Messages) {
-    this.#db = db
-    this.#messages = messages
-  }
 
   /** Two steps of the index each, however many messages. */
   peers(after = '', limit: number): { peer: string; newest: number }[] {
-    const rows = this.#db.all`WITH RECURSIVE peers (peer) AS (
+    const rows = this.db.all`WITH RECURSIVE peers (peer) AS (
         SELECT min(peer) FROM message WHERE peer > ${after}
         UNION ALL
         SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL
@@ -41,23 +34,23 @@ export class Conversations {
   }
 
   thread(peer: string, session?: string): Thread | undefined {
-    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
+    const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
     const named = keys ? [JSON.stringify(keys)] : []
     const within = keys ? ' AND m.session IN (SELECT value FROM json_each(?))' : ''
-    const newest = this.#db.all(
+    const newest = this.db.all(
       `SELECT m.id, m.sent, m.session, m.status FROM message m INDEXED BY message_peer
          WHERE m.peer = ?${within} ORDER BY m.id DESC LIMIT ${countedUnread}`,
       ...[peer, ...named],
     )
     const first = newest[0]
-    const last = first && this.#messages.byId(Number(first.id))
+    const last = first && this.messages.byId(Number(first.id))
     if (!last) return undefined
     const own = newest.filter(row => row.session === first.session)
     const read = this.#position(Number(first.session), peer)
     const seen = own.findIndex(row => row.sent !== 0 || Number(row.id) <= read)
     const refused =
       newest.every(row => row.status === 'refused') &&
-      !this.#db.get(
+      !this.db.get(
         `SELECT 1 FROM message m INDEXED BY message_peer WHERE m.peer = ?${within} AND m.status IS NOT 'refused'`,
         ...[peer, ...named],
       )
@@ -66,24 +59,24 @@ export class Conversations {
 
   suspects(since: number): Map<string, number> {
     const kept = this.#suspects
-    const changes = this.#messages.sentChanges
+    const changes = this.messages.sentChanges
     const age = kept ? since - kept.since : -1
     if (kept?.changes === changes && age >= 0 && age < suspectsKeptMs) return kept.found
-    const found = suspectsOf(this.#db, since)
+    const found = suspectsOf(this.db, since)
     this.#suspects = { since, changes, found }
     return found
   }
 
   markRead(session: string, peer: string, upTo: number): void {
-    const position = Math.min(upTo, this.#messages.head())
-    for (const key of this.#messages.sessionKeys(session)) {
-      this.#db.run`INSERT INTO read_mark (session, peer, position) VALUES (${key}, ${peer}, ${position})
+    const position = Math.min(upTo, this.messages.head())
+    for (const key of this.messages.sessionKeys(session)) {
+      this.db.run`INSERT INTO read_mark (session, peer, position) VALUES (${key}, ${peer}, ${position})
         ON CONFLICT DO UPDATE SET position = excluded.position WHERE excluded.position > position`
     }
   }
 
   open(): { id: number; status: SentStatus; reason_code?: string }[] {
-    return this.#db.all<Row & { status: SentStatus }>`SELECT m.id, m.status, m.reason_code FROM (
+    return this.db.all<Row & { status: SentStatus }>`SELECT m.id, m.status, m.reason_code FROM (
       SELECT message FROM outbox_part WHERE status = 'asked' UNION
       SELECT message FROM outbox_part WHERE status = 'sending'
       UNION SELECT message FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL
@@ -97,7 +90,7 @@ export class Conversations {
 
   counts(since: number, spanMs: number): { span: number; received: number; sent: number }[] {
     const count = (messages: string, from: string) =>
-      this.#db.all(
+      this.db.all(
         `SELECT (timestamp - ?) / ? AS span, ${messages} FROM ${from} AND timestamp >= ? GROUP BY span`,
         since,
         spanMs,
@@ -117,7 +110,7 @@ export class Conversations {
   }
 
   #position(session: number, peer: string): number {
-    const mark = this.#db.get`SELECT position FROM read_mark WHERE session = ${session} AND peer = ${peer}`
+    const mark = this.db.get`SELECT position FROM read_mark WHERE session = ${session} AND peer = ${peer}`
     return Number(mark?.position ?? 0)
   }
 }

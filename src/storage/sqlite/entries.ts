@@ -1,12 +1,10 @@
 /** Rows of the outbox: a call of send is an entry with a part per message. */
 import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
-import type { Clock } from '../../platform/clock.ts'
-import type { Database, Row } from '../../platform/sqlite.ts'
+import type { Row } from '../../platform/sqlite.ts'
 import type { EndReason, Entry, EntryPart, KeptFile, Lane, NewEntry, SendMode } from '../outbox.ts'
+import { EnginePart, type Ground } from './engine-part.ts'
 import type { Lanes } from './lanes.ts'
-import type { Messages } from './messages.ts'
-import type { Owner } from './owner.ts'
 import type { Slots } from './slots.ts'
 
 /** What waits has waited long enough after this. */
@@ -31,46 +29,30 @@ const partId = (entry: number, nth: number): number => entry * partsPerEntry + n
 /** The files of these parts. */
 export const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMap(part => part.file ?? [])
 
-export class Entries {
-  readonly #db: Database
-  readonly #clock: Clock
-  readonly #messages: Messages
+export class Entries extends EnginePart {
   readonly #lanes: Lanes
   readonly #slots: Slots
-  readonly #owner: Owner
 
-  constructor(
-    db: Database,
-    {
-      clock,
-      messages,
-      lanes,
-      slots,
-      owner,
-    }: { clock: Clock; messages: Messages; lanes: Lanes; slots: Slots; owner: Owner },
-  ) {
-    this.#db = db
-    this.#clock = clock
-    this.#messages = messages
+  constructor(ground: Ground, lanes: Lanes, slots: Slots) {
+    super(ground)
     this.#lanes = lanes
     this.#slots = slots
-    this.#owner = owner
   }
 
   entry(id: number): Entry | undefined {
-    const row = this.#db.get<EntryRow>`SELECT o.*, s.name, l.peer
+    const row = this.db.get<EntryRow>`SELECT o.*, s.name, l.peer
       FROM outbox o LEFT JOIN outbox_lane l ON l.id = o.lane
       LEFT JOIN session s ON s.key = l.session WHERE o.id = ${id}`
     return row && entryOf(row, this.#parts(id))
   }
 
   part(id: number): EntryPart | undefined {
-    const row = this.#db.get<PartRow>`SELECT * FROM outbox_part WHERE id = ${id}`
+    const row = this.db.get<PartRow>`SELECT * FROM outbox_part WHERE id = ${id}`
     return row && partOf(row)
   }
 
   #parts(entry: number): EntryPart[] {
-    return this.#db.all<PartRow>`SELECT * FROM outbox_part
+    return this.db.all<PartRow>`SELECT * FROM outbox_part
       WHERE id >= ${partId(entry, 0)} AND id < ${partId(entry + 1, 0)} ORDER BY id`.map(partOf)
   }
 
@@ -85,10 +67,10 @@ export class Entries {
     lane: Lane,
     begun?: { row: number; slot?: number },
   ): Entry {
-    const owner = mode === 'fail' ? this.#owner.name : null
-    const created_at = this.#clock.now()
+    const owner = mode === 'fail' ? this.owner.name : null
+    const created_at = this.clock.now()
     const expires_at = created_at + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
-    const { lastInsertRowid: id } = this.#db.run`INSERT INTO outbox (lane, mode, owner, key, content,
+    const { lastInsertRowid: id } = this.db.run`INSERT INTO outbox (lane, mode, owner, key, content,
       created_at, expires_at, asked)
       VALUES (${lane.id}, ${mode}, ${owner}, ${key ?? null}, ${content}, ${created_at}, ${expires_at},
       ${asked ?? null})`
@@ -96,7 +78,7 @@ export class Entries {
       const first = nth === 0 ? begun : undefined
       const waits = { status: 'queued', ...(asked && { error: asksFirst(waiting?.file) }) } as const
       const message =
-        first?.row ?? (waiting && this.#messages.insertOut(session, bot_id, waiting.message, waits))
+        first?.row ?? (waiting && this.messages.insertOut(session, bot_id, waiting.message, waits))
       const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
       const part: EntryPart = {
         ...{ id: partId(id, nth), entry: id, lane: lane.id, kind, msg_type, tries: 0, text, raw },
@@ -106,7 +88,7 @@ export class Entries {
         ...(waiting?.file && { file: waiting.file }),
       }
       // Text as JSON: SQLite keeps neither NUL nor lone surrogates.
-      this.#db.run`INSERT INTO outbox_part (id, entry, lane, kind, msg_type, status, message, slot, owner,
+      this.db.run`INSERT INTO outbox_part (id, entry, lane, kind, msg_type, status, message, slot, owner,
         began_at, file, text, raw)
         VALUES (${part.id}, ${id}, ${lane.id}, ${kind}, ${msg_type}, ${part.status}, ${message ?? null},
         ${first?.slot ?? null}, ${first ? owner : null}, ${first ? created_at : null},
@@ -124,30 +106,30 @@ export class Entries {
   /** A person said yes: it waits its turn as others do from here on. */
   approve({ id, asked, created_at, expires_at, parts }: Entry): void {
     const until = asked === 'queue' ? created_at + queueLifeMs : expires_at
-    this.#db.run`UPDATE outbox SET asked = NULL, expires_at = ${until} WHERE id = ${id}`
+    this.db.run`UPDATE outbox SET asked = NULL, expires_at = ${until} WHERE id = ${id}`
     for (const part of parts) {
-      this.#db.run`UPDATE outbox_part SET status = 'queued' WHERE id = ${part.id}`
-      if (part.message !== undefined) this.#messages.settleSent(part.message, { status: 'queued' })
+      this.db.run`UPDATE outbox_part SET status = 'queued' WHERE id = ${part.id}`
+      if (part.message !== undefined) this.messages.settleSent(part.message, { status: 'queued' })
     }
   }
 
   /** How many sends of a session wait for a person's yes. */
   asked(session: number): number {
-    const row = this.#db.get`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'
+    const row = this.db.get`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'
       AND lane IN (SELECT id FROM outbox_lane WHERE session = ${session})`
     return Number(row?.n)
   }
 
   /** A part is on its way from here on, with that row in the log. */
   begin(id: number, { row, slot }: { row: number; slot?: number }): void {
-    this.#db.run`UPDATE outbox_part SET status = 'sending', message = ${row}, slot = ${slot ?? null},
-      owner = ${this.#owner.name}, began_at = ${this.#clock.now()} WHERE id = ${id}`
+    this.db.run`UPDATE outbox_part SET status = 'sending', message = ${row}, slot = ${slot ?? null},
+      owner = ${this.owner.name}, began_at = ${this.clock.now()} WHERE id = ${id}`
   }
 
   /** What waits for users, oldest first. */
   list(filter: { user_id?: string; session?: string } = {}): Entry[] {
-    const keys = filter.session === undefined ? undefined : this.#messages.sessionKeys(filter.session)
-    return this.#db.all`SELECT o.id, l.session, l.peer FROM outbox o JOIN outbox_lane l ON l.id = o.lane
+    const keys = filter.session === undefined ? undefined : this.messages.sessionKeys(filter.session)
+    return this.db.all`SELECT o.id, l.session, l.peer FROM outbox o JOIN outbox_lane l ON l.id = o.lane
       WHERE o.mode = 'queue' AND o.ended_at IS NULL ORDER BY o.id`
       .filter(row => filter.user_id === undefined || row.peer === filter.user_id)
       .filter(row => keys === undefined || keys.includes(Number(row.session)))
@@ -155,9 +137,9 @@ export class Entries {
   }
 
   depth(): { messages: number; oldest_at?: number } {
-    const messages = this.#db.get`SELECT count(*) AS n FROM outbox_part
+    const messages = this.db.get`SELECT count(*) AS n FROM outbox_part
       WHERE status = 'queued' AND message IS NOT NULL`
-    const oldest = this.#db
+    const oldest = this.db
       .get`SELECT min(created_at) AS at FROM outbox WHERE mode = 'queue' AND ended_at IS NULL`
     return {
       messages: Number(messages?.n),
@@ -167,7 +149,7 @@ export class Entries {
 
   /** What waits for the user of a lane, in its order, the first `limit` of it. */
   waiting(lane: number, limit: number): EntryPart[] {
-    return this.#db.all<PartRow>`SELECT * FROM outbox_part
+    return this.db.all<PartRow>`SELECT * FROM outbox_part
       WHERE lane = ${lane} AND status = 'queued' AND message IS NOT NULL ORDER BY id LIMIT ${limit}`.map(
       partOf,
     )
@@ -175,7 +157,7 @@ export class Entries {
 
   /** How many messages wait for the user of a lane, or are on their way from there. */
   unsent(lane: number): number {
-    const row = this.#db.get`SELECT count(*) AS n FROM outbox o
+    const row = this.db.get`SELECT count(*) AS n FROM outbox o
       JOIN outbox_part p ON p.id >= o.id * ${partsPerEntry} AND p.id < (o.id + 1) * ${partsPerEntry}
       WHERE o.lane = ${lane} AND o.mode = 'queue' AND o.ended_at IS NULL
       AND p.status IN ('queued', 'sending')`
@@ -183,7 +165,7 @@ export class Entries {
   }
 
   endPart(id: number, status: SentStatus, error?: EndReason, messageId?: string): void {
-    this.#db.run`UPDATE outbox_part SET status = ${status}, error = ${error ? JSON.stringify(error) : null},
+    this.db.run`UPDATE outbox_part SET status = ${status}, error = ${error ? JSON.stringify(error) : null},
       message_id = ${messageId ?? null} WHERE id = ${id}`
   }
 
@@ -192,10 +174,10 @@ export class Entries {
     const waiting = this.#parts(entry).filter(({ status }) => status === 'queued' || status === 'asked')
     for (const part of waiting) {
       if (part.message !== undefined)
-        this.#messages.settleSent(part.message, { status: 'refused', error: reason })
+        this.messages.settleSent(part.message, { status: 'refused', error: reason })
       const lane = part.slot === undefined ? undefined : this.#lanes.lane(part.lane)
       if (lane && part.slot !== undefined)
-        this.#slots.giveBack(this.#messages.keyOf(lane.session), lane.user, part.slot)
+        this.#slots.giveBack(this.messages.keyOf(lane.session), lane.user, part.slot)
       this.endPart(part.id, 'refused', reason)
     }
     return waiting
@@ -215,22 +197,22 @@ export class Entries {
     const sentNothing = entry.parts.every(({ status }) => status === 'refused')
     if (entry.mode === 'fail' && (!entry.keyed || sentNothing)) this.remove(id)
     else {
-      this.#db.run`UPDATE outbox SET ended_at = ${this.#clock.now()}, used = ${counter?.used ?? 0},
+      this.db.run`UPDATE outbox SET ended_at = ${this.clock.now()}, used = ${counter?.used ?? 0},
         received_at = ${counter?.received_at ?? null} WHERE id = ${id}`
-      this.#db.run`UPDATE outbox_part SET file = NULL, text = '""', raw = ''
+      this.db.run`UPDATE outbox_part SET file = NULL, text = '""', raw = ''
         WHERE id >= ${partId(id, 0)} AND id < ${partId(id + 1, 0)}`
     }
     return { ...entry, ended: true, ...(counter && { counter }) }
   }
 
   remove(id: number): void {
-    this.#db.run`DELETE FROM outbox_part WHERE id >= ${partId(id, 0)} AND id < ${partId(id + 1, 0)}`
-    this.#db.run`DELETE FROM outbox WHERE id = ${id}`
+    this.db.run`DELETE FROM outbox_part WHERE id >= ${partId(id, 0)} AND id < ${partId(id + 1, 0)}`
+    this.db.run`DELETE FROM outbox WHERE id = ${id}`
   }
 
   /** Names of the kept files that are still needed. */
   files(): string[] {
-    const rows = this.#db.all<{ file: string }>`SELECT file FROM outbox_part WHERE file IS NOT NULL
+    const rows = this.db.all<{ file: string }>`SELECT file FROM outbox_part WHERE file IS NOT NULL
       AND status IN ('asked', 'queued', 'sending')`
     return rows.map(({ file }): KeptFile => JSON.parse(file)).map(({ name }) => name)
   }

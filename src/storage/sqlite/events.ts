@@ -8,7 +8,6 @@
 import { badArgument } from '../../model/error.ts'
 import type { SentStatus } from '../../model/message.ts'
 import { sessionKey } from '../../model/session.ts'
-import type { Clock } from '../../platform/clock.ts'
 import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
 import {
   type EventPage,
@@ -18,7 +17,7 @@ import {
   readersKept,
   type WantedEvents,
 } from '../events.ts'
-import type { Messages } from './messages.ts'
+import { EnginePart, type Ground } from './engine-part.ts'
 
 /** Places from one message to the next. */
 export const placesPerMessage = 1_000_000
@@ -71,17 +70,12 @@ export function pruneEvents(db: Database, row: number): void {
     (SELECT 1 FROM event AS newer WHERE newer.session = event.session AND newer.place > event.place))`
 }
 
-export class Events {
-  readonly #db: Database
-  readonly #messages: Messages
-  readonly #clock: Clock
+export class Events extends EnginePart {
   readonly #id: string
 
-  constructor(db: Database, messages: Messages, clock: Clock) {
-    this.#db = db
-    this.#messages = messages
-    this.#clock = clock
-    this.#id = String(db.get`SELECT id FROM store_id`?.id)
+  constructor(ground: Ground) {
+    super(ground)
+    this.#id = String(this.db.get`SELECT id FROM store_id`?.id)
   }
 
   after(cursor: string, { limit, types, ...narrowed }: WantedEvents): EventPage {
@@ -112,7 +106,7 @@ export class Events {
   /** How far a page looks that begins behind that message: those of one user are looked up. */
   #lookedTo(first: number, user: string | undefined): number {
     if (user === undefined) return first + scanned
-    const found = this.#db.get`SELECT
+    const found = this.db.get`SELECT
       (SELECT id FROM message INDEXED BY message_peer WHERE peer = ${user} AND id > ${first}
         ORDER BY id LIMIT 1 OFFSET ${scanned}) AS own,
       (SELECT place FROM event WHERE place > ${first * placesPerMessage} ORDER BY place LIMIT 1 OFFSET ${scanned}) AS other`
@@ -121,8 +115,8 @@ export class Events {
   }
 
   #received(first: number, last: number, limit: number, { session, user, hidden }: Narrowed): Row[] {
-    const keys = session === undefined ? undefined : JSON.stringify(this.#messages.sessionKeys(session))
-    return this.#db.all(
+    const keys = session === undefined ? undefined : JSON.stringify(this.messages.sessionKeys(session))
+    return this.db.all(
       `SELECT id * ${placesPerMessage} AS place, 'message.received' AS type, stored_at AS at, id AS message
        FROM message ${user === undefined ? 'NOT INDEXED' : 'INDEXED BY message_peer'} WHERE id > ? AND id <= ? AND ${hidden ? notSentHere : 'sent = 0'}
        ${keys === undefined ? '' : 'AND session IN (SELECT value FROM json_each(?))'}
@@ -137,9 +131,9 @@ export class Events {
     limit: number,
     { session, user, types, hidden }: Narrowed & Pick<WantedEvents, 'types'>,
   ): Row[] {
-    const keys = session === undefined ? undefined : JSON.stringify(this.#messages.sessionKeys(session))
+    const keys = session === undefined ? undefined : JSON.stringify(this.messages.sessionKeys(session))
     const folded = session === undefined ? undefined : sessionKey(session)
-    return this.#db.all(
+    return this.db.all(
       `SELECT e.* FROM event e LEFT JOIN message m ON m.id = e.message WHERE e.place > ? AND e.place <= ?
        ${types === undefined ? '' : 'AND e.type IN (SELECT value FROM json_each(?))'}
        ${hidden ? '' : `AND e.status IS NOT 'sending'`}
@@ -153,7 +147,7 @@ export class Events {
   head(before?: number): string {
     const { end } = this.#end()
     if (before === undefined) return this.#cursorOf(end)
-    const row = this.#db.get`SELECT max(place) AS place FROM (
+    const row = this.db.get`SELECT max(place) AS place FROM (
       SELECT * FROM (SELECT id * ${placesPerMessage} AS place FROM message WHERE stored_at < ${before} ORDER BY id DESC LIMIT 1)
       UNION ALL SELECT * FROM (SELECT place FROM event WHERE at < ${before} ORDER BY place DESC LIMIT 1))`
     return this.#cursorOf(Number(row?.place ?? 0))
@@ -161,26 +155,26 @@ export class Events {
 
   countAfter(cursor: string): number {
     const place = this.#placeOf(cursor)
-    const others = this.#db
+    const others = this.db
       .get`SELECT count(*) AS n FROM event WHERE place > ${place} AND status IS NOT 'sending'`
     const from = Math.floor(place / placesPerMessage)
-    return this.#messages.countReceived(from, this.#messages.head()) + Number(others?.n)
+    return this.messages.countReceived(from, this.messages.head()) + Number(others?.n)
   }
 
   append(events: readonly NewEvent[], seen?: string): boolean {
     const place = seen === undefined ? undefined : this.#placeOf(seen)
-    return this.#db.transaction(() => {
+    return this.db.transaction(() => {
       const named = events.flatMap(event => ('session' in event ? [sessionKey(event.session)] : []))
       const newer =
         place !== undefined &&
-        this.#db.get`SELECT 1 AS found FROM event WHERE place > ${place}
+        this.db.get`SELECT 1 AS found FROM event WHERE place > ${place}
           AND session IN (SELECT value FROM json_each(${JSON.stringify(named)}))`
       if (newer) return false
       for (const event of events) {
         const session = 'session' in event ? sessionKey(event.session) : null
-        this.#db.run(
+        this.db.run(
           `INSERT INTO event (place, type, at, session, data) VALUES (${nextPlace(newestRow)}, ?, ?, ?, ?)`,
-          ...[event.type, this.#clock.now(), session, JSON.stringify(event.data)],
+          ...[event.type, this.clock.now(), session, JSON.stringify(event.data)],
         )
       }
       return true
@@ -188,19 +182,19 @@ export class Events {
   }
 
   position(reader: string): string | undefined {
-    const row = this.#db.get`SELECT place FROM event_reader WHERE name = ${reader}`
+    const row = this.db.get`SELECT place FROM event_reader WHERE name = ${reader}`
     return row && this.#cursorOf(Number(row.place))
   }
 
   move(reader: string, cursor: string): void {
-    this.#db
+    this.db
       .run`INSERT OR REPLACE INTO event_reader (name, place) VALUES (${reader}, ${this.#placeOf(cursor)})`
-    this.#db.run`DELETE FROM event_reader WHERE name IN (SELECT name FROM event_reader WHERE name <> ${reader}
+    this.db.run`DELETE FROM event_reader WHERE name IN (SELECT name FROM event_reader WHERE name <> ${reader}
       ORDER BY place DESC LIMIT -1 OFFSET ${readersKept - 1})`
   }
 
   readers(most: number): { reader: string; events: number }[] {
-    return this.#db.all`SELECT name, place FROM event_reader ORDER BY place DESC LIMIT ${most}`.map(row => ({
+    return this.db.all`SELECT name, place FROM event_reader ORDER BY place DESC LIMIT ${most}`.map(row => ({
       reader: String(row.name),
       events: this.countAfter(this.#cursorOf(Number(row.place))),
     }))
@@ -208,14 +202,14 @@ export class Events {
 
   /** The newest place, and the row id of the newest message there was. */
   #end(): { end: number; row: number } {
-    const found = this.#db.get(`SELECT (SELECT max(place) FROM event) AS place, ${newestRow} AS row`)
+    const found = this.db.get(`SELECT (SELECT max(place) FROM event) AS place, ${newestRow} AS row`)
     const row = Number(found?.row ?? 0)
     return { row, end: Math.max(Number(found?.place ?? 0), row * placesPerMessage) }
   }
 
   /** The place from which on everything is kept. */
   #oldest(): number {
-    const first = this.#db.get(`SELECT coalesce(min(id), ${newestRow} + 1, 1) AS id FROM message`)?.id
+    const first = this.db.get(`SELECT coalesce(min(id), ${newestRow} + 1, 1) AS id FROM message`)?.id
     return (Number(first) - 1) * placesPerMessage
   }
 

@@ -7,11 +7,12 @@
  * cost is bounded whatever is in it; windows in which little is found grow.
  */
 import { badArgument } from '../../model/error.ts'
-import { type Clock, turns } from '../../platform/clock.ts'
-import type { Database, SqlValue } from '../../platform/sqlite.ts'
+import { turns } from '../../platform/clock.ts'
+import type { SqlValue } from '../../platform/sqlite.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
 import { gramQuery, likePattern, searchable } from './bigram-index.ts'
-import { type Messages, within } from './messages.ts'
+import { EnginePart } from './engine-part.ts'
+import { within } from './messages.ts'
 import { idsBetweenTimes } from './time-range.ts'
 
 /** Totals are counted up to here. */
@@ -63,28 +64,18 @@ interface Window {
   low: number
 }
 
-export class History {
-  readonly #db: Database
-  readonly #messages: Messages
-  readonly #clock: Clock
-
-  constructor(db: Database, messages: Messages, clock: Clock) {
-    this.#db = db
-    this.#messages = messages
-    this.#clock = clock
-  }
-
+export class History extends EnginePart {
   /** @throws SvcError `invalid_arguments` for a needle that is too long; the signal's reason when it aborts */
   async page(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
     const plan = this.#plan(filter)
     if (!plan) return { rows: [], total: 0, total_is_lower_bound: false }
-    const last = this.#messages.head()
+    const last = this.messages.head()
     const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
     // One more than asked for tells whether there are more.
     const page = await this.#find(plan, top, filter.offset, filter.limit + 1, signal)
     let isCut = false
     const fits = within(filter.characters)
-    const rows = this.#messages.read(page.slice(0, filter.limit), row => {
+    const rows = this.messages.read(page.slice(0, filter.limit), row => {
       isCut = !fits(row)
       return !isCut
     })
@@ -101,7 +92,7 @@ export class History {
   /** Undefined when nothing can match. */
   #plan(filter: HistoryFilter): Plan | undefined {
     const { direction, msg_type, session, since, text_contains = '', until, user_id } = filter
-    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
+    const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
     if (keys?.length === 0) return undefined
     const inSession = keys && ofSession(keys)
     const needle = searchable(text_contains)
@@ -130,7 +121,7 @@ export class History {
   #wayOf(needle: string): Way {
     return {
       ...{ from: 'gram CROSS JOIN message m ON m.id = gram.rowid', id: 'gram.rowid' },
-      ...{ where: 'gram MATCH ?', params: [gramQuery(needle)], upTo: this.#messages.grams.position },
+      ...{ where: 'gram MATCH ?', params: [gramQuery(needle)], upTo: this.messages.grams.position },
     }
   }
 
@@ -138,7 +129,7 @@ export class History {
   async #find(plan: Plan, top: number, skip: number, count: number, signal?: AbortSignal): Promise<number[]> {
     if (plan.match === '1' && skip > 0) {
       // Where nothing is filtered, rows are skipped by count: the windows would build the id of each.
-      const first = this.#db.get`SELECT id FROM message WHERE id <= ${top}
+      const first = this.db.get`SELECT id FROM message WHERE id <= ${top}
         ORDER BY id DESC LIMIT 1 OFFSET ${skip}`
       return first ? this.#find(plan, Number(first.id), 0, count, signal) : []
     }
@@ -155,7 +146,7 @@ export class History {
   async #total(plan: Plan, top: number, signal?: AbortSignal): Promise<number> {
     if (plan.match === '1') {
       // Every row of one narrow index is counted with the fewest pages.
-      const row = this.#db.get`SELECT count(*) AS total FROM (SELECT 1
+      const row = this.db.get`SELECT count(*) AS total FROM (SELECT 1
         FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`
       return Number(row?.total)
     }
@@ -178,7 +169,7 @@ export class History {
     { wanted, withIds, signal }: { wanted: number; withIds: boolean; signal: AbortSignal | undefined },
   ): AsyncGenerator<Window> {
     let high = Math.min(top, plan.range?.high ?? top)
-    let bottom = Number(this.#db.get`SELECT min(id) AS first FROM message`?.first ?? 0)
+    let bottom = Number(this.db.get`SELECT min(id) AS first FROM message`?.first ?? 0)
     if (plan.range) bottom = Math.max(bottom, plan.range.low)
     let width = firstWidth
     let candidates = Math.min(wanted, candidateLimit)
@@ -186,10 +177,10 @@ export class History {
     let seen = 0
     let matched = 0
     const timed = plan.since !== undefined || plan.until !== undefined
-    const turn = turns(this.#clock)
+    const turn = turns(this.clock)
     while (high >= bottom && high > 0) {
       signal?.throwIfAborted()
-      const started = this.#clock.monotonic()
+      const started = this.clock.monotonic()
       // A window lies on one side of where the index ends.
       const floor = Math.max(bottom, ...plan.ways.map(({ upTo = high }) => (upTo < high ? upTo + 1 : bottom)))
       let low = Math.max(floor, high - width + 1)
@@ -200,7 +191,7 @@ export class History {
         low = Math.max(floor, high - width + 1)
       }
       const window = this.#walk(plan, chosen, low, high, candidates, withIds)
-      const tookMs = this.#clock.monotonic() - started
+      const tookMs = this.clock.monotonic() - started
       if (tookMs < briskMs) width = Math.min(width * 4, plan.widest)
       else if (tookMs > briskMs * 4) width = Math.max(width >> 1, 256)
       candidates = Math.min(candidates * 4, candidateLimit)
@@ -210,7 +201,7 @@ export class History {
       matched += window.matched
       yield window
       if (timed && !plan.range && seen >= sparseAfter && matched * 4 < seen) {
-        plan.range = await idsBetweenTimes(this.#db, plan, () => this.#clock.sleep(0))
+        plan.range = await idsBetweenTimes(this.db, plan, () => this.clock.sleep(0))
         high = Math.min(high, plan.range.high)
         bottom = Math.max(bottom, plan.range.low)
       }
@@ -228,7 +219,7 @@ export class History {
   }
 
   #countIn({ from, where, params }: Way, low: number, high: number): number {
-    const row = this.#db.get(
+    const row = this.db.get(
       `SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
       ...params,
       low,
@@ -239,7 +230,7 @@ export class History {
   }
 
   #walk(plan: Plan, way: Way, low: number, high: number, candidates: number, withIds: boolean): Window {
-    const row = this.#db.get(
+    const row = this.db.get(
       `SELECT count(*) AS seen, min(id) AS low, count(hit) AS matched${withIds ? ', json_group_array(id) FILTER (WHERE hit) AS ids' : ''}
          FROM (SELECT ${way.id} AS id, ${plan.match} AS hit FROM ${way.from}
                WHERE ${way.where} AND ${way.id} BETWEEN ? AND ? ORDER BY ${way.id} DESC LIMIT ?)`,

@@ -1,29 +1,12 @@
-/**
- * Messages that another program received or sent before svc did: part of the history, and of nothing else.
- *
- * They are old. No reader is given one, wherever it stands in the log: neither a consumer that begins at the beginning
- * nor one that names a row id. Received ones bear `sent = 2` for it, where whatever hands messages out asks for 0.
- */
-import type { Clock } from '../../platform/clock.ts'
-import type { Database } from '../../platform/sqlite.ts'
 import type { PastMessage } from '../messages.ts'
 import { searchable } from './bigram-index.ts'
-import { type Messages, receivedElsewhere } from './messages.ts'
+import { EnginePart } from './engine-part.ts'
+import { receivedElsewhere } from './messages.ts'
 
-export class Past {
-  readonly #db: Database
-  readonly #messages: Messages
-  readonly #clock: Clock
-
-  constructor(db: Database, messages: Messages, clock: Clock) {
-    this.#db = db
-    this.#messages = messages
-    this.#clock = clock
-  }
-
+export class Past extends EnginePart {
   count(): number {
     // Ids have no gaps.
-    const ids = this.#db.get`SELECT min(id) AS first, max(id) AS last FROM message`
+    const ids = this.db.get`SELECT min(id) AS first, max(id) AS last FROM message`
     return ids?.last == null ? 0 : Number(ids.last) - Number(ids.first) + 1
   }
 
@@ -32,7 +15,7 @@ export class Past {
   }
 
   add(batch: readonly PastMessage[]): number {
-    return this.#db.transaction(() => {
+    return this.db.transaction(() => {
       let added = 0
       for (const message of batch) {
         const place = this.#placeOf(message)
@@ -47,22 +30,22 @@ export class Past {
   /** The id and the content's hash to store it under; undefined when it is there already. */
   #placeOf(message: PastMessage): { id: string; hash: string | null } | undefined {
     if (message.direction === 'received') {
-      const [judged] = this.#messages.judged(message.bot_id, [message])
+      const [judged] = this.messages.judged(message.bot_id, [message])
       return judged?.verdict === 'new' || judged?.verdict === 'renamed' ? judged : undefined
     }
     const id = message.message_id ?? `local:${message.derived_id}`
-    const known = this.#db.get`SELECT 1 AS found FROM message WHERE message_id = ${id}`
+    const known = this.db.get`SELECT 1 AS found FROM message WHERE message_id = ${id}`
     return known ? undefined : { id, hash: null }
   }
 
   #insert(message: PastMessage, { id, hash }: { id: string; hash: string | null }): void {
     const sent = message.direction === 'sent'
     const text = searchable(message.text)
-    const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
+    const { lastInsertRowid } = this.db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
       peer, msg_type, timestamp, stored_at, content_hash, text, raw)
-      VALUES (${id}, ${this.#messages.keyOf(message.session)}, ${sent ? 1 : receivedElsewhere},
+      VALUES (${id}, ${this.messages.keyOf(message.session)}, ${sent ? 1 : receivedElsewhere},
       ${sent ? 'accepted' : null}, ${message.bot_id}, ${message.from_user}, ${message.msg_type},
-      ${message.timestamp}, ${this.#clock.now()}, ${hash}, ${text}, ${message.raw})`
-    this.#messages.grams.added(lastInsertRowid, text)
+      ${message.timestamp}, ${this.clock.now()}, ${hash}, ${text}, ${message.raw})`
+    this.messages.grams.added(lastInsertRowid, text)
   }
 }

@@ -1,11 +1,4 @@
-/**
- * How calls of send end without an answer of WeChat: cancelled, expired, of a process that died. And what of them is
- * remembered: a key answers for a day.
- *
- * Every method that writes is to be called inside a transaction.
- */
-import type { Clock } from '../../platform/clock.ts'
-import type { Database, Row } from '../../platform/sqlite.ts'
+import type { Row } from '../../platform/sqlite.ts'
 import type { ClockTrust } from '../clock-trust.ts'
 import {
   type EndedEntry,
@@ -16,28 +9,20 @@ import {
   stoppedBefore,
   stoppedWhile,
 } from '../outbox.ts'
+import { EnginePart, type Ground } from './engine-part.ts'
 import { callLifeMs, type Entries, filesOf, type PartRow, partOf, queueLifeMs } from './entries.ts'
-import type { Messages } from './messages.ts'
-import type { Owner } from './owner.ts'
 
 /** A key is known for this long after its call. */
 const keyLifeMs = 24 * 60 * 60_000
 
-interface EndsParts {
-  messages: Messages
-  entries: Entries
-  owner: Owner
-  clock: Clock
-  calendar: ClockTrust
-}
+export class OutboxEnds extends EnginePart {
+  readonly #entries: Entries
+  readonly #calendar: ClockTrust
 
-export class OutboxEnds {
-  readonly #db: Database
-  readonly #parts: EndsParts
-
-  constructor(db: Database, parts: EndsParts) {
-    this.#db = db
-    this.#parts = parts
+  constructor(ground: Ground, entries: Entries, calendar: ClockTrust) {
+    super(ground)
+    this.#entries = entries
+    this.#calendar = calendar
   }
 
   /**
@@ -48,15 +33,15 @@ export class OutboxEnds {
    *   entry
    */
   end(id: number, reason: EndReason, only?: SendMode): EndedEntry | undefined {
-    const found = this.#parts.entries.entry(id)
+    const found = this.#entries.entry(id)
     if (!found || (only !== undefined && (found.mode !== only || found.ended))) return undefined
-    const ended = this.#parts.entries.endWaiting(id, reason)
-    return { entry: this.#parts.entries.close(id)!, ended: ended.length, files: filesOf(ended) }
+    const ended = this.#entries.endWaiting(id, reason)
+    return { entry: this.#entries.close(id)!, ended: ended.length, files: filesOf(ended) }
   }
 
   /** Ends what has waited too long: for its user, or for a person's yes. */
   expire(reason: EndReason, unasked: EndReason): EndedEntry[] {
-    return this.#db.all`SELECT id, asked FROM outbox WHERE expires_at <= ${this.#parts.clock.now()}
+    return this.db.all`SELECT id, asked FROM outbox WHERE expires_at <= ${this.clock.now()}
       AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
       .flatMap(({ id, asked }) => this.end(Number(id), asked === null ? reason : unasked) ?? [])
       .filter(({ ended }) => ended > 0)
@@ -64,22 +49,22 @@ export class OutboxEnds {
 
   /** The call still makes progress. */
   renew(id: number): void {
-    this.#db.run`UPDATE outbox SET expires_at = ${this.#parts.clock.now() + callLifeMs} WHERE id = ${id}
+    this.db.run`UPDATE outbox SET expires_at = ${this.clock.now() + callLifeMs} WHERE id = ${id}
       AND mode = 'fail'`
   }
 
   hasKey(key: string): boolean {
-    return this.#db.get`SELECT 1 AS found FROM outbox WHERE key = ${key}` !== undefined
+    return this.db.get`SELECT 1 AS found FROM outbox WHERE key = ${key}` !== undefined
   }
 
   /** The entry that answers for a key. A call that died is told of first; a key whose day is over is free. */
   keyed(key: string): Entry | undefined {
-    const { calendar, clock, owner } = this.#parts
-    const find = () => this.#db.get`SELECT * FROM outbox WHERE key = ${key}`
+    const { clock, owner } = this
+    const find = () => this.db.get`SELECT * FROM outbox WHERE key = ${key}`
     let row = find()
     if (!row) return undefined
     // A clock that was set ahead must not make a call that is repeated send twice.
-    const now = calendar.trusted ? clock.now() : Number.NEGATIVE_INFINITY
+    const now = this.#calendar.trusted ? clock.now() : Number.NEGATIVE_INFINITY
     if (row.mode === 'fail' && row.ended_at === null) {
       const over = Number(row.expires_at) <= now || owner.isDead(String(row.owner))
       if (over) this.#die(Number(row.id))
@@ -88,36 +73,36 @@ export class OutboxEnds {
     if (!row) return undefined
     const id = Number(row.id)
     const called = row.mode === 'fail' ? row.ended_at : row.created_at
-    if (called === null || now - Number(called) < keyLifeMs) return this.#parts.entries.entry(id)
-    if (row.mode === 'queue') this.#db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
-    else this.#parts.entries.remove(id)
+    if (called === null || now - Number(called) < keyLifeMs) return this.#entries.entry(id)
+    if (row.mode === 'queue') this.db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
+    else this.#entries.remove(id)
     return undefined
   }
 
   /** Removes what answers for nothing any more. */
   prune(): void {
-    const now = this.#parts.clock.now()
+    const now = this.clock.now()
     const before = now - keyLifeMs
-    this.#db.run`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ${before}`
-    const over = this.#db.all`SELECT id FROM outbox WHERE ended_at IS NOT NULL
+    this.db.run`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ${before}`
+    const over = this.db.all`SELECT id FROM outbox WHERE ended_at IS NOT NULL
       AND CASE mode WHEN 'queue' THEN created_at <= ${now - queueLifeMs} ELSE key IS NULL OR ended_at <= ${before} END`
-    for (const { id } of over) this.#parts.entries.remove(Number(id))
+    for (const { id } of over) this.#entries.remove(Number(id))
   }
 
   /** Messages on their way since before `before` (Unix ms), or of a process that died, and calls that are over so. */
   orphans(before: number): { parts: EntryPart[]; calls: number[] } {
-    const { owner } = this.#parts
+    const { owner } = this
     const isDead = (row: Row) => owner.isDead(String(row.owner))
     return {
-      parts: this.#db.all<PartRow>`SELECT * FROM outbox_part WHERE status = 'sending'`
+      parts: this.db.all<PartRow>`SELECT * FROM outbox_part WHERE status = 'sending'`
         .filter(row => Number(row.began_at) < before || isDead(row))
         .map(partOf),
       // A call that is not over has a part on its way, or one that waits and is no message yet.
-      calls: this.#db.all`SELECT id, owner, expires_at FROM outbox WHERE mode = 'fail' AND ended_at IS NULL
+      calls: this.db.all`SELECT id, owner, expires_at FROM outbox WHERE mode = 'fail' AND ended_at IS NULL
         AND id IN (SELECT entry FROM outbox_part WHERE status = 'sending'
           UNION SELECT entry FROM outbox_part WHERE status = 'queued' AND message IS NULL)`
         // One that stands still counts for the quota of others; where the clock may be believed it is over.
-        .filter(row => isDead(row) || (before > 0 && Number(row.expires_at) <= this.#parts.clock.now()))
+        .filter(row => isDead(row) || (before > 0 && Number(row.expires_at) <= this.clock.now()))
         .map(({ id }) => Number(id)),
     }
   }
@@ -126,21 +111,21 @@ export class OutboxEnds {
   reap(before: number): number {
     const { parts, calls } = this.orphans(before)
     for (const part of parts) this.#unknown(part)
-    for (const id of new Set(parts.map(({ entry }) => entry))) this.#parts.entries.close(id)
+    for (const id of new Set(parts.map(({ entry }) => entry))) this.#entries.close(id)
     for (const id of calls) this.#die(id)
     return parts.length
   }
 
   #unknown(part: EntryPart): void {
-    this.#parts.messages.settleSent(part.message!, { status: 'unknown', error: stoppedWhile })
-    this.#parts.entries.endPart(part.id, 'unknown', stoppedWhile)
+    this.messages.settleSent(part.message!, { status: 'unknown', error: stoppedWhile })
+    this.#entries.endPart(part.id, 'unknown', stoppedWhile)
   }
 
   /** A call of mode `fail` whose process is gone: what it was sending is unknown, the rest is never sent. */
   #die(id: number): void {
-    for (const part of this.#parts.entries.entry(id)?.parts ?? [])
+    for (const part of this.#entries.entry(id)?.parts ?? [])
       if (part.status === 'sending') this.#unknown(part)
-    this.#parts.entries.endWaiting(id, stoppedBefore)
-    this.#parts.entries.close(id)
+    this.#entries.endWaiting(id, stoppedBefore)
+    this.#entries.close(id)
   }
 }

@@ -11,8 +11,6 @@
 import { admit, type Hold, isDue, type SendFacts, type Verdict } from '../../model/admission.ts'
 import { SvcError } from '../../model/error.ts'
 import { type Counter, countNow } from '../../model/session.ts'
-import type { Clock } from '../../platform/clock.ts'
-import type { Database } from '../../platform/sqlite.ts'
 import type { SentMessage } from '../messages.ts'
 import type {
   Approved,
@@ -26,11 +24,10 @@ import type {
   Settlement,
   Terms,
 } from '../outbox.ts'
+import { EnginePart, type Ground } from './engine-part.ts'
 import { type Entries, filesOf } from './entries.ts'
 import type { Lanes } from './lanes.ts'
-import type { Messages } from './messages.ts'
 import type { OutboxEnds } from './outbox-ends.ts'
-import type { Owner } from './owner.ts'
 import type { Slots } from './slots.ts'
 
 /** Messages that may wait for one user. */
@@ -42,24 +39,18 @@ const lookahead = 100
 
 /** What the outbox is made of. */
 export interface OutboxParts {
-  messages: Messages
   lanes: Lanes
   slots: Slots
   entries: Entries
   ends: OutboxEnds
 }
 
-export class Outbox {
-  readonly #db: Database
+export class Outbox extends EnginePart {
   readonly #parts: OutboxParts
-  readonly #clock: Clock
-  readonly #owner: Owner
 
-  constructor(db: Database, parts: OutboxParts, clock: Clock, owner: Owner) {
-    this.#db = db
+  constructor(ground: Ground, parts: OutboxParts) {
+    super(ground)
     this.#parts = parts
-    this.#clock = clock
-    this.#owner = owner
   }
 
   /**
@@ -69,7 +60,8 @@ export class Outbox {
    * @throws SvcError `quota_exhausted` when too much waits for that user already, or too many sends for a yes
    */
   enqueue(entry: NewEntry, terms: Terms, first?: SentMessage): Enqueued {
-    const { ends, entries, lanes, messages, slots } = this.#parts
+    const { ends, entries, lanes, slots } = this.#parts
+    const { messages } = this
     const { mode, parts, bot_id: botId } = entry
     const known = entry.key === undefined ? undefined : ends.keyed(entry.key)
     if (known) return { state: 'known', entry: known }
@@ -101,7 +93,7 @@ export class Outbox {
   approve(id: number, terms: Terms): Approved | undefined {
     const { entries } = this.#parts
     const entry = entries.entry(id)
-    if (!entry?.asked || entry.expires_at <= this.#clock.now()) return undefined
+    if (!entry?.asked || entry.expires_at <= this.clock.now()) return undefined
     const { asked, parts, session, user } = entry
     const verdict = this.verdict(session, user, parts.length, terms)
     if (asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
@@ -111,7 +103,8 @@ export class Outbox {
 
   /** Whether a message to that user may go now; nothing is taken, and nothing written. */
   verdict(session: string, user: string, count: number, terms: Terms): Verdict {
-    const { lanes, messages } = this.#parts
+    const { lanes } = this.#parts
+    const { messages } = this
     const key = messages.knownKey(session)
     const lane = key === undefined ? undefined : lanes.find(key, user)
     const ahead = lane ? this.#ahead(lane.id) : nobody
@@ -120,17 +113,17 @@ export class Outbox {
 
   /** From here on these parts may have gone out, as one message; if admission says so. `later`: the slot is taken. */
   begin(ids: readonly number[], botId: string, terms: Terms, message: SentMessage): Began {
-    const { entries, lanes, messages, slots } = this.#parts
+    const { entries, lanes, slots } = this.#parts
+    const { messages } = this
     const parts = ids.flatMap(id => entries.part(id) ?? [])
-    const entry = parts[0] && this.#db.get`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
+    const entry = parts[0] && this.db.get`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
     const lane = parts[0] && lanes.lane(parts[0].lane)
     const waits = parts.length === ids.length && parts.every(({ status }) => status === 'queued')
     if (!entry || !lane || !waits) return { go: 'gone' }
-    if (entry.mode === 'fail' ? entry.owner !== this.#owner.name : !lanes.claim(lane.id))
-      return { go: 'gone' }
+    if (entry.mode === 'fail' ? entry.owner !== this.owner.name : !lanes.claim(lane.id)) return { go: 'gone' }
     const session = messages.keyOf(lane.session)
     const slot = parts[0]!.slot
-    const due = slot !== undefined && isDue(slot, this.#clock.now())
+    const due = slot !== undefined && isDue(slot, this.clock.now())
     // A slot that was missed is in nobody's way.
     if (slot !== undefined && !due) slots.giveBack(session, lane.user, slot)
     const verdict = admit(this.#facts(lane, session, terms, nobody, slot), 1, terms.rules)
@@ -139,7 +132,7 @@ export class Outbox {
     if (verdict.go === 'no') return verdict
     if (verdict.slot !== undefined && !kept) slots.take(session, lane.user, verdict.slot, terms.rules)
     if (verdict.go === 'later') {
-      this.#db.run`UPDATE outbox_part SET slot = ${verdict.slot} WHERE id = ${ids[0]!}`
+      this.db.run`UPDATE outbox_part SET slot = ${verdict.slot} WHERE id = ${ids[0]!}`
       return verdict
     }
     const how = { botId, terms, message, ...(verdict.slot !== undefined && { slot: verdict.slot }) }
@@ -152,7 +145,8 @@ export class Outbox {
     parts: readonly EntryPart[],
     { botId, terms, message, slot }: { botId: string; terms: Terms; message: SentMessage; slot?: number },
   ): Begun {
-    const { entries, messages } = this.#parts
+    const { entries } = this.#parts
+    const { messages } = this
     const counter = this.#count(lane, terms)
     const rows: number[] = []
     for (const [nth, part] of parts.entries()) {
@@ -173,7 +167,7 @@ export class Outbox {
 
   /** Counts one more answer. @returns the count, with the time of the answer before it */
   #count(lane: Lane, { context }: Terms): Counter {
-    const now = this.#clock.now()
+    const now = this.clock.now()
     const before = countNow(context, lane.counter, now)
     const counter = { ...before, used: before.used + 1 }
     this.#parts.lanes.count(lane.id, { ...counter, last_sent_at: now })
@@ -182,7 +176,8 @@ export class Outbox {
 
   /** @returns the entries of the message's parts as they stand then, and files that nobody needs any more */
   settle(begun: Begun, settlement: Settlement): Settled {
-    const { entries, lanes, messages } = this.#parts
+    const { entries, lanes } = this.#parts
+    const { messages } = this
     const { status, message_id, error, rest, hold } = settlement
     const found = begun.parts.flatMap(id => entries.part(id) ?? [])
     // Taken for abandoned meanwhile: the caller has been told so.
@@ -211,7 +206,8 @@ export class Outbox {
   }
 
   #settleLane(begun: Begun, { spent, unseen }: Settlement): Counter | undefined {
-    const { lanes, messages, slots } = this.#parts
+    const { lanes, slots } = this.#parts
+    const { messages } = this
     const lane = lanes.lane(begun.lane)
     if (spent || !lane) return lane?.counter
     if (unseen && begun.slot !== undefined)
@@ -225,18 +221,18 @@ export class Outbox {
   }
 
   #requeue(part: EntryPart, { spent, error }: Settlement): void {
-    const { messages } = this.#parts
+    const { messages } = this
     messages.rewind(part.message!, {
-      ...{ client_id: `queued-${part.id}`, text: part.text, timestamp: this.#clock.now(), raw: part.raw },
+      ...{ client_id: `queued-${part.id}`, text: part.text, timestamp: this.clock.now(), raw: part.raw },
     })
-    this.#db.run`UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL,
+    this.db.run`UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL,
       tries = tries + ${spent ? 1 : 0}, error = ${error ? JSON.stringify(error) : null}
       WHERE id = ${part.id}`
   }
 
   /** Parts that wait were refused before they were on their way. */
   refuse(ids: readonly number[], lane: number, hold: Hold): void {
-    for (const id of ids) this.#db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
+    for (const id of ids) this.db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
     this.#parts.lanes.hold(lane, hold)
   }
 
@@ -247,9 +243,9 @@ export class Outbox {
 
   /** Messages of mode `fail` that wait for their moment; those of dead processes never will. */
   #ahead(lane: number): SendFacts['ahead'] {
-    const rows = this.#db.all`SELECT o.owner, p.slot FROM outbox_part p JOIN outbox o ON o.id = p.entry
+    const rows = this.db.all`SELECT o.owner, p.slot FROM outbox_part p JOIN outbox o ON o.id = p.entry
       WHERE p.lane = ${lane} AND p.status = 'queued' AND p.message IS NULL`.filter(
-      row => !this.#owner.isDead(String(row.owner)),
+      row => !this.owner.isDead(String(row.owner)),
     )
     return { messages: rows.length, unslotted: rows.filter(row => row.slot === null).length }
   }
@@ -261,7 +257,7 @@ export class Outbox {
     ahead: SendFacts['ahead'],
     slot?: number,
   ): SendFacts {
-    const now = this.#clock.now()
+    const now = this.clock.now()
     const { received_at, used } = countNow(context, lane.counter, now)
     const slots = this.#parts.slots.taken(session, lane.user, rules)
     return { now, receivedAt: received_at, used, ahead, hold: lane.hold, slots, slot }

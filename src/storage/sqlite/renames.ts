@@ -1,34 +1,29 @@
-/** How what the log keeps under the name of a session follows it to another name, also when the process is killed on the way. */
-import type { Database } from '../../platform/sqlite.ts'
-import type { Messages } from './messages.ts'
+import { EnginePart, type Ground } from './engine-part.ts'
 import type { Webhooks } from './webhooks.ts'
 
-export class Renames {
-  readonly #db: Database
-  readonly #messages: Messages
+export class Renames extends EnginePart {
   readonly #webhooks: Webhooks
 
-  constructor(db: Database, messages: Messages, webhooks: Webhooks) {
-    this.#db = db
-    this.#messages = messages
+  constructor(ground: Ground, webhooks: Webhooks) {
+    super(ground)
     this.#webhooks = webhooks
   }
 
   intendRename(session: string, newName: string | undefined): void {
-    this.#db.transaction(() => {
-      const key = this.#messages.keyOf(session)
-      this.#db.run`UPDATE session SET renaming = ${newName ?? null} WHERE key = ${key}`
+    this.db.transaction(() => {
+      const key = this.messages.keyOf(session)
+      this.db.run`UPDATE session SET renaming = ${newName ?? null} WHERE key = ${key}`
     })
   }
 
   intendedRenames(): { from: string; to: string }[] {
-    const rows = this.#db.all`SELECT name, renaming FROM session WHERE renaming IS NOT NULL`
+    const rows = this.db.all`SELECT name, renaming FROM session WHERE renaming IS NOT NULL`
     return rows.map(({ name, renaming }) => ({ from: String(name), to: String(renaming) }))
   }
 
   renameSession(oldName: string, newName: string): void {
-    this.#db.transaction(() => {
-      const messages = this.#messages
+    this.db.transaction(() => {
+      const messages = this.messages
       const key = messages.keyOf(oldName)
       const own = messages.sessionKeys(oldName)
       const others = [...own, ...messages.sessionKeys(newName)].filter(other => other !== key)
@@ -43,14 +38,14 @@ export class Renames {
     const lane = `SELECT own.id FROM outbox_lane own JOIN outbox_lane other ON other.peer = own.peer
       WHERE own.session = ? AND other.session IN (SELECT value FROM json_each(?)) AND other.id = lane`
     for (const table of ['outbox', 'outbox_part'])
-      this.#db.run(`UPDATE ${table} SET lane = coalesce((${lane}), lane)`, key, others)
-    this.#db.run`UPDATE OR IGNORE outbox_lane SET session = ${key}
+      this.db.run(`UPDATE ${table} SET lane = coalesce((${lane}), lane)`, key, others)
+    this.db.run`UPDATE OR IGNORE outbox_lane SET session = ${key}
       WHERE session IN (SELECT value FROM json_each(${others}))`
-    this.#db.run`DELETE FROM user_name WHERE session IN (SELECT value FROM json_each(${others}))
+    this.db.run`DELETE FROM user_name WHERE session IN (SELECT value FROM json_each(${others}))
       AND folded IN (SELECT folded FROM user_name WHERE session = ${key})`
-    this.#db.run`INSERT OR REPLACE INTO user_name SELECT value, peer, name, folded
+    this.db.run`INSERT OR REPLACE INTO user_name SELECT value, peer, name, folded
       FROM user_name, json_each(${others}) WHERE session = ${key}`
-    this.#db.run`INSERT OR IGNORE INTO user_name SELECT ${key}, peer, name, folded
+    this.db.run`INSERT OR IGNORE INTO user_name SELECT ${key}, peer, name, folded
       FROM user_name WHERE session IN (SELECT value FROM json_each(${others}))`
   }
 }

@@ -6,31 +6,22 @@
  * costs a wait. Times are those of the wall clock (Unix ms), the only one that processes and restarts share.
  */
 import type { SendFacts, SendRules } from '../../model/admission.ts'
-import type { Clock } from '../../platform/clock.ts'
-import type { Database } from '../../platform/sqlite.ts'
+import { EnginePart } from './engine-part.ts'
 
 /** Kept at least this long: another process may be configured to look back further. */
 const keptMs = 60 * 60_000
 
-export class Slots {
-  readonly #db: Database
-  readonly #clock: Clock
-
-  constructor(db: Database, clock: Clock) {
-    this.#db = db
-    this.#clock = clock
-  }
-
+export class Slots extends EnginePart {
   /** The slots that count for a message to that user now. */
   taken(session: number | undefined, user: string, { pace, patienceMs }: SendRules): SendFacts['slots'] {
     if (session === undefined || pace === 'off') return { user: [] }
-    const now = this.#clock.now()
+    const now = this.clock.now()
     // One later than anybody waits was taken by a clock that has been set back since.
     const latest = now + patienceMs
-    const last = this.#db.get`SELECT max(at) AS at FROM turn WHERE session = ${session} AND at <= ${latest}`
+    const last = this.db.get`SELECT max(at) AS at FROM turn WHERE session = ${session} AND at <= ${latest}`
       ?.at
     const slots = Number.isFinite(pace.perWindow)
-      ? this.#db.all`SELECT at FROM turn WHERE session = ${session} AND peer = ${user}
+      ? this.db.all`SELECT at FROM turn WHERE session = ${session} AND peer = ${user}
         AND at > ${now - pace.windowMs} AND at <= ${latest} ORDER BY at DESC LIMIT ${pace.perWindow}`
       : []
     return {
@@ -41,17 +32,17 @@ export class Slots {
 
   take(session: number, user: string, at: number, { pace, patienceMs }: SendRules): void {
     if (pace === 'off') return
-    const now = this.#clock.now()
+    const now = this.clock.now()
     // Two statements: with OR it walks through all of the session's slots.
     const old = now - Math.max(pace.windowMs, keptMs)
-    this.#db.run`DELETE FROM turn WHERE session = ${session} AND at <= ${old}`
-    this.#db.run`DELETE FROM turn WHERE session = ${session} AND at > ${now + patienceMs}`
-    this.#db.run`INSERT INTO turn (session, peer, at) VALUES (${session}, ${user}, ${at})`
+    this.db.run`DELETE FROM turn WHERE session = ${session} AND at <= ${old}`
+    this.db.run`DELETE FROM turn WHERE session = ${session} AND at > ${now + patienceMs}`
+    this.db.run`INSERT INTO turn (session, peer, at) VALUES (${session}, ${user}, ${at})`
   }
 
   /** Nothing was sent in it. Those that were taken behind it stay where they are. */
   giveBack(session: number, user: string, at: number): void {
-    this.#db.run`DELETE FROM turn WHERE rowid = (SELECT rowid FROM turn WHERE session = ${session}
+    this.db.run`DELETE FROM turn WHERE rowid = (SELECT rowid FROM turn WHERE session = ${session}
       AND peer = ${user} AND at = ${at} LIMIT 1)`
   }
 }

@@ -21,6 +21,7 @@ import { Commits } from './change-notifier.ts'
 import { CommitQueue } from './commit-queue.ts'
 import { Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
+import type { Ground } from './engine-part.ts'
 import { Entries } from './entries.ts'
 import { Events } from './events.ts'
 import { History } from './history.ts'
@@ -138,22 +139,22 @@ export class SqliteStore implements face.Store, LogHalf {
     this.#calendar = new ClockTrust(clock, lastSign(db, clock.now()))
     this.#writes = new CommitQueue(db)
     const messages = this.#messages
-    const owner = new Owner()
-    const consumers = new Consumers(db, messages, clock, owner)
-    const events = new Events(db, messages, clock)
+    const ground = { db, messages, clock, owner: new Owner() }
+    const consumers = new Consumers(ground)
+    const events = new Events(ground)
     const webhooks = new Webhooks(db)
-    const past = new Past(db, messages, clock)
-    const acknowledgements = new Acknowledgements(db, messages, consumers)
-    const archive = new Archive(db, messages)
-    const conversations = new Conversations(db, messages)
-    const names = new UserNames(db, messages)
+    const past = new Past(ground)
+    const acknowledgements = new Acknowledgements(ground, consumers)
+    const archive = new Archive(ground)
+    const conversations = new Conversations(ground)
+    const names = new UserNames(ground)
     const { again, intake, plain, relaxed, write } = this.#ways
     this.intake = {
       ...verbs(intake, messages, 'insertReceived'),
       ...verbs(intake, past, 'add'),
       ...verbs(plain, past, 'count', 'has'),
     }
-    this.log = this.#openLog(consumers)
+    this.log = this.#openLog(ground, consumers)
     this.events = this.#openEvents(events)
     this.consumers = {
       ...verbs(relaxed, consumers, 'claim', 'ack', 'renew'),
@@ -179,16 +180,16 @@ export class SqliteStore implements face.Store, LogHalf {
       ...verbs(write, archive, 'keep'),
       ...verbs(plain, archive, 'of', 'count', 'knowing', 'drop', 'forget'),
     }
-    const { prune, ...outbox } = this.#openOutbox(owner)
+    const { prune, ...outbox } = this.#openOutbox(ground)
     this.outbox = outbox
     this.#pruneOutbox = prune
     this.webhooks = this.#openWebhooks(webhooks)
-    this.upkeep = this.#openUpkeep(webhooks)
+    this.upkeep = this.#openUpkeep(new Renames(ground, webhooks))
   }
 
-  #openLog(consumers: Consumers): Strict<face.MessageLog> {
-    const messages = this.#messages
-    const history = new History(this.#db, messages, this.#options.clock)
+  #openLog(ground: Ground, consumers: Consumers): Strict<face.MessageLog> {
+    const { messages } = ground
+    const history = new History(ground)
     return {
       ...verbs(this.#ways.plain, messages, 'head', 'after', 'byIds', 'byMessageIds'),
       wait: async (seen, ms, signal) => {
@@ -220,15 +221,12 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openOutbox(owner: Owner): Strict<OutboxFace & { prune(): Promise<void> }> {
-    const db = this.#db
-    const { clock } = this.#options
-    const messages = this.#messages
-    const slots = new Slots(db, clock)
-    const lanes = new Lanes(db, messages, clock, owner)
-    const entries = new Entries(db, { clock, messages, lanes, slots, owner })
-    const ends = new OutboxEnds(db, { messages, entries, owner, clock, calendar: this.#calendar })
-    const outbox = new Outbox(db, { messages, lanes, slots, entries, ends }, clock, owner)
+  #openOutbox(ground: Ground): Strict<OutboxFace & { prune(): Promise<void> }> {
+    const slots = new Slots(ground)
+    const lanes = new Lanes(ground)
+    const entries = new Entries(ground, lanes, slots)
+    const ends = new OutboxEnds(ground, entries, this.#calendar)
+    const outbox = new Outbox(ground, { lanes, slots, entries, ends })
     const { light, plain, write } = this.#ways
     return {
       ...verbs(write, outbox, 'enqueue', 'approve', 'begin', 'settle', 'refuse'),
@@ -260,8 +258,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openUpkeep(webhooks: Webhooks): Strict<face.Upkeep & LogHalf['upkeep']> {
-    const renames = new Renames(this.#db, this.#messages, webhooks)
+  #openUpkeep(renames: Renames): Strict<face.Upkeep & LogHalf['upkeep']> {
     return {
       trouble: async () => this.#trouble(),
       trustsClock: async () => this.#calendar.trusted,
