@@ -270,6 +270,8 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   -- its way to that name.
   ALTER TABLE session ADD COLUMN named INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE session ADD COLUMN renaming TEXT;
+  DROP INDEX session_name;
+  CREATE INDEX session_name ON session (name, named);
   -- What another program received is counted apart from what readers are given.
   CREATE INDEX message_past ON message (sent) WHERE sent = 2;
   `,
