@@ -127,7 +127,13 @@ describe.each(engines)('state: %s', (_name, open) => {
       expect(await contexts.find('s', 'u')).toMatchObject({ token: 't' })
       await sessions.save('s', bot('other'))
       expect(await contexts.find('s', 'u')).toEqual({ used: 0, first_seen: 1000 })
-      expect(await contexts.writers(['s'])).toEqual(new Map([['s', 0]]))
+      expect([...(await contexts.of('s')).keys()]).toEqual(['u'])
+      expect(await contexts.writers(['s', 'nobody'])).toEqual(
+        new Map([
+          ['s', 0],
+          ['nobody', 0],
+        ]),
+      )
     }))
 
   test('marks: a time is set once, a text each time, undefined removes, another login has none', () =>
@@ -294,6 +300,7 @@ describe.each(engines)('state: %s', (_name, open) => {
       }
       await state.sessions.remove('x')
       await state.sessions.rename('s', 'x')
+      expect(await state.sessions.defaultName()).toBe('x')
       expect(await counted('x')).toBe(1)
       expect((await store.names.of('x')).get('u')).toBe('u of s')
       expect((await store.outbox.list({ session: 'x' })).map(({ session }) => session)).toEqual(['x', 'x'])
