@@ -85,7 +85,7 @@ export interface EntryPart {
   error?: EndReason
   /** When it may go by the pace (Unix ms, and parts of one). */
   slot?: number
-  /** As it was enqueued; '' of a part without `waiting`, and once the entry has ended. So are `raw`, and `file`, which is absent. */
+  /** As it was enqueued, `raw` and `file` too; '' and absent without `waiting`. Not kept once the entry has ended. */
   text: string
   file?: KeptFile
   raw: string
@@ -213,9 +213,9 @@ export interface Lane {
 /** The way of a call: written down, begun message by message, settled, ended. */
 export interface Calls {
   /**
-   * Writes a call down, unless its key is taken (as of `keyed`, whatever it sends) or, with mode `fail`, admission says no. Where a call of
-   * mode `fail` may go now its first part begins as `first`, if that is given, in the same write. Nothing else is taken: no
-   * lane, and no slot for a verdict `later`.
+   * Writes a call down, unless its key is taken (as of `keyed`, whatever it sends) or, with mode `fail`, admission says no.
+   * Where a call of mode `fail` may go now its first part begins as `first`, if that is given, in the same write. Nothing
+   * else is taken: no lane, and no slot for a verdict `later`.
    *
    * @throws SvcError `quota_exhausted` when more than 1,000 messages of mode `queue` would wait for that user or be on their
    *   way, but for those that wait for a yes; or when more than 100 sends of the session would wait for that
@@ -295,8 +295,8 @@ export interface Entries {
 /** What becomes of calls while nobody sends them. */
 export interface OutboxCare {
   /**
-   * A person says yes to a send that waits for that: admission is judged now, for all its parts and as by `verdict`. From then on the entry is as any of mode
-   * `queue`; one that was to `fail` keeps its day.
+   * A person says yes to a send that waits for that: admission is judged now, for all its parts and as by `verdict`. From then
+   * on the entry is as any of mode `queue`; one that was to `fail` keeps its day.
    *
    * @returns undefined when nothing of that id waits for a yes
    */

@@ -61,10 +61,11 @@ export interface Intake {
   has(batch: readonly PastMessage[]): Promise<boolean[]>
 
   /**
-   * Adds messages of another program that are not there yet, each as a batch of its own. A received one bears `past`, a sent one
-   * is `accepted`; one without an id is called `local:` and the `derived_id`. They are part of the history: `history`, `peers`, `Thread.last`, `counts`, and `after` and `recent` without a
-   * direction show them. They are no news: no consumer is given one, none is unread or `waiting`, and none begins a count of
-   * answers. They count as stored now, so retention leaves them as long as any other message of today.
+   * Adds messages of another program that are not there yet, each as a batch of its own. A received one bears `past`, a sent
+   * one is `accepted`; one without an id is called `local:` and the `derived_id`. They are part of the history: `history`,
+   * `peers`, `Thread.last`, `counts`, and `after` and `recent` without a direction show them. They are no news: no consumer is
+   * given one, none is unread or `waiting`, and none begins a count of answers. They count as stored now, so retention leaves
+   * them as long as any other message of today.
    *
    * @returns how many were new
    */
