@@ -1,0 +1,83 @@
+/** Every page, and every dialog that no other test opens, in both languages and both themes, on a small phone. */
+import { describe, expect, test } from 'bun:test'
+import type { Locator } from 'playwright-core'
+import { receiver } from '../push/receiver.ts'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel, write } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
+
+const languages = ['en', 'zh'] as const
+
+describe.skipIf(!hasBrowser)('fit for everybody', () => {
+  test.each(languages)('pages and dialogs: %s', async language => {
+    const t = wordsOf(language)
+    await using panel = await withPanel({ sessions: ['default', 'shop'] })
+    using r = receiver()
+    const { webhooks } = panel.gateway
+    await webhooks.add({ url: r.url, allow_private: true, headers: { 'X-Key': 'hush' }, replies: true })
+    await webhooks.add({ url: 'https://1.1.1.1/hook', types: ['endpoint.disabled'], session: 'shop' })
+    await write(panel, 'hello')
+    const user = encodeURIComponent(panel.bots.get('default')!.user_id)
+    const chat = `/conversations/default/${user}`
+    const locale = language === 'zh' ? 'zh-CN' : 'en'
+    const page = await panel.open({ locale, viewport: { width: 320, height: 640 } })
+    const dialog = page.getByRole('dialog').or(page.getByRole('alertdialog'))
+    const menuitem = (name: string) => page.getByRole('menuitem', { name, exact: true })
+    const isFit = async (what: string) => {
+      const wide = await page.evaluate(() =>
+        [...document.querySelectorAll('#main, [role$=dialog]')]
+          .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+          .map(({ className }) => className),
+      )
+      expect([what, wide, await violationsInBothThemes(page)]).toEqual([what, [], []])
+    }
+    /** Open and closed again, with what opened it in focus. */
+    const asks = async (what: string, open: () => Promise<void>) => {
+      await open()
+      await dialog.waitFor()
+      await isFit(what)
+      await page.keyboard.press('Escape')
+      await dialog.waitFor({ state: 'detached' })
+    }
+    const byMenu = (menu: Locator, entry: string) =>
+      asks(entry, async () => {
+        await menu.click()
+        await menuitem(entry).click()
+      })
+
+    for (const [path, seen] of [
+      ['/', '.chart svg'],
+      ['/sessions', '.account'],
+      ['/conversations', '.conversation'],
+      [chat, 'article'],
+      [`${chat}?media=FILE`, '.gallery'],
+      ['/settings', '.links'],
+      ['/settings/webhooks', '.webhooks .account'],
+    ] as const) {
+      await page.goto(`${panel.url}${path}`)
+      await page.locator(seen).first().waitFor()
+      await isFit(path)
+    }
+
+    const hook = page.locator('.webhooks .account').first()
+    const menuOfHook = hook.locator('[aria-haspopup=menu]')
+    await asks('a webhook', () =>
+      page
+        .getByRole('main')
+        .getByRole('button', { name: t('webhooks.add') })
+        .click(),
+    )
+    for (const entry of ['webhooks.replay_menu', 'webhooks.rotate', 'webhooks.remove'] as const)
+      await byMenu(menuOfHook, t(entry))
+    await asks('the keys', () => page.keyboard.press('?'))
+
+    await page.goto(`${panel.url}/sessions`)
+    const menuOfAccount = page.locator('.account [aria-haspopup=menu]').first()
+    for (const entry of ['sessions.rename', 'sessions.logout'] as const) await byMenu(menuOfAccount, t(entry))
+    await asks('an account', () => page.getByRole('link', { name: t('sessions.add') }).click())
+    await page.goto(`${panel.url}${chat}`)
+    await byMenu(page.getByRole('button', { name: t('chat.menu') }), t('chat.jump'))
+    expect(panel.complaints).toEqual([])
+  })
+})
