@@ -26,7 +26,7 @@ describe.skipIf(!hasBrowser)('fit for everybody', () => {
     const menuitem = (name: string) => page.getByRole('menuitem', { name, exact: true })
     const isFit = async (what: string) => {
       const wide = await page.evaluate(() =>
-        [...document.querySelectorAll('#main, [role$=dialog]')]
+        [...document.querySelectorAll('#main, [role$=dialog], .field')]
           .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
           .map(({ className }) => className),
       )
