@@ -121,7 +121,7 @@ export function replay(line: CommandLine, command: Command): Promise<void> {
 
 function replayText({ replay }: ReplayedWebhook, dryRun: boolean): string {
   const { events, events_is_lower_bound, since } = replay
-  if (events === 0) return 'nothing to deliver again since then'
+  if (events === 0 && !events_is_lower_bound) return 'nothing to deliver again since then'
   const count = `${events_is_lower_bound ? 'more than ' : ''}${counted(events, 'event')}`
   const what = `${count}, the first of ${localTime(since)}`
   return dryRun ? `would deliver again ${what}; nothing was changed` : `delivers again ${what}`

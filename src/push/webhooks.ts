@@ -115,9 +115,9 @@ export class Webhooks {
     const webhook = await this.#webhook(id)
     const { position, replayed = position } = webhook
     const start = await this.#start(from)
-    const replay = await this.#upToNow(start, webhook)
     const earlier = placeOf(start) < placeOf(position) ? start : position
     const until = placeOf(replayed) > placeOf(position) ? replayed : position
+    const replay = await this.#between(start, until, webhook)
     if (!from.dry_run) await this.#ports.webhooks.rewind(id, earlier, until)
     return { ...(await this.get(id)), replay }
   }
@@ -138,18 +138,22 @@ export class Webhooks {
     )
   }
 
-  /** What lies between a place and where it is. */
-  async #upToNow(start: string, webhook: Webhook): Promise<ReplayedWebhook['replay']> {
-    const { position, session, types, user } = webhook
+  /** What an endpoint wants of the events after `start`, up to `end`. */
+  async #between(
+    start: string,
+    end: string,
+    { session, types, user }: Webhook,
+  ): Promise<ReplayedWebhook['replay']> {
     const wanted = { limit: pageEvents, session, user, ...typed(types) }
     const found = { events: 0, events_is_lower_bound: false, since: undefined as number | undefined }
     let cursor = start
-    for (let pages = 0; placeOf(cursor) < placeOf(position); pages++) {
+    for (let pages = 0; placeOf(cursor) < placeOf(end); pages++) {
       if (pages === countedPages) return { ...found, events_is_lower_bound: true }
       const page = await this.#ports.events.after(cursor, wanted)
-      const given = page.events.filter(event => placeOf(event.cursor) <= placeOf(position))
+      const given = page.events.filter(event => placeOf(event.cursor) <= placeOf(end))
       found.events += given.length
       found.since ??= given[0]?.at
+      if (page.cursor === cursor) break
       cursor = page.cursor
     }
     return found
