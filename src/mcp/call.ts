@@ -9,7 +9,7 @@ import {
   inputResponse,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { type Call, Delivery, type Progress, type Question } from '../model/call.ts'
+import { type Call, Delivery, type Progress, type Question, type Unanswered } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Waiting } from '../server/http-call.ts'
@@ -34,8 +34,8 @@ const mostWhat = 160
 /** Answers of people take their time. */
 const answerWithinMs = 10 * 60_000
 
-/** What a person said to a form, or that it was declined; `nobody`: it was cancelled, or reached no person. */
-type Answer = Readonly<Record<string, unknown>> | 'declined' | 'nobody'
+/** What a person said to a form, or that it was declined, or that there is no answer. */
+type Answer = Readonly<Record<string, unknown>> | 'declined' | Unanswered
 
 export class McpCall implements Call {
   readonly local: Call['local']
@@ -44,7 +44,7 @@ export class McpCall implements Call {
   readonly ask?: (question: Question) => Promise<string | undefined>
   readonly answered?: (field: string) => string | undefined
   room?: Call['room']
-  unasked?: boolean
+  unanswered?: Unanswered
   /**
    * Asks with a form of one's own; absent where nobody can be asked.
    *
@@ -192,7 +192,7 @@ export class McpCall implements Call {
 }
 
 const answerOf = ({ action, content }: { action: string; content?: Record<string, unknown> }): Answer =>
-  action === 'accept' ? (content ?? {}) : action === 'decline' ? 'declined' : 'nobody'
+  action === 'accept' ? (content ?? {}) : action === 'decline' ? 'declined' : 'cancelled'
 
 const textOf = (value: unknown) =>
   typeof value === 'string' ? value : typeof value === 'number' ? String(value) : undefined

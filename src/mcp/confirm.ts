@@ -1,5 +1,6 @@
 /** `--confirm-send`: a person says yes before anything goes out. */
 import type { Static } from '@sinclair/typebox'
+import type { Unanswered } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { verbs } from '../tools/index.ts'
@@ -13,10 +14,10 @@ type Outgoing = Static<typeof SendInput>
 /**
  * Asks the person behind the client whether this may be sent.
  *
- * @returns false when nobody could be asked: then it has to wait for a yes that is said elsewhere
+ * @returns undefined for a yes; why there is no answer: then it has to wait for a yes that is said elsewhere
  * @throws SvcError `forbidden` for a no, `invalid_arguments` for what could not be sent anyway
  */
-export async function confirmSend(input: unknown, call: McpCall): Promise<boolean> {
+export async function confirmSend(input: unknown, call: McpCall): Promise<Unanswered | undefined> {
   const outgoing = verbs.send.parse(input ?? {})
   const form = {
     message: described(outgoing),
@@ -27,8 +28,8 @@ export async function confirmSend(input: unknown, call: McpCall): Promise<boolea
     },
   }
   const answer = (await call.elicit?.('send', form, outgoing)) ?? 'nobody'
-  if (typeof answer === 'object' && answer.send === true) return true
-  if (answer === 'nobody') return false
+  if (typeof answer === 'object' && answer.send === true) return undefined
+  if (answer === 'nobody' || answer === 'cancelled') return answer
   // Some programs that run without a person decline by themselves: that is no word of one.
   const what = answer === 'declined' ? 'The question was declined' : 'The person did not agree to this send'
   throw new SvcError('forbidden', `${what}; nothing was sent`, {

@@ -2,6 +2,9 @@
 
 import type { Message } from './message.ts'
 
+/** Who was asked closed the question without an answer, or nobody could be asked. */
+export type Unanswered = 'cancelled' | 'nobody'
+
 export interface Call {
   /** Aborts when the caller is gone or the service stops; waits end, work on the network is cancelled. */
   readonly signal: AbortSignal
@@ -20,8 +23,8 @@ export interface Call {
    * in. The first one always does; what does not stays where it is, for the next call.
    */
   room?(): (message: Message) => boolean
-  /** Nobody could be asked whether a message may go out: it waits until a person says yes. */
-  readonly unasked?: boolean
+  /** Why nobody answered whether a message may go out: it waits until a person says yes. */
+  readonly unanswered?: Unanswered
   /** Tells the caller how far the work is. Absent where the door cannot pass it on. */
   progress?(step: Progress): void
   /**

@@ -205,6 +205,12 @@ export const SendResult = Type.Object({
   ),
   outbox_id: optional(text('Of what is queued: its id in the outbox.')),
   ...waiting,
+  answer: optional(
+    oneOf(
+      ['cancelled', 'nobody'],
+      'Where a person has to say yes first: the question was closed without an answer, or nobody could be asked. A no is an error, forbidden, with declined or no in details.answer.',
+    ),
+  ),
   hint: optional(text('What to do, where a person has to say yes first.')),
 })
 export type SendResult = Static<typeof SendResult>

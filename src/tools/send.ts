@@ -234,16 +234,18 @@ WeChat allows a bot to answer only: the user must have written first, the answer
   run: async (gateway, input, call) => {
     const media = mediaOf(input)
     try {
-      return await gateway.sender.send(
+      const { unanswered } = call
+      const result = await gateway.sender.send(
         {
           ...{ to: input.to, text: input.text || undefined, media, session: input.session },
           ...(input.when_closed === 'queue' && { when_closed: input.when_closed }),
-          ...(call.unasked && { approval: true as const }),
+          ...(unanswered && { approval: true as const }),
           ...(input.typing !== undefined && { typing: input.typing }),
           ...(input.idempotency_key !== undefined && { idempotency_key: input.idempotency_key }),
         },
         call,
       )
+      return result.waits_for === 'approval' && unanswered ? { ...result, answer: unanswered } : result
     } catch (error) {
       throw asGiven(error, media, input.media?.length ?? 0)
     }

@@ -116,11 +116,12 @@ test('a question that reached nobody is told apart from a no', async () => {
     const { code, details } = (await failure(asked(answer))) as SvcError
     return [code, details?.answer]
   }
-  expect(await asked()).toBe(false)
-  expect(await asked(async () => 'nobody')).toBe(false)
+  expect(await asked()).toBe('nobody')
+  expect(await asked(async () => 'nobody')).toBe('nobody')
+  expect(await asked(async () => 'cancelled')).toBe('cancelled')
   expect(await refused(async () => ({ send: false }))).toEqual(['forbidden', 'no'])
   expect(await refused(async () => 'declined')).toEqual(['forbidden', 'declined'])
-  expect(await asked(async () => ({ send: true }))).toBe(true)
+  expect(await asked(async () => ({ send: true }))).toBeUndefined()
 })
 
 describe('where nobody can be asked', () => {
@@ -146,6 +147,11 @@ describe('where nobody can be asked', () => {
         expect(result.hint).toContain('svc approvals')
         expect(outbox_id).toMatch(/^\d+$/)
       }
+      expect(waiting.map(({ answer }) => answer)).toEqual(['nobody', 'nobody', 'nobody'])
+      await using closed = await connectHttp(service.url, { answer: () => ({ action: 'cancel' }) })
+      const unanswered = await closed.value('send', { to, text: 'closed' })
+      expect(unanswered).toMatchObject({ status: 'queued', waits_for: 'approval', answer: 'cancelled' })
+      await fetch(new URL(`/outbox/${unanswered.outbox_id}`, service.url), { method: 'DELETE' })
       // Who reads text alone is told the same.
       const { content } = await mute.call('send', { to, text: 'first', idempotency_key: 'first' })
       expect(JSON.parse(content[0].text)).toMatchObject({
