@@ -5,7 +5,6 @@
 import { Buffer } from 'node:buffer'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { SvcError } from '../model/error.ts'
-import { streamedBytes } from '../platform/memory.ts'
 
 const hexKey = /^[0-9a-f]{32}$/i
 
@@ -84,11 +83,9 @@ export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGene
  * the next is asked for.
  */
 async function* gathered(source: ByteSource): AsyncGenerator<Uint8Array> {
-  const passed = streamedBytes()
   const joined = Buffer.allocUnsafe(joinedBytes)
   let filled = 0
   for await (const chunk of source) {
-    passed(chunk.length)
     if (filled > 0 && filled + chunk.length > joined.length) {
       yield joined.subarray(0, filled)
       filled = 0

@@ -1,6 +1,7 @@
 /** Streams that notice when the other side falls silent, and when bytes are missing. */
 import { badArgument, SvcError } from '../model/error.ts'
 import { afterAwake } from '../platform/clock.ts'
+import { streamedBytes } from '../platform/memory.ts'
 import { following } from '../platform/signals.ts'
 import type { ByteSource } from './crypto.ts'
 import { ILinkError, networkError } from './http.ts'
@@ -57,10 +58,12 @@ export async function* exactly(
   watch: IdleWatch,
   source: { failed?: unknown },
 ): AsyncGenerator<Uint8Array> {
+  const passed = streamedBytes()
   let sent = 0
   try {
     watch.progress(false)
     for await (const chunk of chunks) {
+      passed(chunk.length)
       sent += chunk.length
       if (sent > size) break
       watch.progress(true)
@@ -81,10 +84,12 @@ export async function* complete(
   size: number | undefined,
   watch: IdleWatch,
 ): AsyncGenerator<Uint8Array> {
+  const passed = streamedBytes()
   let received = 0
   try {
     watch.progress(true)
     for await (const chunk of body) {
+      passed(chunk.length)
       received += chunk.length
       watch.progress(false)
       yield chunk

@@ -87,8 +87,8 @@ export class Downloads {
       ? streamOf(counted(stream, `download ${file_name}`, size, call.progress), () => {})
       : stream
     const written = await keepStream(source, partial, {
-      ...{ digests: request.digest ? [request.digest] : [], signal, durable: true, space: this.#ports.space },
-      size,
+      ...{ digests: request.digest ? [request.digest] : [], signal, space: this.#ports.space, size },
+      ...{ durable: true, collected: true },
     })
     try {
       const target = await createUnique(folder, file_name)

@@ -29,6 +29,8 @@ export interface KeepOptions {
   signal?: AbortSignal
   /** On the disk when this resolves. */
   durable?: boolean
+  /** Whoever makes the stream tells `streamedBytes` of it already: to collect twice for the same bytes frees nothing. */
+  collected?: boolean
 }
 
 /** A folder of ours in the media root, made when there is none. @throws SvcError `store_unavailable` */
@@ -95,10 +97,10 @@ const blockBytes = 128 * 1024
 async function drain(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   handle: FileHandle,
-  { digests, maxBytes = Number.POSITIVE_INFINITY, signal, room }: KeepOptions & { room: Room },
+  { digests, maxBytes = Number.POSITIVE_INFINITY, signal, room, collected }: KeepOptions & { room: Room },
 ): Promise<Written> {
   const hashes = digests.map(name => [name, createHash(name)] as const)
-  const passed = streamedBytes()
+  const passed = collected ? undefined : streamedBytes()
   let size = 0
   let held: Uint8Array[] = []
   let heldBytes = 0
@@ -121,7 +123,7 @@ async function drain(
       // An aborted stream ends like one that is complete.
       signal?.throwIfAborted()
       if (done) break
-      passed(value.byteLength)
+      passed?.(value.byteLength)
       size += value.byteLength
       if (size > maxBytes) throw tooLarge(maxBytes)
       await room(size)

@@ -9,7 +9,7 @@
  */
 import process from 'node:process'
 
-const everyBytes = 32 * 1024 * 1024
+const everyBytes = 28 * 1024 * 1024
 /** So many collections come to one that hands back. */
 const handedBack = 4
 
