@@ -80,31 +80,24 @@ function refuseStrangers(request: Request, url: URL): void {
 /** Server-sent events: `change` whenever the world changed; a comment now and then so that the line stays open. */
 function events({ core }: World, signal: AbortSignal): Response {
   const encoder = new TextEncoder()
-  let stop = () => {}
+  const gone = new AbortController()
+  const over = AbortSignal.any([signal, core.closing, gone.signal])
   const stream = new ReadableStream<Uint8Array>({
     start(controller) {
       const tell = (text: string) => controller.enqueue(encoder.encode(text))
       let seq = 0
       const off = core.onChange(() => tell(`event: change\nid: ${++seq}\ndata: {}\n\n`))
       const ping = setInterval(() => tell(': ping\n\n'), pingMs)
-      stop = () => {
+      const end = () => {
         off()
         clearInterval(ping)
-        stop = () => {}
+        if (!gone.signal.aborted) controller.close()
       }
-      const close = () => {
-        stop()
-        try {
-          controller.close()
-        } catch {
-          // Cancelled already.
-        }
-      }
-      signal.addEventListener('abort', close, { once: true })
-      core.closing.addEventListener('abort', close, { once: true })
       tell('retry: 1000\n: here\n\n')
+      if (over.aborted) end()
+      else over.addEventListener('abort', end, { once: true })
     },
-    cancel: () => stop(),
+    cancel: () => gone.abort(),
   })
   return new Response(stream, { headers: { ...common, 'content-type': 'text/event-stream' } })
 }

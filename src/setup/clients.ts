@@ -77,17 +77,15 @@ const usual =
 const inputId = (name: string) => `${name}-token`
 const isInput = (name: string) => (element: unknown) => valueAt(element, ['id']) === inputId(name)
 
-export const clients: readonly Client[] = [
+const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
   {
     // "Connect Claude Code to tools via MCP": scopes, and ${VAR} in headers.
     name: 'claude-code',
     title: 'Claude Code',
-    format: json,
     files: {
       user: ({ home, claudeCode }) => [join(claudeCode ?? home, '.claude.json')],
       project: ({ project }) => [join(project, '.mcp.json')],
     },
-    at: () => ['mcpServers'],
     entry: usual(variable => `\${${variable}}`, { stdio: { type: 'stdio' }, http: { type: 'http' } }),
     next: 'Start Claude Code anew; /mcp there shows the connection.',
     nextOfProject:
@@ -98,14 +96,12 @@ export const clients: readonly Client[] = [
     // called from the cloud of its maker, which reaches no address of this machine or network.
     name: 'claude-desktop',
     title: 'Claude Desktop',
-    format: json,
     files: {
       user: folders =>
         [...windowsAppFolders(folders), join(programFolder(folders), 'Claude')].map(dir =>
           join(dir, 'claude_desktop_config.json'),
         ),
     },
-    at: () => ['mcpServers'],
     entry: server => ({ value: 'command' in server ? stdio(server.command) : bridged(server) }),
     tokenInEntry: true,
     next: 'Quit Claude Desktop wholly, not only its window, and start it again.',
@@ -114,12 +110,10 @@ export const clients: readonly Client[] = [
     // "Model Context Protocol" of Cursor: ${env:NAME} in headers.
     name: 'cursor',
     title: 'Cursor',
-    format: json,
     files: {
       user: ({ home }) => [join(home, '.cursor', 'mcp.json')],
       project: ({ project }) => [join(project, '.cursor', 'mcp.json')],
     },
-    at: () => ['mcpServers'],
     entry: usual(variable => `\${env:${variable}}`),
     next: 'Restart Cursor, and look under MCP in its settings that the server is on.',
   },
@@ -127,7 +121,6 @@ export const clients: readonly Client[] = [
     // "MCP configuration reference" of VS Code: servers, and inputs, which it asks for once and keeps itself.
     name: 'vscode',
     title: 'VS Code',
-    format: json,
     files: {
       user: folders => [join(programFolder(folders), 'Code', 'User', 'mcp.json')],
       project: ({ project }) => [join(project, '.vscode', 'mcp.json')],
@@ -177,7 +170,6 @@ export const clients: readonly Client[] = [
     // reads the other too ("Migrate from V1"): so `mcp`, unless the file has gone over already.
     name: 'opencode',
     title: 'OpenCode',
-    format: json,
     files: {
       user: ({ xdgConfig }) =>
         ['opencode.json', 'opencode.jsonc'].map(file => join(xdgConfig, 'opencode', file)),
@@ -207,12 +199,10 @@ export const clients: readonly Client[] = [
     // "MCP servers with the Gemini CLI": httpUrl, and $NAME in settings.
     name: 'gemini',
     title: 'Gemini CLI',
-    format: json,
     files: {
       user: ({ home, geminiHome }) => [join(geminiHome ?? home, '.gemini', 'settings.json')],
       project: ({ project }) => [join(project, '.gemini', 'settings.json')],
     },
-    at: () => ['mcpServers'],
     entry: usual(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
     next: 'Start Gemini CLI anew; /mcp there shows the connection. In a folder that it does not trust it starts no server: /permissions there says which it trusts.',
   },
@@ -220,12 +210,10 @@ export const clients: readonly Client[] = [
     // "MCP servers" of Qwen Code, whose settings are those of Gemini CLI.
     name: 'qwen',
     title: 'Qwen Code',
-    format: json,
     files: {
       user: ({ home }) => [join(home, '.qwen', 'settings.json')],
       project: ({ project }) => [join(project, '.qwen', 'settings.json')],
     },
-    at: () => ['mcpServers'],
     entry: usual(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
     next: 'Start Qwen Code anew; /mcp there shows the connection.',
   },
@@ -233,9 +221,7 @@ export const clients: readonly Client[] = [
     // "Adding MCP servers for GitHub Copilot CLI"; as its own `copilot mcp add` writes it (1.0.102).
     name: 'copilot',
     title: 'GitHub Copilot CLI',
-    format: json,
     files: { user: ({ home }) => [join(home, '.copilot', 'mcp-config.json')] },
-    at: () => ['mcpServers'],
     entry: usual(variable => `\${${variable}}`, {
       stdio: { tools: ['*'], type: 'local' },
       http: { tools: ['*'], type: 'http' },
@@ -246,7 +232,6 @@ export const clients: readonly Client[] = [
     // "Adding and configuring servers" of Cline: of its own program, else of its extension of VS Code. It fills in no variables.
     name: 'cline',
     title: 'Cline',
-    format: json,
     files: {
       user: folders =>
         [
@@ -254,7 +239,6 @@ export const clients: readonly Client[] = [
           join(programFolder(folders), 'Code/User/globalStorage/saoudrizwan.claude-dev/settings'),
         ].map(dir => join(dir, 'cline_mcp_settings.json')),
     },
-    at: () => ['mcpServers'],
     entry(server) {
       if ('command' in server) return { value: { type: 'stdio', ...stdio(server.command) } }
       if (server.tokenVariable === undefined) return { value: { type: 'streamableHttp', url: server.url } }
@@ -264,6 +248,12 @@ export const clients: readonly Client[] = [
     next: 'In Cline open MCP Servers, Configure: the server is listed there, with a switch.',
   },
 ]
+
+/** Most keep their servers in JSON, under one name. */
+export const clients: readonly Client[] = rows.map(row => ({
+  ...{ format: json, at: () => ['mcpServers'] },
+  ...row,
+}))
 
 /** Claude Desktop from its installer is a packaged app, which sees folders of its own instead of the usual one. */
 function windowsAppFolders({ localAppData, platform }: UserFolders): string[] {
