@@ -28,19 +28,19 @@ export async function examineServices(
   services: readonly SeenService[],
 ): Promise<Found[]> {
   const found: Found[] = []
-  const others: SeenService[] = []
+  const others: Found[] = []
   for (const one of services) {
-    if (!one.served || (await isSame(one.served.config.basePath, directory.dir)))
+    const { served, title } = one
+    if (!served || (await isSame(served.config.basePath, directory.dir))) {
       found.push(ofOurs(version, one))
-    else others.push(one)
+      continue
+    }
+    const { basePath, sandbox } = served.config
+    const fix = `As its user: ${svcCommand('doctor', basePath, sandbox)}`
+    others.push(note('service', `${title} is of another data directory, ${basePath}`, fix))
   }
   // Where this directory is served or polled already, services of others do not matter.
-  if (found.length > 0 || polling?.held) return found
-  return others.map(({ title, served }) => {
-    const { basePath, sandbox } = served!.config
-    const fix = `As its user: ${svcCommand('doctor', basePath, sandbox)}`
-    return note('service', `${title} is of another data directory, ${basePath}`, fix)
-  })
+  return found.length > 0 || polling?.held ? found : others
 }
 
 function ofOurs(own: string, service: SeenService): Found {

@@ -34,13 +34,13 @@ const items: Completer = async (gateway, { message_id }) => {
 }
 
 /** By `prompt/<name>` or the template, then by argument. */
-const completers: Readonly<Record<string, Readonly<Record<string, Completer>>>> = {
-  'prompt/answer_newest': { session: sessions, user: users },
-  'prompt/summarise_conversation': { session: sessions, user: users },
-  [usersTemplate]: { session: sessions },
-  [conversationTemplate]: { session: sessions, user: users },
-  [mediaTemplate]: { message_id: messageIds, item: items },
-}
+const completers = new Map<string, { readonly [Argument in string]?: Completer }>([
+  ['prompt/answer_newest', { session: sessions, user: users }],
+  ['prompt/summarise_conversation', { session: sessions, user: users }],
+  [usersTemplate, { session: sessions }],
+  [conversationTemplate, { session: sessions, user: users }],
+  [mediaTemplate, { message_id: messageIds, item: items }],
+])
 
 /** The protocol's own limit. */
 const mostValues = 100
@@ -51,10 +51,9 @@ export function addCompletions(server: McpServer, { gateway }: McpContext): void
   server.server.setRequestHandler('completion/complete', async ({ params }) => {
     const { ref, argument, context } = params
     const key = ref.type === 'ref/prompt' ? `prompt/${ref.name}` : ref.uri
-    if (!Object.hasOwn(completers, key)) {
+    const byArgument = completers.get(key)
+    if (!byArgument)
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is nothing to complete for ${key}`)
-    }
-    const byArgument = completers[key]!
     const completer = Object.hasOwn(byArgument, argument.name) ? byArgument[argument.name] : undefined
     if (!completer) return { completion: { values: [], total: 0, hasMore: false } }
     const values = matching(await completer(gateway, context?.arguments ?? {}), argument.value)

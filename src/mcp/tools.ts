@@ -10,11 +10,11 @@ import {
   type ToolAnnotations,
 } from '@modelcontextprotocol/server'
 import { errorKind, type SvcError } from '../model/error.ts'
-import type { Message, RecvRequest } from '../model/message.ts'
+import type { Message } from '../model/message.ts'
 import { plainly } from '../model/next-step.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
 import { problemOf } from '../server/errors.ts'
-import { describedFor, invoke, type Tool, toSvcError } from '../tools/index.ts'
+import { describedFor, invoke, type Tool, toSvcError, verbs } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { type CallDoor, McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
@@ -103,8 +103,8 @@ async function callTool(
         ...{ input: own, reading, local: context.local },
         loggedIn: () => loggedIn(context),
         // What fails here is told elsewhere; messages are not held back for it.
-        silent: () => context.gateway.accounts.silent((own as RecvRequest).session).catch(() => []),
-        waiting: last => waiting(context, tool, own, last),
+        silent: () => context.gateway.accounts.silent(verbs.recv.parse(own).session).catch(() => []),
+        waiting: last => waiting(context, own, last),
       }),
       ...(isStructured(tool, context) && { structuredContent: structured(value) }),
     }
@@ -125,8 +125,8 @@ async function callTool(
 }
 
 /** How many messages follow the last one that recv gave. */
-function waiting({ gateway }: McpContext, tool: Tool, input: unknown, last: Message): Promise<number> {
-  const { after, ack, consumer = 'default', session } = tool.parse(input) as Partial<RecvRequest>
+function waiting({ gateway }: McpContext, input: unknown, last: Message): Promise<number> {
+  const { after, ack, consumer = 'default', session } = verbs.recv.parse(input)
   const isMoved = after === undefined && ack === undefined
   const request = { session, consumer, ...(!isMoved && { after: last.id }) }
   return gateway.inbox.waiting(request, mostCounted)

@@ -69,10 +69,7 @@ async function readToken(
   const bot_id = filledOf(fields?.bot_id)
   const token = filledOf(fields?.token)
   if (!bot_id || !token) return lost('has no bot id or no token')
-  const { base_url = '', cursor = '' } = {
-    base_url: textOf(fields?.base_url),
-    cursor: textOf(fields?.cursor),
-  }
+  const [base_url = '', cursor = ''] = [fields?.base_url, fields?.cursor].map(textOf)
   const created_at = msOfSeconds(fields?.created_at, now)
   return { name, bot_id, token, base_url, user_id: filledOf(fields?.user_id), cursor, created_at }
 }

@@ -77,9 +77,9 @@ export class Durations extends Series<Counts> {
 
   observe(seconds: number, ...values: string[]): void {
     const { value } = this.at(values, () => ({ buckets: new Array(bounds.length + 1).fill(0), sum: 0 }))
-    let nth = 0
-    while (nth < bounds.length && seconds > bounds[nth]!) nth++
-    value.buckets[nth]! += 1
+    const within = bounds.findIndex(bound => seconds <= bound)
+    const nth = within < 0 ? bounds.length : within
+    value.buckets[nth] = (value.buckets[nth] ?? 0) + 1
     value.sum += seconds
   }
 

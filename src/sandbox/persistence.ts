@@ -10,9 +10,6 @@ import { type Database, openDatabase } from '../platform/sqlite.ts'
 import { formOf } from '../platform/sqlite-form.ts'
 
 const schemaVersion = 1
-const pathIn = (dir: string) => join(dir, 'world.db')
-/** Whether a newer version wrote the world, so that this one must not open it. */
-const isNewer = async (path: string) => ((await formOf(path)) ?? 0) > schemaVersion
 
 const schema = `
 CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -57,7 +54,7 @@ CREATE TABLE media (
  */
 export async function openWorldFile(dir: string): Promise<Database> {
   await ensurePrivateDir(dir)
-  const path = pathIn(dir)
+  const path = join(dir, 'world.db')
   try {
     return await openWorldAt(path)
   } catch (error) {
@@ -70,7 +67,7 @@ export async function openWorldFile(dir: string): Promise<Database> {
 }
 
 async function openWorldAt(path: string): Promise<Database> {
-  if (await isNewer(path)) {
+  if (((await formOf(path)) ?? 0) > schemaVersion) {
     throw new SvcError('store_unavailable', `the sandbox's world in ${path} was written by a newer svc`, {
       hint: 'Use that version or a newer one, or another data directory.',
     })

@@ -12,7 +12,7 @@ import { createCdn } from './cdn.ts'
 import type { SandboxOptions } from './core.ts'
 import { createEmulator } from './emulator.ts'
 import { createPhone } from './phone.ts'
-import { openWorld, type World } from './world.ts'
+import { openWorld } from './world.ts'
 
 /** The simulated WeChat as a handler; for one process at a time. @throws Error when its world cannot be opened */
 async function openSandbox(options: SandboxOptions) {
@@ -63,14 +63,6 @@ async function openSandbox(options: SandboxOptions) {
   }
 }
 
-/** A simulated WeChat that listens. */
-export interface RunningSandbox {
-  /** `http://host:port`, as this machine reaches it: upstream address, with `/c2c` the CDN, with `/phone` the phone. */
-  readonly url: string
-  readonly world: World
-  stop(): Promise<void>
-}
-
 const addressFile = 'address'
 const lockFile = '.lock'
 
@@ -79,9 +71,7 @@ const lockFile = '.lock'
  *
  * @throws SvcError `store_unavailable` when another process runs it; Error with `code` EADDRINUSE … when it cannot listen
  */
-export async function startSandbox(
-  options: SandboxOptions & { host: string; port: number },
-): Promise<RunningSandbox> {
+export async function startSandbox(options: SandboxOptions & { host: string; port: number }) {
   await ensurePrivateDir(options.dir)
   await using opened = new AsyncDisposableStack()
   const lock = opened.adopt(await openLock(join(options.dir, lockFile)), lock => lock.close())
@@ -105,7 +95,7 @@ export async function startSandbox(
     world.core.close()
     return server.stop(1000)
   })
-  // The phone answers loopback names alone, wherever it is bound.
+  // As this machine reaches it: upstream address, with /c2c the CDN, with /phone the phone.
   const url = reachable(server.url)
   const address = join(options.dir, addressFile)
   await writeDurably(address, `${url}\n`)

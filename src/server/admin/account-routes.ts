@@ -15,7 +15,7 @@ export type PanelContext = RouteContext & { readonly gateway: PanelGateway }
 
 export interface AccountViews {
   status(): Promise<bodies.Status>
-  sessions(): Promise<{ sessions: object[] }>
+  sessions(): Promise<Static<typeof bodies.Sessions>>
 }
 
 const loginErrors = ['upstream_error', 'upstream_timeout', 'not_found'] as const
@@ -35,7 +35,7 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     description:
       'Each with everybody who wrote to it and what is left of the right to answer. Takes no lock.',
     answer: bodies.Sessions,
-    run: () => views.sessions() as Promise<never>,
+    run: () => views.sessions(),
   })
   addLoginRoutes(app, context)
   addSessionRoutes(app, context)

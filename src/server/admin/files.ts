@@ -25,8 +25,9 @@ const policy = [
 /** The page's own is what holds for a script; each of many files would carry its 200 bytes. */
 const filePolicy = "default-src 'none'"
 
+const htmlType = 'text/html; charset=utf-8'
 const types: Readonly<Record<string, string>> = {
-  '.html': 'text/html; charset=utf-8',
+  '.html': htmlType,
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.json': 'application/json',
@@ -90,7 +91,7 @@ async function load(folders: readonly string[]) {
     if (type === undefined) continue
     const { bytes, ...forms } = await place.read(name)
     const path = `/${name.replaceAll('\\', '/')}`
-    if (bytes && type === types['.html']) html.set(path, new TextDecoder().decode(bytes))
+    if (bytes && type === htmlType) html.set(path, new TextDecoder().decode(bytes))
     else if (bytes) files.set(path, prepareForms(type, bytes, forms))
   }
   const languages = languagesIn(files)
@@ -98,7 +99,7 @@ async function load(folders: readonly string[]) {
   for (const [path, text] of html)
     for (const { code, texts } of languages) {
       const start = { languages: languages.map(({ code, name }) => ({ code, name })), language: code, texts }
-      pages.set(`${path} ${code}`, await prepare(withStart(text, start), types['.html']!))
+      pages.set(`${path} ${code}`, await prepare(withStart(text, start), htmlType))
     }
   return { files, pages, languages: languages.map(({ code }) => code) }
 }
@@ -112,10 +113,8 @@ const withStart = (page: string, start: { language: string }): Uint8Array => {
 
 /** The language that the caller's browser names first of those there are; else English. */
 function wished(request: Request, languages: readonly string[]): string {
-  const named = (request.headers.get('accept-language') ?? '')
-    .split(',')
-    .map(one => one.split(';')[0]!.trim())
-  const known = named.flatMap(one => [one, one.split('-')[0]!.toLowerCase()])
+  const named = (request.headers.get('accept-language') ?? '').matchAll(/(?:^|,) *(([a-z]+)[\w-]*)/gi)
+  const known = [...named].flatMap(([, code = '', bare = '']) => [code, bare.toLowerCase()])
   return known.find(one => languages.includes(one)) ?? 'en'
 }
 
