@@ -81,7 +81,7 @@ const isEditing = () => document.querySelector('.scalar-client--open') !== null
 
 /**
  * The document, with what is known in its examples, so that they can be tried as they stand. What is not known, since
- * nobody wrote yet or a token is needed, is plainly to be replaced; so is the session that a call ends or renames.
+ * nobody wrote yet or a token is needed, is plainly to be replaced; so is what a call ends or renames.
  */
 async function filled(response) {
   const text = await response.text()
@@ -94,6 +94,7 @@ async function filled(response) {
     [exampleOf('send')?.to, known.to ?? 'USER_ID'],
     [exampleOf('download')?.message_id, known.message_id ?? 'MESSAGE_ID'],
     [exampleOf('logout')?.session_name, 'SESSION_NAME'],
+    [paths['/outbox/{id}']?.get.parameters[0].schema.examples[0], 'OUTBOX_ID'],
   ]
   const put = (text, [old, now]) => text.replaceAll(JSON.stringify(old), JSON.stringify(now))
   return new Response(shown.filter(([old]) => old).reduce(put, text))
