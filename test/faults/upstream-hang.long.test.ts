@@ -1,17 +1,9 @@
 /** An upstream that takes a request and never answers it; its other troubles stand in `upstream.test.ts`. */
 import { expect, test } from 'bun:test'
 import { failure } from '../support/failure.ts'
-import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { withTalk } from '../support/talk.ts'
 
 const file = { kind: 'file' as const, data: Buffer.from('12345').toString('base64'), file_name: 'a.txt' }
-
-/** A gateway whose user has written. */
-async function withTalk(): Promise<TestGateway> {
-  const t = await withGateway()
-  await t.sandbox.say('hi')
-  await t.until('context', async () => (await t.right())?.token)
-  return t
-}
 
 test('an upstream that hangs: after 15 s a message is unknown, an upload failed with nothing sent, and the next send goes', async () => {
   const message = async () => {

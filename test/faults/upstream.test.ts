@@ -7,6 +7,7 @@ import { failure } from '../support/failure.ts'
 import type { FaultEndpoint, FaultKind } from '../support/faults.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+import { withTalk } from '../support/talk.ts'
 import { until } from '../support/until.ts'
 
 type Trouble = { kind: FaultKind; code?: number; named: string }
@@ -27,13 +28,6 @@ const troubles = [...unclear, 'nulls' as const, 'empty_body' as const]
   .concat(refusals)
 const expired = [trouble('ret', -14), trouble('errcode', -14)]
 
-/** A gateway whose user has written. */
-async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
-  const t = await withGateway(options)
-  await t.sandbox.say('hi')
-  await t.until('context', async () => (await context(t))?.token)
-  return t
-}
 const context = (t: TestGateway) => t.right()
 const sent = async (t: TestGateway) =>
   (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages
@@ -64,17 +58,6 @@ async function sendTyping(t: TestGateway, endpoint: 'getconfig' | 'sendtyping') 
 }
 
 describe('sendmessage', () => {
-  for (const kind of ['502', '524', 'cut', 'html'] as const) {
-    test(`${kind}: the message is unknown, kept so, asked once, and counts`, async () => {
-      await using t = await withTalk()
-      await t.sandbox.fail('sendmessage', kind)
-      expect(await t.send({ text: 'perhaps' })).toMatchObject({ status: 'unknown', remaining: 9 })
-      expect(t.requests('sendmessage')).toBe(1)
-      expect(await sent(t)).toMatchObject([{ text: 'perhaps', status: 'unknown' }])
-      expect(await statusOf(t)).toBe('connected')
-    })
-  }
-
   for (const kind of ['nulls', 'empty_body'] as const) {
     test(`${kind}: taken, without an id, so it is accepted and suspect`, async () => {
       await using t = await withTalk()

@@ -245,33 +245,16 @@ describe('the inbox', () => {
 })
 
 describe('a session in trouble', () => {
-  const kinds: { kind: FaultKind; code?: number }[] = [
-    { kind: '500' },
-    { kind: '502' },
-    { kind: '524' },
-    { kind: '401' },
-    { kind: 'hang' },
-    { kind: 'reset' },
-    { kind: 'truncated' },
-    { kind: 'cut' },
-    { kind: 'malformed' },
-    { kind: 'html' },
-    { kind: 'empty_body' },
-    { kind: 'nulls' },
-    { kind: 'ret', code: -1 },
-    { kind: 'errcode', code: -1 },
-    { kind: 'expired' },
-    { kind: 'empty' },
+  const kinds: FaultKind[] = [
+    ...(['500', '502', '524', '401', 'hang', 'reset', 'truncated', 'cut', 'malformed', 'html'] as const),
+    ...(['empty_body', 'nulls', 'ret', 'errcode', 'expired', 'empty'] as const),
   ]
-  for (const { kind, code } of kinds) {
+  for (const kind of kinds) {
     test(`${kind}: does not delay another one, is not polled in a circle, and loses nothing`, async () => {
       await using t = await withGateway({ sessions: ['sick', 'well'], start: false })
       const sick = t.bots.get('sick')!
       const well = t.bots.get('well')!
-      await t.sandbox.fail('getupdates', kind, {
-        ...{ times: 0, bot: sick.bot_id, delay_ms: 0 },
-        ...(code !== undefined && { code }),
-      })
+      await t.sandbox.fail('getupdates', kind, { times: 0, bot: sick.bot_id, delay_ms: 0 })
       await t.gateway.start()
       await t.sandbox.say('for the sick one', { to: sick.bot_id, from: sick.user_id })
       for (const text of ['one', 'two', 'three']) {

@@ -4,17 +4,10 @@ import { join } from 'node:path'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { withTalk } from '../support/talk.ts'
 
 const hourMs = 60 * 60_000
 const context = (t: TestGateway) => t.right()
-
-/** A gateway whose user has written. */
-async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
-  const t = await withGateway(options)
-  await t.sandbox.say('hi')
-  await t.until('context', async () => (await context(t))?.token)
-  return t
-}
 
 const key = { idempotency_key: 'k' }
 

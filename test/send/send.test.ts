@@ -242,7 +242,7 @@ describe('what became of it', () => {
   })
 
   for (const after of [false, true]) {
-    for (const kind of ['reset', '500', 'truncated', 'malformed'] as const) {
+    for (const kind of ['reset', '500', '502', '524', 'truncated', 'cut', 'malformed', 'html'] as const) {
       test(`${kind} ${after ? 'after' : 'before'} the effect is unknown, asked once`, async () => {
         await using t = await withTalk()
         await t.sandbox.fail('sendmessage', kind, { after })
@@ -250,7 +250,8 @@ describe('what became of it', () => {
         expect(result).toMatchObject({ success: false, status: 'unknown', remaining: 9 })
         expect(result.parts[0]!.error).toMatchObject({ code: 'upstream_error' })
         expect(t.requests('sendmessage')).toBe(1)
-        expect(await history(t)).toMatchObject([{ status: 'unknown' }])
+        expect(await history(t)).toMatchObject([{ text: 'perhaps', status: 'unknown' }])
+        expect((await t.gateway.accounts.list())[0]?.status).toBe('connected')
       })
     }
   }
