@@ -14,6 +14,7 @@ import { Icon, type IconName } from './ui/icon.tsx'
 import { later } from './ui/lazy-page.tsx'
 import { Link } from './ui/link.tsx'
 import { Unread, unreadText } from './ui/marks.tsx'
+import { set } from './ui/set.ts'
 import { Toasts } from './ui/toasts.tsx'
 
 const places: readonly { path: string; icon: IconName; text: TextKey }[] = [
@@ -47,9 +48,7 @@ function Shell() {
     document.title = `${waiting}${name} · svc`
   }, [name, waiting])
   const showsKeys = useSignal(false)
-  useKeys(() => {
-    showsKeys.value = true
-  })
+  useKeys(set(showsKeys, true))
   return (
     <div class="shell">
       <a class="button primary skip" href="#main">
@@ -73,13 +72,7 @@ function Shell() {
         </ul>
         <div class="foot soft small">{status.value && <span>svc {status.value.version}</span>}</div>
       </nav>
-      {showsKeys.value && (
-        <Keys
-          onClose={() => {
-            showsKeys.value = false
-          }}
-        />
-      )}
+      {showsKeys.value && <Keys onClose={set(showsKeys, false)} />}
       <div class="beside">
         <Offline />
         <main class="main" id="main" tabIndex={-1}>
@@ -136,9 +129,7 @@ function Offline() {
       told.value = false
       return
     }
-    const timer = setTimeout(() => {
-      told.value = true
-    }, patienceMs)
+    const timer = setTimeout(set(told, true), patienceMs)
     return () => clearTimeout(timer)
   }, [isOnline, told])
   return (

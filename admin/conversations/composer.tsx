@@ -6,6 +6,7 @@ import { bytes, type TextKey, t } from '../i18n.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { set } from '../ui/set.ts'
 import type { Attachment } from './attachments.ts'
 import { fileName } from './message-summary.ts'
 import type { Desk } from './outgoing.ts'
@@ -79,25 +80,14 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
                   ? ''
                   : t(reasons[right.kind])}
           </span>
-          {mayQueue && !queueing && (
-            <button type="button" class="link" onClick={queue}>
-              {t('composer.queue')}
-            </button>
-          )}
-          {mayQueue && queueing && (
-            <button
-              type="button"
-              class="link"
-              onClick={() => {
-                desk.queueing.value = false
-              }}
-            >
-              {t('action.cancel')}
+          {mayQueue && (
+            <button type="button" class="link" onClick={queueing ? set(desk.queueing, false) : queue}>
+              {t(queueing ? 'action.cancel' : 'composer.queue')}
             </button>
           )}
           {(right.kind === 'expired' || right.kind === 'damaged') && (
             <Link class="link" href={loginPath(desk.session)} state={beginNow}>
-              {t('overview.log_in_again')}
+              {t('sessions.login_again')}
             </Link>
           )}
           {right.kind === 'gone' && (

@@ -94,7 +94,7 @@ export function RemedyButton({ remedy, session, again, onAgain }: RemedyProps) {
   if (remedy === 'login') {
     return (
       <Link class="link" href={loginPath(session)} state={beginNow}>
-        {t('overview.log_in_again')}
+        {t('sessions.login_again')}
       </Link>
     )
   }

@@ -214,13 +214,13 @@ function Nobody({ only }: { only: string }) {
       <p>{t(none ? 'conversations.none_account' : 'conversations.none_about')}</p>
       {none ? (
         <Link class="button primary" href="/sessions">
-          {t('conversations.add')}
+          {t('login.add_title')}
         </Link>
       ) : (
         hasPhone && (
           <a class="button" href={phonePath} target="_blank" rel="noopener noreferrer">
             <Icon name="phone" />
-            {t('conversations.phone')}
+            {t('overview.sandbox_phone')}
           </a>
         )
       )}

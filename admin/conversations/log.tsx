@@ -8,6 +8,7 @@ import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { onMessage, peerOf } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
 import { tell } from '../ui/toasts.tsx'
 import { preview } from './message-summary.ts'
 import type { Desk } from './outgoing.ts'
@@ -104,9 +105,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     if (!ready || settled.peek()) return
     // Heights are known after a frame: nobody is to see how the rows find their places.
     let frame = requestAnimationFrame(() => {
-      frame = requestAnimationFrame(() => {
-        settled.value = true
-      })
+      frame = requestAnimationFrame(set(settled, true))
     })
     return () => cancelAnimationFrame(frame)
   }, [ready])

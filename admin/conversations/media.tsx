@@ -4,6 +4,7 @@ import { useMemo } from 'preact/hooks'
 import { mediaUrl } from '../api.ts'
 import { bytes, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
 import { knownShape, learnShape, type Shape } from './blobs.ts'
 import { look } from './lightbox.tsx'
 import { fileName, itemWords } from './message-summary.ts'
@@ -65,9 +66,7 @@ export function Picture(props: MediaProps) {
           alt=""
           decoding="async"
           draggable={false}
-          onError={() => {
-            broken.value = true
-          }}
+          onError={set(broken, true)}
           onLoad={event => {
             const { naturalWidth: width, naturalHeight: height } = event.currentTarget
             if ((item.width && item.height) || knownShape(message.id, index) || !width || !height) return
@@ -104,21 +103,12 @@ export function Film(props: MediaProps) {
         autoplay
         playsInline
         aria-label={t('chat.video')}
-        onError={() => {
-          broken.value = true
-        }}
+        onError={set(broken, true)}
       />
     )
   }
   return (
-    <button
-      type="button"
-      class="film"
-      style={size}
-      onClick={() => {
-        wanted.value = true
-      }}
-    >
+    <button type="button" class="film" style={size} onClick={set(wanted, true)}>
       <span class="visually-hidden">
         {t('chat.play')}: {t('chat.video')}
       </span>

@@ -7,6 +7,7 @@ import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { named, nameOf } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
 import { useWork } from '../ui/work.ts'
 
 /** As src/model/user-name.ts has it. */
@@ -28,9 +29,7 @@ export function NameEdit({ session, userId, children }: Props) {
     if (wasOpen.current && !open.value) button.current?.focus()
     wasOpen.current = open.value
   }, [open.value])
-  const close = () => {
-    open.value = false
-  }
+  const close = set(open, false)
   const label = t(nameOf(session, userId) === undefined ? 'name.give' : 'name.change')
   return (
     <div class="name-edit">
@@ -44,9 +43,7 @@ export function NameEdit({ session, userId, children }: Props) {
           class="button plain icon-only"
           aria-label={label}
           title={label}
-          onClick={() => {
-            open.value = true
-          }}
+          onClick={set(open, true)}
         >
           <Icon name="edit" size={16} />
         </button>

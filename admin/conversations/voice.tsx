@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
 import { Download } from './media.tsx'
 import { duration, itemWords } from './message-summary.ts'
 import { isThere, type MediaProps, useBlob } from './use-blob.ts'
@@ -47,21 +48,15 @@ export function Voice(props: MediaProps) {
             <audio
               ref={audio}
               src={blob.url}
-              onPlay={() => {
-                playing.value = true
-              }}
-              onPause={() => {
-                playing.value = false
-              }}
+              onPlay={set(playing, true)}
+              onPause={set(playing, false)}
               onTimeUpdate={event => {
                 at.value = event.currentTarget.currentTime
               }}
               onLoadedMetadata={event => {
                 if (Number.isFinite(event.currentTarget.duration)) length.value = event.currentTarget.duration
               }}
-              onError={() => {
-                broken.value = true
-              }}
+              onError={set(broken, true)}
             />
             <span class="small soft">{length.value > 0 ? duration(length.value * 1000) : ''}</span>
           </>

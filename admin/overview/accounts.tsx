@@ -9,6 +9,7 @@ import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { HealthBadge } from '../ui/marks.tsx'
+import { set } from '../ui/set.ts'
 
 /** Of many those with trouble and these are shown at first: what comes below must not be far. */
 const shownAtFirst = 12
@@ -66,13 +67,7 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
         </ul>
       )}
       {shown.length < found.length && (
-        <button
-          type="button"
-          class="button more"
-          onClick={() => {
-            all.value = true
-          }}
-        >
+        <button type="button" class="button more" onClick={set(all, true)}>
           {t('overview.more', { count: found.length - shown.length })}
         </button>
       )}

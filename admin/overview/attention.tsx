@@ -12,6 +12,7 @@ import { ago, left, now } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { set } from '../ui/set.ts'
 import type { Concern } from './concerns.ts'
 import { Entries } from './queue.tsx'
 import { quoted } from './words.ts'
@@ -47,13 +48,7 @@ export function Attention({
         ))}
       </ul>
       {hidden > 0 && (
-        <button
-          type="button"
-          class="button plain more"
-          onClick={() => {
-            all.value = true
-          }}
-        >
+        <button type="button" class="button plain more" onClick={set(all, true)}>
           {t('overview.more', { count: hidden })}
         </button>
       )}
@@ -103,7 +98,7 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
           title={t(`overview.${kind}`, { name: isolated(session) })}
           action={
             <Link class="button primary" href={loginPath(session)} state={beginNow}>
-              {t('overview.log_in_again')}
+              {t('sessions.login_again')}
             </Link>
           }
         >

@@ -111,7 +111,7 @@ function sentenceOf(concerns: readonly Concern[]): { tone: 'good' | 'calm' | 'wa
   const bad = count('expired', 'damaged')
   if (bad > 0) return { tone: 'bad', text: t('overview.says_bad', { count: bad, all: all.length }) }
   const silent = count('silent')
-  if (silent > 0) return { tone: 'warn', text: t('overview.says_silent', { count: silent }) }
+  if (silent > 0) return { tone: 'warn', text: t('overview.silent', { count: silent }) }
   const lapsed = count('lapsed')
   if (lapsed > 0) return { tone: 'warn', text: t('overview.says_lapsed', { count: lapsed }) }
   const pending = count('pending')

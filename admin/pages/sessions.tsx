@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useLocation } from 'wouter-preact'
 import { t } from '../i18n.ts'
 import { sessions } from '../live.ts'
-import { Account } from '../sessions/account.tsx'
+import { Account, type Ask } from '../sessions/account.tsx'
 import { Add } from '../sessions/add.tsx'
 import { manyFrom } from '../sessions/health.ts'
 import { LoginDialog } from '../sessions/login.tsx'
@@ -15,6 +15,7 @@ import { Rename } from '../sessions/rename.tsx'
 import { AccountTable } from '../sessions/table.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { set } from '../ui/set.ts'
 
 export function Sessions() {
   const [path, navigate] = useLocation()
@@ -24,19 +25,14 @@ export function Sessions() {
   const chosen = adding || name === '' ? undefined : name
   const all = sessions.value
   const many = (all?.length ?? 0) >= manyFrom
-  const rename = (which: string) => {
-    asked.value = { what: 'rename', name: which }
-  }
-  const logout = (which: string) => {
-    asked.value = { what: 'logout', name: which }
+  const ask: Ask = (what, which) => {
+    asked.value = { what, name: which }
   }
   const close = () => {
     comingLogins.value = []
     navigate('/sessions')
   }
-  const forget = () => {
-    asked.value = undefined
-  }
+  const forget = set(asked, undefined)
   const none = all?.length === 0
   return (
     <div class="page sessions">
@@ -68,17 +64,11 @@ export function Sessions() {
           {all
             .filter(session => !many || session.name === chosen)
             .map(session => (
-              <Account
-                key={session.name}
-                session={session}
-                chosen={session.name === chosen}
-                onRename={() => rename(session.name)}
-                onLogout={() => logout(session.name)}
-              />
+              <Account key={session.name} session={session} chosen={session.name === chosen} onAsk={ask} />
             ))}
         </ul>
       )}
-      {all && many && <AccountTable all={all} onRename={rename} onLogout={logout} />}
+      {all && many && <AccountTable all={all} onAsk={ask} />}
       {all && adding && <Add onClose={close} />}
       {all && chosen !== undefined && more === 'login' && (
         <LoginDialog key={chosen} name={chosen} atOnce={isOurs(history.state)} onClose={close} />

@@ -6,6 +6,7 @@ import { t } from '../i18n.ts'
 import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { set } from '../ui/set.ts'
 import { AddWebhook } from '../webhooks/add.tsx'
 import { type Asked, RemoveWebhook, ReplayWebhook, RotateWebhook, Secret } from '../webhooks/ask.tsx'
 import { Endpoint } from '../webhooks/endpoint.tsx'
@@ -15,23 +16,16 @@ export function Webhooks() {
   const asked = useSignal<Asked | undefined>(undefined)
   const failure = useSignal<unknown>(undefined)
   const load = () =>
-    loadEndpoints().then(
-      () => {
-        failure.value = undefined
-      },
-      error => {
-        failure.value = error
-      },
-    )
+    loadEndpoints().then(set(failure, undefined), error => {
+      failure.value = error
+    })
   // How each does changes by itself: looked at again twice a minute, and when the page is.
   useEffect(() => void load(), [now.value])
   const all = endpoints.value
   const ask = (question: Asked) => {
     asked.value = question
   }
-  const close = () => {
-    asked.value = undefined
-  }
+  const close = set(asked, undefined)
   return (
     <div class="page sessions">
       <header>

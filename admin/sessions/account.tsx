@@ -17,15 +17,17 @@ import { accountPath, beginNow, initial, isolated, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 import { Users } from './users.tsx'
 
-export interface AccountProps {
+/** What is asked in a dialog before it is done to an account. */
+export type Ask = (what: 'rename' | 'logout', name: string) => void
+
+interface AccountProps {
   session: SessionWithUsers
   /** The address names this one. */
   chosen: boolean
-  onRename(): void
-  onLogout(): void
+  onAsk: Ask
 }
 
-export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
+export function Account({ session, chosen, onAsk }: AccountProps) {
   const { name, is_default, bot_id, user_id, created_at } = session
   const health = healthOf(session, status.value, now.value)
   const card = useRef<HTMLLIElement>(null)
@@ -54,7 +56,7 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
             )}
           </p>
         </div>
-        <AccountMenu session={session} onRename={onRename} onLogout={onLogout} />
+        <AccountMenu session={session} onAsk={onAsk} />
       </header>
       <Trouble name={name} health={health} />
       {(bot_id ?? user_id ?? created_at) !== undefined && (
@@ -98,7 +100,7 @@ function Trouble({ name, health }: { name: string; health: Health }) {
         <p>{t(trouble)}</p>
         {login && (
           <button class="button" type="button" onClick={() => navigate(loginPath(name), { state: beginNow })}>
-            {t(health === 'pending' ? 'sessions.login_go_on' : 'sessions.login_again')}
+            {t(health === 'pending' ? 'login.show_code' : 'sessions.login_again')}
             <span class="visually-hidden"> {isolated(name)}</span>
           </button>
         )}
@@ -127,13 +129,13 @@ export function LastPoll({ session: { last_poll_at, connected } }: { session: Se
 }
 
 /** What can be done with an account. */
-export function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 'chosen'>) {
+export function AccountMenu({ session, onAsk }: Omit<AccountProps, 'chosen'>) {
   const [, navigate] = useLocation()
   const { name, is_default, status: state } = session
   const isNew = state === 'logging_in'
   const login: Action = {
     id: 'login',
-    label: t(isNew ? 'sessions.login_go_on' : 'sessions.login_again'),
+    label: t(isNew ? 'login.show_code' : 'sessions.login_again'),
     icon: 'renew',
     // One that works is asked about first.
     run: () => navigate(loginPath(name), session.connected ? {} : { state: beginNow }),
@@ -144,7 +146,12 @@ export function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 
     icon: 'check',
     run: () => void checkNow(name),
   }
-  const rename: Action = { id: 'rename', label: t('sessions.rename'), icon: 'edit', run: onRename }
+  const rename: Action = {
+    id: 'rename',
+    label: t('sessions.rename'),
+    icon: 'edit',
+    run: () => onAsk('rename', name),
+  }
   const makeDefault: Action = {
     id: 'default',
     label: t('sessions.make_default'),
@@ -156,7 +163,7 @@ export function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 
     label: t(isNew ? 'sessions.call_off' : 'sessions.logout'),
     icon: isNew ? 'close' : 'out',
     danger: true,
-    run: isNew ? () => void change(api.logout(name), t('login.called_off')) : onLogout,
+    run: isNew ? () => void change(api.logout(name), t('login.called_off')) : () => onAsk('logout', name),
   }
   const actions = isNew
     ? [login, logout]

@@ -235,7 +235,7 @@ function Sandbox() {
       <span>
         {t('login.sandbox')}{' '}
         <a href={phonePath} target="_blank" rel="noopener">
-          {t('login.sandbox_phone')}
+          {t('overview.sandbox_phone')}
         </a>
       </span>
     </p>

@@ -8,18 +8,17 @@ import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { HealthBadge } from '../ui/marks.tsx'
-import { AccountMenu, LastPoll } from './account.tsx'
+import { AccountMenu, type Ask, LastPoll } from './account.tsx'
 import { byTrouble, healthOf, looks } from './health.ts'
 import { accountPath, isolated } from './names.ts'
 import { logInOneByOne } from './one-by-one.ts'
 
 interface TableProps {
   all: readonly SessionWithUsers[]
-  onRename(name: string): void
-  onLogout(name: string): void
+  onAsk: Ask
 }
 
-export function AccountTable({ all, onRename, onLogout }: TableProps) {
+export function AccountTable({ all, onAsk }: TableProps) {
   const wanted = useSignal('')
   const chosen = useSignal<ReadonlySet<string>>(new Set())
   const needle = useComputed(() => wanted.value.trim().toLocaleLowerCase()).value
@@ -92,8 +91,7 @@ export function AccountTable({ all, onRename, onLogout }: TableProps) {
                 onChoose={isChosen =>
                   choose(isChosen ? [...names, session.name] : names.filter(name => name !== session.name))
                 }
-                onRename={() => onRename(session.name)}
-                onLogout={() => onLogout(session.name)}
+                onAsk={onAsk}
               />
             ))}
           </tbody>
@@ -107,11 +105,10 @@ interface LineProps {
   session: SessionWithUsers
   chosen: boolean
   onChoose(isChosen: boolean): void
-  onRename(): void
-  onLogout(): void
+  onAsk: Ask
 }
 
-function Line({ session, chosen, onChoose, onRename, onLogout }: LineProps) {
+function Line({ session, chosen, onChoose, onAsk }: LineProps) {
   const { name, is_default, user_count } = session
   return (
     <tr>
@@ -137,7 +134,7 @@ function Line({ session, chosen, onChoose, onRename, onLogout }: LineProps) {
       </td>
       <td class="wide soft small">{user_count}</td>
       <td>
-        <AccountMenu session={session} onRename={onRename} onLogout={onLogout} />
+        <AccountMenu session={session} onAsk={onAsk} />
       </td>
     </tr>
   )

@@ -8,6 +8,7 @@ import { t } from '../i18n.ts'
 import { left, now, relative } from '../times.ts'
 import { Link } from '../ui/link.tsx'
 import { Time } from '../ui/marks.tsx'
+import { set } from '../ui/set.ts'
 
 /** More are shown when asked for. */
 const shownAtFirst = 20
@@ -15,7 +16,7 @@ const shownAtFirst = 20
 export function Users({ session, open }: { session: SessionWithUsers; open: boolean }) {
   const all = useSignal(false)
   const { name, users } = session
-  if (users.length === 0) return <p class="soft small none">{t('sessions.users_none')}</p>
+  if (users.length === 0) return <p class="soft small none">{t('conversations.none')}</p>
   const shown = all.value ? users : users.slice(0, shownAtFirst)
   return (
     <details open={open}>
@@ -26,13 +27,7 @@ export function Users({ session, open }: { session: SessionWithUsers; open: bool
         ))}
       </ul>
       {shown.length < users.length && (
-        <button
-          class="button plain"
-          type="button"
-          onClick={() => {
-            all.value = true
-          }}
-        >
+        <button class="button plain" type="button" onClick={set(all, true)}>
           {t('sessions.users_more', { total: users.length })}
         </button>
       )}

@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
+import { set } from './set.ts'
 
 /** Copies also where the page is not served securely, which browsers want for their clipboard interface. */
 export async function copy(text: string): Promise<boolean> {
@@ -28,9 +29,7 @@ export function Copyable({ text, what }: { text: string; what: string }) {
   const copied = useSignal(false)
   useEffect(() => {
     if (!copied.value) return
-    const timer = setTimeout(() => {
-      copied.value = false
-    }, 2000)
+    const timer = setTimeout(set(copied, false), 2000)
     return () => clearTimeout(timer)
   }, [copied.value])
   return (

@@ -3,7 +3,7 @@ import { type TextKey, t } from '../i18n.ts'
 import { Dialog } from './dialog.tsx'
 
 const keys: readonly [readonly string[], TextKey][] = [
-  [['/', 'Ctrl K'], 'keys.search'],
+  [['/', 'Ctrl K'], 'search.label'],
   [['↑', '↓', 'Home', 'End'], 'keys.list'],
   [['Enter'], 'keys.enter'],
   [['Shift Enter'], 'keys.line'],
