@@ -61,6 +61,7 @@ export const jsonRoutes =
     route: JsonRoute<P, Q, B, A>,
   ): void => {
     const { summary, description, params, query, body, answer } = route
+    const plainBody = body && toJsonSchema(body)
     const [method = '', path = ''] = place.split(' ')
     const handle = async (request: Request, given: Record<string, string>) => {
       const call = new HttpCall(request, context.waiting)
@@ -87,7 +88,7 @@ export const jsonRoutes =
       parse: 'none',
       params: params && declared(params),
       query: query && declared(query),
-      body: body && declared(body),
+      body: plainBody && declared(plainBody),
       response: { 200: declared(answer) },
       detail: {
         operationId,
@@ -97,7 +98,7 @@ export const jsonRoutes =
         ...noted({
           errors: ['invalid_arguments', ...(route.errors ?? []), 'internal', ...doorErrors],
           examples: route.examples,
-          requestBody: body && { content: { 'application/json': { schema: toJsonSchema(body) } } },
+          requestBody: plainBody && { content: { 'application/json': { schema: plainBody } } },
         }),
       },
     })

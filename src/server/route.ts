@@ -1,5 +1,5 @@
 /** What routes share: how they are declared to Elysia, what they may use, and how they fail. */
-import { type TSchema, Type } from '@sinclair/typebox'
+import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { ErrorCode, SvcError } from '../model/error.ts'
 import type { Log } from '../platform/log.ts'
@@ -39,7 +39,7 @@ export const doorErrors: readonly ErrorCode[] = ['unauthorized', 'forbidden', 's
  * door, and an answer that does not fit is a fault to find in tests, not a reason to withhold a message.
  */
 export const declared = (schema: TSchema | JsonSchema) => {
-  const plain = toJsonSchema(schema as TSchema)
+  const plain = Kind in schema ? toJsonSchema(schema as TSchema) : schema
   // Elysia closes an object schema in place, at the route's first request, unless the schema says that it is open.
   const open = plain.type === 'object' && plain.additionalProperties === undefined
   return Type.Any(open ? { ...plain, additionalProperties: true } : plain)

@@ -78,8 +78,7 @@ export function addToolRoutes(app: Elysia, tools: readonly Tool[], context: Rout
         }),
       },
     })
-  const list = JSON.stringify(tools.map(listed))
-  app.get('/tools', () => new Response(list, jsonAnswer), {
+  app.get('/tools', () => new Response(JSON.stringify(tools.map(listed)), jsonAnswer), {
     response: { 200: declared(toolList) },
     detail: {
       operationId: 'list_tools',
