@@ -32,9 +32,9 @@ export function Delivery({ status, size = 14 }: { status: SentStatus; size?: num
 export const asksFirst = ({ status, reason_code }: Message): boolean =>
   status === 'queued' && reason_code === 'approval'
 
-/** Taken back by somebody before it went out: no failure. */
-export const isCancelled = ({ status, reason, reason_code }: Message): boolean =>
-  status === 'refused' && (reason_code === 'cancelled' || reason === 'cancelled')
+/** Taken back before it went out, or not wanted by whoever was asked: no failure. */
+export const isCancelled = ({ status, reason, reason_code = reason }: Message): boolean =>
+  status === 'refused' && (reason_code === 'cancelled' || reason_code === 'declined')
 
 const refusals: Readonly<Record<string, TextKey>> = {
   invalid_arguments: 'delivery.nobody',
@@ -45,7 +45,8 @@ const refusals: Readonly<Record<string, TextKey>> = {
 /** What to say below a message whose state asks for attention; '' for the rest. */
 export function deliveryNote(message: Message): string {
   const { status, reason, reason_code: code = '' } = message
-  if (isCancelled(message)) return t('delivery.cancelled_note')
+  if (isCancelled(message))
+    return t(code === 'declined' ? 'delivery.declined_note' : 'delivery.cancelled_note')
   if (asksFirst(message)) return t('delivery.approval_note')
   if (status === 'queued') return t('delivery.queued_note')
   if (message.sent_with !== undefined) return t('delivery.joined_note')

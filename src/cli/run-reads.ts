@@ -1,6 +1,6 @@
 /** Commands that look at what is not a tool's: the users, the outbox, and what happened. */
 import type { Command } from 'commander'
-import type { Gateway } from '../gateway/gateway-api.ts'
+import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
 import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { Session, SessionCheck } from '../model/session.ts'
@@ -124,7 +124,7 @@ const checksAtOnce = 50
 export async function shown<T>(
   line: CommandLine,
   command: Command,
-  read: (gateway: Gateway) => Promise<T>,
+  read: (gateway: Pick<PanelGateway, keyof Gateway | 'clock'>) => Promise<T>,
   said: (result: T) => show.Shown,
   nothing?: T,
 ): Promise<void> {
@@ -161,15 +161,16 @@ export async function showEvents(command: Command): Promise<void> {
   if (!follow && (await isAbsent(config))) return
   using call = commandCall()
   await using opened = await openForCommand(config)
-  const { events } = opened.gateway
+  const { clock, events } = opened.gateway
+  const startOf = () => placeOf(after, events, clock.now())
   const show = (event: Event) => writeOut(json ? `${jsonLine(event)}\n` : lineOf(event))
   const onGone = () => void writeErr('Some events were removed before they were read.\n')
   if (follow) {
-    const from = (await placeOf(after, events)) ?? (await events.head())
+    const from = (await startOf()) ?? (await events.head())
     for await (const event of events.follow(from, wanted, call.signal, onGone)) await show(event)
     return
   }
-  let cursor = (await placeOf(after, events)) ?? (await events.head(systemClock.now() - dayMs))
+  let cursor = (await startOf()) ?? (await events.head(clock.now() - dayMs))
   for (let isEnd = false; !isEnd && !call.signal.aborted; ) {
     const page = await events.page(cursor, { ...wanted, limit: pageEvents })
     if (page.gone) onGone()
@@ -180,8 +181,12 @@ export async function showEvents(command: Command): Promise<void> {
 }
 
 /** Where somebody wants to begin: after an event, or with what happened since a time. */
-async function placeOf(after: string | undefined, events: Gateway['events']): Promise<string | undefined> {
-  const time = after === undefined || after === '0' ? undefined : typedTime(after, systemClock.now())
+async function placeOf(
+  after: string | undefined,
+  events: Gateway['events'],
+  now: number,
+): Promise<string | undefined> {
+  const time = after === undefined || after === '0' ? undefined : typedTime(after, now)
   return time === undefined ? after : events.head(time)
 }
 

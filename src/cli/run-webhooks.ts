@@ -10,7 +10,6 @@ import {
   type WebhookEndpoint,
   WebhookLogQuery,
 } from '../model/webhook.ts'
-import { systemClock } from '../platform/clock.ts'
 import { counted, localTime } from '../platform/format.ts'
 import { replayFrom } from '../server/webhook-routes.ts'
 import { parse } from '../tools/parse.ts'
@@ -109,12 +108,14 @@ export function log(line: CommandLine, command: Command): Promise<void> {
 
 export function replay(line: CommandLine, command: Command): Promise<void> {
   const { dryRun = false, from } = command.opts<{ dryRun?: boolean; from: string }>()
-  const start = { ...replayFrom(from, typedTime(from, systemClock.now())), dry_run: dryRun }
   const text = (replayed: ReplayedWebhook) => `${replayText(replayed, dryRun)}\n${oneText(replayed).text}`
-  return withHooks(
+  return shown(
     line,
     command,
-    (webhooks, id) => webhooks.replay(id, start),
+    ({ clock, webhooks }) => {
+      const start = replayFrom(from, typedTime(from, clock.now()))
+      return webhooks.replay(command.args[0] ?? '', { ...start, dry_run: dryRun })
+    },
     replayed => ({ text: text(replayed) }),
   )
 }

@@ -51,4 +51,20 @@ test('a day later the window is closed for both; what is queued goes out when th
       ({ text }: { text: string }) => text,
     )
   expect([await found('1h'), await found('2d')]).toEqual([['back'], ['back', 'hi']])
+  const events = [
+    'events',
+    '--json',
+    '--types',
+    'message.received',
+    '--sandbox',
+    '-d',
+    service.dir,
+    '--after',
+  ]
+  const told = async (after: string) =>
+    (await svc([...events, after], { home: service.dir })).stdout
+      .split('\n')
+      .slice(0, -1)
+      .map(line => JSON.parse(line).data.text)
+  expect([await told('1h'), await told('2d')]).toEqual([['back'], ['hi', 'back']])
 })
