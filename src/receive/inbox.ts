@@ -48,7 +48,7 @@ export class Inbox {
   /**
    * Messages after the consumer's position, oldest first; waits up to `timeout` when there are none.
    *
-   * The rows are leased to this call and the position moves when the door tells that the answer was written;
+   * The position moves and the rows are leased to this call. The lease ends when the door tells that the answer was written;
    * otherwise they come again, marked `redelivered`. With `ack` the position moves to that row alone, and what follows it
    * comes again with each call. With `after` nothing is leased and nothing moves. What is beyond 4 MiB, or would be long
    * to decode, waits for the next call.
@@ -125,7 +125,7 @@ export class Inbox {
 
   /**
    * Received messages one by one, oldest first, until the signal aborts or the service stops. Asking for the next one
-   * says that the one before is dealt with: only then a consumer's position moves. One that was being dealt with when
+   * says that the one before is dealt with: only then its lease ends. One that was being dealt with when
    * the reading broke off comes again, marked. A store that fails for a while is waited for.
    */
   async *follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void> {

@@ -9,8 +9,8 @@ import { migrate } from '../../../src/storage/sqlite/migrations.ts'
 test('src/README.md names every table of messages.db with every column, and says what each holds', async () => {
   const db = await openDatabase(':memory:')
   migrate(db)
-  const tables = db.all<{ name: string }>`SELECT name FROM sqlite_schema
-    WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'gram_%'`
+  const tables = db.all<{ name: string }>`SELECT name FROM pragma_table_list
+    WHERE schema = 'main' AND type <> 'shadow' AND name NOT LIKE 'sqlite_%'`
   const real = tables.flatMap(({ name }) =>
     db.all<{ name: string }>(`PRAGMA table_info(${name})`).map(column => `${name}.${column.name}`),
   )
