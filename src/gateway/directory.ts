@@ -6,7 +6,7 @@ import type { Config } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { claim, contentsOf } from '../storage/sqlite/claim.ts'
+import { claim, contentsOf } from '../storage/sqlite/directory-claim.ts'
 
 /** What the caller calls these options, for error texts. */
 interface Called {

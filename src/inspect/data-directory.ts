@@ -1,8 +1,8 @@
 /** The data directory as it lies there: what it is, what is in it, and whose it is. Looks only. */
 import { errorCodeOf } from '../platform/files.ts'
-import { type Contents, contentsOf } from '../storage/sqlite/claim.ts'
+import { type Contents, contentsOf } from '../storage/sqlite/directory-claim.ts'
 
-export { isOurFile, setAsideName } from '../storage/sqlite/claim.ts'
+export { isOurFile, setAsideName } from '../storage/sqlite/directory-claim.ts'
 
 /** What is stored in it. */
 export { sightOf } from '../storage/sqlite/sight/sight.ts'

@@ -7,8 +7,8 @@ import { placeOf } from '../storage/events.ts'
 import type { Webhook, WebhookTry } from '../storage/webhooks.ts'
 import { deliver, posterTo, replyOf, type Tried } from './attempt.ts'
 import { bodyOf, type Links } from './body.ts'
+import type { LaneEvent } from './lanes.ts'
 import type { Turns } from './turns.ts'
-import type { LaneEvent } from './window.ts'
 
 export interface CourierPorts {
   /** Where links in its deliveries lead, as long as svc knows its own address. */

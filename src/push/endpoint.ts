@@ -1,9 +1,10 @@
-/** Delivery to one endpoint: what is next in its window goes out as its pulse allows, and what became of it is kept. */
+/** Delivery to one endpoint: what is next in its lanes goes out as its pulse allows, and what became of it is kept. */
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Webhook, WebhookProgresses, WebhookTry } from '../storage/webhooks.ts'
 import { Courier, type CourierPorts, type CourierRuntime, type Outcome } from './courier.ts'
 import type { Feed } from './feed.ts'
+import { type Lane, type LaneEvent, Lanes } from './lanes.ts'
 import {
   afterSuccess,
   afterTrouble,
@@ -15,7 +16,6 @@ import {
   slotsOf,
   verdictOf,
 } from './schedule.ts'
-import { type Lane, type LaneEvent, Window } from './window.ts'
 
 export interface EndpointPorts extends CourierPorts {
   feed: Feed
@@ -41,7 +41,7 @@ export class EndpointRun {
   readonly #stop = new AbortController()
   readonly #courier: Courier
   readonly #running: Promise<void>
-  #window: Window
+  #lanes: Lanes
   #pulse: Pulse = freshPulse
   /** Unix ms of the last success of this run. */
   #succeededAt = 0
@@ -63,7 +63,7 @@ export class EndpointRun {
     this.#clock = runtime.clock
     this.#log = runtime.log
     this.#health = webhook
-    this.#window = new Window(webhook.position, [])
+    this.#lanes = new Lanes(webhook.position, [])
     this.#courier = new Courier(webhook, ports, runtime)
     this.#running = this.#run()
   }
@@ -102,7 +102,7 @@ export class EndpointRun {
     }
     while (!signal.aborted && !this.#over) {
       try {
-        this.#window = new Window(this.#webhook.position, await this.#kept())
+        this.#lanes = new Lanes(this.#webhook.position, await this.#kept())
         this.#atEnd = false
         await this.#go(signal)
       } catch (error) {
@@ -110,7 +110,7 @@ export class EndpointRun {
         await this.#clock.sleep(5000, signal)
         await idle()
         // It may lack what was to be kept: what is in the store comes again, rather than being passed over.
-        this.#window = new Window(this.#webhook.position, [])
+        this.#lanes = new Lanes(this.#webhook.position, [])
         this.#tries = []
         this.#fault = undefined
       }
@@ -129,7 +129,7 @@ export class EndpointRun {
     while (!signal.aborted && !this.#over) {
       if (this.#fault) throw this.#fault.error
       this.#start()
-      if (this.#window.changed || this.#tries.length > 0) await this.#keepWhenDue()
+      if (this.#lanes.changed || this.#tries.length > 0) await this.#keepWhenDue()
       if (await this.#fill()) continue
       await this.#woken(this.#idleMs())
     }
@@ -147,10 +147,10 @@ export class EndpointRun {
   #idleMs(): number {
     const now = this.#clock.monotonic()
     const waits = [longestWaitMs]
-    if (this.#window.changed || this.#tries.length > 0) waits.push(this.#keepAt - now)
+    if (this.#lanes.changed || this.#tries.length > 0) waits.push(this.#keepAt - now)
     if (this.#pulse.failing) waits.push(this.#pulse.until - now)
-    else waits.push(this.#window.dueInMs(this.#clock.now()))
-    if (this.#window.waiting > 0) waits.push(this.#room().moreInMs)
+    else waits.push(this.#lanes.dueInMs(this.#clock.now()))
+    if (this.#lanes.waiting > 0) waits.push(this.#room().moreInMs)
     return Math.max(1, Math.min(...waits.filter(ms => ms > 0)))
   }
 
@@ -158,14 +158,14 @@ export class EndpointRun {
   #start(): void {
     const { failing } = this.#pulse
     for (let { room } = this.#room(); room > 0; room--) {
-      const lane = this.#window.next(this.#clock.now(), failing)
+      const lane = this.#lanes.next(this.#clock.now(), failing)
       if (!lane) return
-      const event = this.#window.begin(lane)
+      const event = this.#lanes.begin(lane)
       this.#underWay.set(lane, this.#clock.monotonic())
       const work = event ? this.#try(lane, event) : this.#read(lane)
       void work
         .catch(error => {
-          this.#window.back(lane, event)
+          this.#lanes.back(lane, event)
           this.#fault ??= { error }
         })
         .finally(() => {
@@ -184,20 +184,20 @@ export class EndpointRun {
     const { failing } = this.#pulse
     const most = failing ? inHandFailing : inHand
     const mayGo = slotsOf(this.#pulse, this.#clock.monotonic()) > 0
-    if (this.#atEnd || !mayGo || this.#window.waiting >= most / 2) return false
+    if (this.#atEnd || !mayGo || this.#lanes.waiting >= most / 2) return false
     this.#atEnd = true
-    const from = this.#window.readFrom
+    const from = this.#lanes.readFrom
     const page = await this.#ports.feed.after(from, this.#webhook, most / 2)
     if (page.gone)
       this.#log.warn('events were removed before a webhook had them', { webhook: this.#webhook.id })
-    this.#window.take(page)
+    this.#lanes.take(page)
     if (page.cursor === from) return false
     this.#atEnd = false
     return true
   }
 
   async #read(lane: Lane): Promise<void> {
-    this.#window.feed(lane, await this.#ports.feed.ofConversation(lane.position, this.#webhook, lane))
+    this.#lanes.feed(lane, await this.#ports.feed.ofConversation(lane.position, this.#webhook, lane))
   }
 
   async #try(lane: Lane, event: LaneEvent): Promise<void> {
@@ -212,7 +212,7 @@ export class EndpointRun {
     this.#succeededAt = this.#clock.now()
     this.#health = { last_success_at: this.#succeededAt }
     this.#tries.push({ ...record, outcome: 'done' })
-    this.#window.done(lane, event)
+    this.#lanes.done(lane, event)
   }
 
   async #failed(lane: Lane, event: LaneEvent, outcome: Outcome): Promise<void> {
@@ -227,11 +227,11 @@ export class EndpointRun {
     this.#tries.push({ ...record, outcome: trouble ? 'failed' : 'gave_up' })
     const { last_success_at, failing_since = now } = this.#health
     this.#health = { last_success_at, failing_since, last_error: record.detail }
-    if (trouble) this.#window.failed(lane, trouble)
-    else this.#window.done(lane, event)
+    if (trouble) this.#lanes.failed(lane, trouble)
+    else this.#lanes.done(lane, event)
     if (this.#pulse.failing && !before.failing) {
       this.#log.warn('webhook fails', { webhook: this.#webhook.id, detail: record.detail })
-      this.#window.letGo()
+      this.#lanes.letGo()
       this.#atEnd = false
     }
     const trusted = await this.#ports.trustsClock()
@@ -259,12 +259,12 @@ export class EndpointRun {
 
   /** What another epoch made void is not kept, and ends this run. */
   async #keep(): Promise<void> {
-    if (!this.#window.changed && this.#tries.length === 0) return
+    if (!this.#lanes.changed && this.#tries.length === 0) return
     const { epoch, id } = this.#webhook
     const tries = this.#tries.splice(0)
     const kept = await this.#ports.progress.keep(id, {
       ...{ epoch, tries, health: this.#health },
-      ...this.#window.progress(),
+      ...this.#lanes.progress(),
     })
     if (!kept) this.#over = true
   }

@@ -5,7 +5,7 @@ import type { Events, EventType, WantedEvents } from '../storage/events.ts'
 import type { MessageLog } from '../storage/store.ts'
 import type { Conversation, Webhook } from '../storage/webhooks.ts'
 import { type ReadEvent, readPage, sessionOf } from './events.ts'
-import type { LaneEvent, LanePage } from './window.ts'
+import type { LaneEvent, LanePage } from './lanes.ts'
 
 export interface FeedPorts {
   events: Pick<Events, 'after'>

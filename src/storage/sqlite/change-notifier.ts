@@ -6,7 +6,7 @@ import type { Database } from '../../platform/sqlite.ts'
 const lookEveryMs = 50
 
 /** Tells of commits: `wake` of our own, a look at the commit counter of those of other processes. */
-export class Commits {
+export class ChangeNotifier {
   readonly #db: Database
   readonly #log: Log
   readonly #lost: () => boolean

@@ -17,7 +17,7 @@ import type * as face from '../store.ts'
 import type { Webhooks as WebhooksFace } from '../webhooks.ts'
 import { Acknowledgements } from './acknowledgements.ts'
 import { Archive, type ContextArchive } from './archive.ts'
-import { Commits } from './change-notifier.ts'
+import { ChangeNotifier } from './change-notifier.ts'
 import { CommitQueue } from './commit-queue.ts'
 import { Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
@@ -107,7 +107,7 @@ export class SqliteStore implements face.Store, LogHalf {
   readonly #options: StoreOptions
   readonly #calendar: ClockTrust
   readonly #file: OpenedFile
-  readonly #commits: Commits
+  readonly #changes: ChangeNotifier
   /** The last try to work failed, and no batch was stored since. */
   #failing = false
   /** What a page told that cannot be read: no later success heals that. */
@@ -120,7 +120,7 @@ export class SqliteStore implements face.Store, LogHalf {
     relaxed: work => this.#guarded(() => this.#relaxed(work)),
     again: work => {
       const result = this.#guarded(() => this.#relaxed(work))
-      this.#commits.wake()
+      this.#changes.wake()
       return result
     },
     light: work => this.#told(() => this.#relaxed(() => this.#db.transaction(work))),
@@ -134,7 +134,7 @@ export class SqliteStore implements face.Store, LogHalf {
     this.#options = options
     this.durable = path !== inMemory
     this.#file = new OpenedFile(path, clock)
-    this.#commits = new Commits(db, log, () => this.#file.lost)
+    this.#changes = new ChangeNotifier(db, log, () => this.#file.lost)
     this.#messages = new Messages(db, clock, log)
     this.#calendar = new ClockTrust(clock, lastSign(db, clock.now()))
     this.#writes = new CommitQueue(db)
@@ -195,7 +195,7 @@ export class SqliteStore implements face.Store, LogHalf {
       wait: async (seen, ms, signal) => {
         if (signal.aborted || this.#guarded(() => messages.head()) > seen) return
         const longestMs = this.#guarded(() => consumers.anyLease()) ? Math.min(ms, lookAtLeasesMs) : ms
-        await this.#commits.wait(signal, longestMs)
+        await this.#changes.wait(signal, longestMs)
       },
       history: async (filter, signal) => {
         try {
@@ -216,7 +216,7 @@ export class SqliteStore implements face.Store, LogHalf {
       ...verbs(relaxed, events, 'move'),
       wait: async (seen, ms, signal) => {
         const isThere = signal.aborted || this.#guarded(() => events.head()) !== seen
-        if (!isThere) await this.#commits.wait(signal, ms)
+        if (!isThere) await this.#changes.wait(signal, ms)
       },
     }
   }
@@ -345,7 +345,7 @@ export class SqliteStore implements face.Store, LogHalf {
     if (this.#closed) return
     this.#writes.flush()
     this.#closed = true
-    this.#commits.wake()
+    this.#changes.wake()
     this.#db.close()
   }
 
@@ -369,7 +369,7 @@ export class SqliteStore implements face.Store, LogHalf {
       return work()
     })
     this.#failing = false
-    this.#commits.wake()
+    this.#changes.wake()
     return result
   }
 
@@ -382,7 +382,7 @@ export class SqliteStore implements face.Store, LogHalf {
     } catch (error) {
       throw this.#errorOf(error)
     } finally {
-      if (this.#messages.sentChanges !== before) this.#commits.wake()
+      if (this.#messages.sentChanges !== before) this.#changes.wake()
     }
   }
 
@@ -390,7 +390,7 @@ export class SqliteStore implements face.Store, LogHalf {
   #told<T>(work: () => T): T {
     const before = this.#messages.sentChanges
     const result = this.#guarded(work)
-    if (this.#messages.sentChanges !== before) this.#commits.wake()
+    if (this.#messages.sentChanges !== before) this.#changes.wake()
     return result
   }
 

@@ -9,7 +9,7 @@ import { JsonFiles } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import { silentLog } from '../../../platform/log.ts'
 import type { SeenSession, SeenSessions } from '../../sight.ts'
-import { sessionFolders } from '../claim.ts'
+import { sessionFolders } from '../directory-claim.ts'
 import { openState } from '../state/state.ts'
 
 /** Whoever only looks has no lock, and so mends nothing. */

@@ -1,7 +1,7 @@
 /** What an endpoint has in hand of the log: a model of the log and of a receiver stands for the world. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Lane, type LaneEvent, type LanePage, Window } from '../../src/push/window.ts'
+import { type Lane, type LaneEvent, type LanePage, Lanes } from '../../src/push/lanes.ts'
 import { placeOf } from '../../src/storage/events.ts'
 import type { Conversation, WebhookLane } from '../../src/storage/webhooks.ts'
 
@@ -38,7 +38,7 @@ class Kept {
     for (const lane of lanes) this.lanes.set(lane.user, lane)
     for (const { user } of ended) this.lanes.delete(user)
   }
-  open = () => new Window(this.position, [...this.lanes.values()])
+  open = () => new Lanes(this.position, [...this.lanes.values()])
 }
 
 type Step = 'read' | 'begin' | 'done' | 'fail' | 'back' | 'letGo' | 'keep' | 'crash' | 'time'
@@ -58,41 +58,41 @@ test('whatever fails, and wherever it dies: each event is delivered, in order pe
       (of, plan, size) => {
         const log = logOf(of)
         const kept = new Kept()
-        let window = kept.open()
+        let lanes = kept.open()
         let now = 0
         let underWay: { lane: Lane; event: LaneEvent }[] = []
         const delivered = new Map<string, string[]>()
         const begin = (probing: boolean) => {
-          const lane = window.next(now, probing)
+          const lane = lanes.next(now, probing)
           if (!lane) return false
-          const event = window.begin(lane)
+          const event = lanes.begin(lane)
           if (event) underWay.push({ lane, event })
-          else window.feed(lane, pageOf(log, lane.position, 3, lane.user))
+          else lanes.feed(lane, pageOf(log, lane.position, 3, lane.user))
           return true
         }
         const done = (nth: number) => {
           const [one] = underWay.splice(nth % underWay.length, 1)
           if (!one) return
           delivered.set(one.event.user, [...(delivered.get(one.event.user) ?? []), one.event.id])
-          window.done(one.lane, one.event)
+          lanes.done(one.lane, one.event)
         }
         const act = (step: Step, nth: number) => {
-          if (step === 'read') window.take(pageOf(log, window.readFrom, size + 1))
+          if (step === 'read') lanes.take(pageOf(log, lanes.readFrom, size + 1))
           if (step === 'begin') begin(nth % 2 === 0)
           if (step === 'time') now += 10_000
-          if (step === 'letGo') window.letGo()
-          if (step === 'keep' && window.changed) kept.keep(window.progress())
+          if (step === 'letGo') lanes.letGo()
+          if (step === 'keep' && lanes.changed) kept.keep(lanes.progress())
           if (step === 'crash') {
             underWay = []
-            window = kept.open()
+            lanes = kept.open()
           }
           if (underWay.length === 0) return
           if (step === 'done') done(nth)
           if (step === 'back' || step === 'fail') {
             const [{ lane, event } = underWay[0]!] = underWay.splice(nth % underWay.length, 1)
             const trouble = { event: event.id, tries: 1, failed_at: now, retry_at: now + 5000 }
-            if (step === 'back') window.back(lane, event)
-            else window.failed(lane, trouble)
+            if (step === 'back') lanes.back(lane, event)
+            else lanes.failed(lane, trouble)
           }
           expect(new Set(underWay.map(({ event }) => event.user)).size).toBe(underWay.length)
         }
@@ -102,13 +102,13 @@ test('whatever fails, and wherever it dies: each event is delivered, in order pe
           now += 10_000
           act('read', 0)
           while (begin(false));
-          if (underWay.length === 0 && window.readFrom === `s-${log.length}`) break
+          if (underWay.length === 0 && lanes.readFrom === `s-${log.length}`) break
           while (underWay.length > 0) done(0)
         }
-        kept.keep(window.progress())
+        kept.keep(lanes.progress())
         expect(kept.lanes.size).toBe(0)
         expect(kept.position).toBe(`s-${log.length}`)
-        expect([window.waiting, window.inHand]).toEqual([0, 0])
+        expect([lanes.waiting, lanes.inHand]).toEqual([0, 0])
         for (const user of new Set(log.map(one => one.user))) {
           const expected = log.filter(one => one.user === user).map(one => one.id)
           const got = delivered.get(user) ?? []
@@ -129,60 +129,60 @@ test('whatever fails, and wherever it dies: each event is delivered, in order pe
 
 test('a conversation that cannot keep up is not held in memory, nor does it hold up others', () => {
   const log = logOf([...Array.from({ length: 500 }, () => 0), 1])
-  const window = new Kept().open()
-  const slow = () => window.begin(window.next(0, false)!)
-  window.take(pageOf(log, window.readFrom, 10))
+  const lanes = new Kept().open()
+  const slow = () => lanes.begin(lanes.next(0, false)!)
+  lanes.take(pageOf(log, lanes.readFrom, 10))
   slow()
-  window.take(pageOf(log, window.readFrom, 1000))
-  expect(window.inHand).toBeLessThan(50)
+  lanes.take(pageOf(log, lanes.readFrom, 1000))
+  expect(lanes.inHand).toBeLessThan(50)
   expect(slow()?.user).toBe('u1')
 })
 
 test('many conversations that are slow let the log be read on for others, and not all of theirs is in memory', () => {
   const slow = 60
   const log = logOf([...Array.from({ length: slow * 40 }, (_, nth) => nth % slow), slow])
-  const window = new Kept().open()
-  const read = () => window.take(pageOf(log, window.readFrom, 128))
+  const lanes = new Kept().open()
+  const read = () => lanes.take(pageOf(log, lanes.readFrom, 128))
   read()
-  for (let nth = 0; nth < slow; nth++) window.begin(window.next(0, false)!)
-  while (window.readFrom !== log.at(-1)!.id) {
-    expect(window.waiting).toBeLessThan(64)
+  for (let nth = 0; nth < slow; nth++) lanes.begin(lanes.next(0, false)!)
+  while (lanes.readFrom !== log.at(-1)!.id) {
+    expect(lanes.waiting).toBeLessThan(64)
     read()
   }
-  expect(window.inHand).toBeLessThan(1200)
-  expect(window.begin(window.next(0, false)!)?.user).toBe(`u${slow}`)
+  expect(lanes.inHand).toBeLessThan(1200)
+  expect(lanes.begin(lanes.next(0, false)!)?.user).toBe(`u${slow}`)
 })
 
 test('while an endpoint fails, what did not fail is tried first, and what did takes turns', () => {
   const log = logOf([0, 1, 2])
-  const window = new Kept().open()
-  window.take(pageOf(log, window.readFrom, 10))
+  const lanes = new Kept().open()
+  lanes.take(pageOf(log, lanes.readFrom, 10))
   const fail = () => {
-    const lane = window.next(0, true)!
-    const event = window.begin(lane)
+    const lane = lanes.next(0, true)!
+    const event = lanes.begin(lane)
     if (!event) {
-      window.feed(lane, pageOf(log, lane.position, 3, lane.user))
+      lanes.feed(lane, pageOf(log, lane.position, 3, lane.user))
       return undefined
     }
-    window.failed(lane, { event: event.id, tries: 1, failed_at: 0, retry_at: 5000 })
+    lanes.failed(lane, { event: event.id, tries: 1, failed_at: 0, retry_at: 5000 })
     return event.user
   }
   const tried: string[] = []
   while (tried.length < 6) tried.push(...[fail() ?? []].flat())
   expect(tried).toEqual(['u0', 'u1', 'u2', 'u0', 'u1', 'u2'])
-  expect(window.next(0, false)).toBeUndefined()
-  expect(window.dueInMs(0)).toBe(5000)
+  expect(lanes.next(0, false)).toBeUndefined()
+  expect(lanes.dueInMs(0)).toBe(5000)
 })
 
 test('a conversation that ended and began anew between two keeps is kept', () => {
   const log = logOf([0, 0])
   const kept = new Kept()
-  const window = kept.open()
-  window.take(pageOf(log.slice(0, 1), window.readFrom, 10))
-  kept.keep(window.progress())
-  const lane = window.next(0, false)!
-  window.done(lane, window.begin(lane)!)
-  window.take(pageOf(log, window.readFrom, 10))
-  kept.keep(window.progress())
+  const lanes = kept.open()
+  lanes.take(pageOf(log.slice(0, 1), lanes.readFrom, 10))
+  kept.keep(lanes.progress())
+  const lane = lanes.next(0, false)!
+  lanes.done(lane, lanes.begin(lane)!)
+  lanes.take(pageOf(log, lanes.readFrom, 10))
+  kept.keep(lanes.progress())
   expect([...kept.lanes.values()]).toMatchObject([{ user: 'u0', position: 's-1' }])
 })

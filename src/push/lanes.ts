@@ -39,7 +39,7 @@ const heldEvents = 1024
 
 const keyOf = ({ session, user }: Conversation) => `${session}\t${user}`
 
-export class Window {
+export class Lanes {
   /** The log was read up to here for all conversations. */
   readFrom: string
   /** Events in memory that are not under way. */
