@@ -49,8 +49,8 @@ const store = createStore('svc', 'unsent')
 const draftPrefix = 'svc.draft '
 const draftAt = (session: string, userId: string) => draftPrefix + JSON.stringify([session, userId])
 
-/** Conversations with messages that were not sent, as JSON of session and user. */
-export const unsent = signal<ReadonlySet<string>>(new Set())
+/** What was not sent last in a conversation: its text, or else the names of its files. By JSON of session and user. */
+export const unsent = signal<ReadonlyMap<string, string>>(new Map())
 export const unsentAt = (session: string, userId: string): string => JSON.stringify([session, userId])
 
 /** What would be lost with the page. */
@@ -99,13 +99,14 @@ export function keepFiles(session: string, userId: string, files: KeptFiles): vo
 }
 
 export function keepMessage(session: string, userId: string, message: KeptMessage): void {
-  if (message.error) unsent.value = new Set(unsent.value).add(unsentAt(session, userId))
+  const words = message.text || message.files.map(({ name }) => name).join(', ')
+  if (message.error) unsent.value = new Map(unsent.value).set(unsentAt(session, userId), words)
   void keep(['message', session, userId, message.key], message)
 }
 
 /** @param isLast whether nothing else of this conversation is unsent */
 export function forgetMessage(session: string, userId: string, key: string, isLast: boolean): void {
-  if (isLast) unsent.value = new Set([...unsent.value].filter(at => at !== unsentAt(session, userId)))
+  if (isLast) unsent.value = new Map([...unsent.value].filter(([at]) => at !== unsentAt(session, userId)))
   void forget(['message', session, userId, key])
 }
 

@@ -55,6 +55,7 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
   const { session, user_id, last_message, unread } = one
   const several = (sessions.value?.length ?? 0) > 1
   const right = rightOf(session, user_id)
+  const notSent = unsent.value.get(unsentAt(session, user_id))
   return (
     <Link
       class="conversation"
@@ -71,13 +72,13 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
           <ShortTime at={last_message.timestamp} />
         </span>
         <span class="lower">
-          {unsent.value.has(unsentAt(session, user_id)) ? (
+          {notSent !== undefined ? (
             <span class="badge bad">{t('delivery.refused')}</span>
           ) : (
             last_message.status && <Delivery status={last_message.status} />
           )}
           <span class={`cut foreign soft grow${unread > 0 ? ' strong' : ''}`} dir="auto">
-            {preview(last_message)}
+            {notSent ?? preview(last_message)}
           </span>
           {isShort(right) && <RightBadge right={right} />}
           <Unread count={unread} />

@@ -93,7 +93,10 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     pollerPid: () => directory.leases.holder(),
     metrics: new Metrics({ store, accounts, version: options.version }, named(runtime, 'metrics')),
     health: () => healthOf(options.version, directory, receive),
-    start: () => start(rooms),
+    async start() {
+      await start(rooms)
+      void runtime.sandboxClock?.keepAsking(apiFetch, options.sandboxUrl!, stop.signal)
+    },
     listensAt(url) {
       address.url ??= url
     },

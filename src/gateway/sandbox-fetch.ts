@@ -4,6 +4,8 @@ import { sandboxClockHeader } from '../ilink/wire.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 
+const askEveryMs = 3000
+
 /** The sandbox's clock, as its last answer told it: what a day later is there is so for the service too. */
 export class SandboxClock implements Clock {
   readonly #clock: Clock
@@ -24,6 +26,11 @@ export class SandboxClock implements Clock {
     const response = await fetch(`${url}/phone/stats`, init).catch(() => undefined)
     if (response) this.follow(response)
     await response?.body?.cancel()
+  }
+
+  /** The same every few seconds until the signal aborts: a process that follows another hears of the time from no poll. */
+  async keepAsking(fetch: Fetch, url: string, signal: AbortSignal): Promise<void> {
+    for (; !signal.aborted; await this.sleep(askEveryMs, signal)) await this.ask(fetch, url)
   }
 
   now(): number {

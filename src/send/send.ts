@@ -7,7 +7,7 @@
 import { textItem } from '../ilink/encode.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
-import { type BotInfo, countNow, rightToAnswer } from '../model/session.ts'
+import { type BotInfo, countNow, rightToAnswer, sessionName } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Enqueued, Entry, KeptFile } from '../storage/outbox.ts'
@@ -105,8 +105,11 @@ export class Sender {
     }
   }
 
-  #meant({ to: user, session }: SendRequest): Promise<string> {
+  async #meant({ to: user, session }: SendRequest): Promise<string> {
     const { state, store } = this.#ports
+    // Of a session that is not there nobody has any name, which is not the fault of the name.
+    if (session && !(await state.sessions.get(sessionName(session))))
+      throw new SvcError('session_not_found', `there is no session named "${session}"`)
     return addressee({ store, sessions: state.sessions }, { user, session })
   }
 

@@ -368,6 +368,7 @@ describe('what fails ends with 1 and says what to do', () => {
   test('as one line, with --json as one object', async () => {
     const cases: [args: string[], code: string, line: string][] = [
       [['send', 'a@b', 'hi', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
+      [['send', 'Mum', 'hi', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
       [['download', '999999'], 'message_not_found', 'svc history shows the ids.'],
       [['sessions', 'default', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
       [['history', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],

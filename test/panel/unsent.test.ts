@@ -54,7 +54,8 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     expect(await field(page).inputValue()).toBe('a draft')
     await bubble(page, 'failed.pdf').waitFor()
     await page.goto(`${panel.url}/conversations`)
-    await page.getByRole('link', { name: /Not sent/ }).click()
+    // The list shows what was not sent, not what was sent last.
+    await page.getByRole('link', { name: /Not sent\s*failed/ }).click()
     await log(page).getByRole('alert').getByRole('button', { name: 'Try again' }).click()
     await panel.sandbox.seen(messages => messages.length === 2)
     await field(page).press('Enter')

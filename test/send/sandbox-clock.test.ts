@@ -18,9 +18,15 @@ test('a day later the window is closed for both; what is queued goes out when th
     expect((await service.call('send', { to, text })).body).toMatchObject({ status: 'accepted' })
   const users = async () => (await fetch(`${service.url}/users`)).json()
   expect(await users()).toMatchObject([{ remaining: 7 }])
+  await using follower = await startService({ dir: service.dir })
   await service.phone('clock', { advance_ms: dayMs })
   // The service, and a command beside it that asks WeChat nothing.
   await until('the service knows', 20_000, async () => (await users())[0].remaining === 0)
+  // So does one that polls nothing.
+  await until('a process beside it knows', 20_000, async () => {
+    const [one] = await (await fetch(`${follower.url}/users`)).json()
+    return one.remaining === 0
+  })
   // The panel's page goes by what the service says the time is.
   const admin = /^admin on (\S+)$/m.exec(service.stdout())?.[1]
   const { headers } = await fetch(`${admin}/api/status`)
