@@ -44,7 +44,7 @@ const get = <P extends TProperties>(path: string, what: string, args: P, run: Ru
   return {
     ...{ method: 'GET', path: `/phone/${path}`, what },
     args: Object.fromEntries(Object.entries(args).map(([name, one]) => [name, meaning(one)])),
-    run: (asked, world) => run(parse(schema, spelled(args, filled(asked.fields))), world, asked),
+    run: (asked, world) => run(parse(schema, spelled(args, filled(args, asked.fields))), world, asked),
   }
 }
 const post = <P extends TProperties>(...given: Parameters<typeof get<P>>): PhoneRoute => ({

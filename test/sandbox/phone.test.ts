@@ -71,6 +71,8 @@ test('an argument that a call does not take is refused, with those that it takes
   expect(
     (await ask(`${sandbox.url}/phone/media?from=${user_id}&file=x`, { method: 'POST', body: 'x' })).status,
   ).toBe(422)
+  const form = { method: 'POST', body: 'text=a & b' }
+  expect((await ask(`${sandbox.url}/phone/say`, form)).status).toBe(422)
   expect((await ask(`${sandbox.url}/phone/messages?users=x`)).status).toBe(422)
   expect((await ask(`${sandbox.url}/phone/state?x=1`)).status).toBe(422)
   expect((await post('scan', { confirm: 'yes' })).status).toBe(422)
