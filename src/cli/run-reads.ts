@@ -193,7 +193,12 @@ async function placeOf(
 function lineOf({ id, type, timestamp, data }: Event): string {
   const what =
     'items' in data
-      ? [data.session, data.status, data.direction === 'sent' ? data.to_user : data.from_user, data.text]
+      ? [
+          data.session,
+          data.status,
+          data.user_name ?? (data.direction === 'sent' ? data.to_user : data.from_user),
+          data.text,
+        ]
       : 'change' in data
         ? [data.name, data.change]
         : [data.url, data.reason]

@@ -276,6 +276,7 @@ describe('beside a running service', () => {
     const talk = (await run(['history', '-u', 'Mum', '-n', '2'])).stdout
     expect(talk).toMatch(/Mum → default\n {4}who am I\?\n.*default → Mum\n/)
     expect(talk).not.toContain(user)
+    expect((await run(['events', '--types', 'message.received'])).stdout).toMatch(/ Mum .*who am I\?/)
     expect(await run(['send', 'Dad', 'hi'])).toMatchObject({ status: 2, stdout: '' })
     expect(await run(['users', 'name', 'Mum', 'a@b'])).toMatchObject({ stdout: '' })
     expect((await run(['users', 'name', 'Mum'])).status).toBe(2)
