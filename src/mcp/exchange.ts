@@ -4,7 +4,7 @@
  */
 import { Delivery } from '../model/call.ts'
 import { endsWithin } from '../platform/clock.ts'
-import { piecesOf } from '../platform/serve.ts'
+import { flushMsOf, piecesOf } from '../platform/serve.ts'
 
 /**
  * How long an answer that counts is held open once its bytes are out. By then what was handed to the runtime is in the
@@ -82,6 +82,7 @@ function watchedBody(
   const { signal } = watch
   const reader = source.getReader()
   let over = false
+  let size = 0
   let pieces = piecesOf(first ?? new Uint8Array())
   const leave = () => {
     if (over) return
@@ -101,10 +102,11 @@ function watchedBody(
           const { done, value } = await reader.read()
           if (done) break
           watch.saw?.(value)
+          size += value.length
           pieces = piecesOf(value)
         }
         if (watch.counts()) {
-          await held()
+          await held(size)
           // The body was cancelled with it.
           if (over) return
         }
@@ -119,8 +121,8 @@ function watchedBody(
   )
 }
 
-/** Until what was handed to the runtime is out, and a client that is not there any more is known to be gone. */
-export async function held(): Promise<void> {
-  await new Promise(resolve => setTimeout(resolve, holdMs))
+/** Until so many bytes that were handed to the runtime are out, and a client that is not there any more is known to be gone. */
+export async function held(bytes = 0): Promise<void> {
+  await new Promise(resolve => setTimeout(resolve, Math.max(holdMs, flushMsOf(bytes))))
   await new Promise(resolve => setImmediate(resolve))
 }

@@ -113,8 +113,8 @@ class SseTransport implements Transport {
     const stream = new ReadableStream<Uint8Array>(
       {
         pull: async controller => {
-          const { taken } = before ?? {}
-          if (taken) held().then(() => taken(!this.#closed))
+          const { taken, text = '' } = before ?? {}
+          if (taken) held(text.length).then(() => taken(!this.#closed))
           before = undefined
           while (this.#queue.length === 0 && !this.#closed)
             await new Promise<void>(resolve => {

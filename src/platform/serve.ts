@@ -102,6 +102,15 @@ export function* piecesOf(bytes: Uint8Array): Generator<Uint8Array, undefined> {
   else for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes)
 }
 
+/** What is handed to the runtime is in the kernel after this. */
+const flushMs = 2
+/** Deno 2.9.6 keeps up to half a megabyte of a stream to itself while its reader stands still, and tells nobody when it has left. */
+const longFlushMs = 1000
+
+/** After so many ms a stream of so many bytes, whose last piece was taken, is in the kernel. */
+export const flushMsOf = (bytes: number): number =>
+  process.versions.bun || bytes <= pieceBytes ? flushMs : longFlushMs
+
 /**
  * RFC 9112 3.2: a request without exactly one usable Host is answered with 400. Bun 1.4.5 joins several with a comma, and
  * takes the address from the Host whatever an absolute target says; Deno 2.9.6 refuses several and shows such a target.
@@ -206,8 +215,6 @@ interface BunDoor {
   watched?: Set<Promise<boolean>>
 }
 
-/** What is handed to the runtime is in the kernel after this. */
-const flushMs = 2
 /** Within this the signal tells that an answer ended because its caller hung up: 1.4 ms on a busy machine. */
 const hangUpMs = 5
 /** An answer that waits for its reader is looked at as often, at least. */

@@ -5,7 +5,7 @@
  */
 import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
-import { piecesOf, whenWritten } from '../platform/serve.ts'
+import { flushMsOf, piecesOf, whenWritten } from '../platform/serve.ts'
 
 /** The calls that wait right now, so that stopping can end them. */
 export class Waiting {
@@ -108,36 +108,24 @@ export async function settlingBody(text: string, call: HttpCall): Promise<BodyIn
   return text
 }
 
-/** What is handed to the runtime is in the kernel after this. */
-const flushMs = 2
-/**
- * The same of an answer in several pieces, which only Deno is given: 2.9.6 keeps up to half a megabyte of them to itself
- * while their reader stands still, and tells nobody when they have left.
- */
-const piecesFlushMs = 1000
-
 /**
  * The same as a stream, whose second pull comes when the server has taken the first chunk (Bun: into the kernel).
  * A stream without read-ahead (highWaterMark 0) is needed for that, and on Deno small pieces.
  */
 function streamedBody(bytes: Uint8Array, call: HttpCall): ReadableStream<Uint8Array> {
   const pieces = piecesOf(bytes)
-  let given = 0
   call.whenGone(() => call.delivery.settle(false))
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         const next = pieces.next()
-        if (!next.done) {
-          given++
-          return controller.enqueue(next.value)
-        }
+        if (!next.done) return controller.enqueue(next.value)
         await turn()
         if (call.callerGone) return call.delivery.settle(false)
         controller.close()
         // Closed is not sent: Bun writes the end, and of an answer that had to wait even the messages, after this
         // callback (strace).
-        await new Promise(resolve => setTimeout(resolve, given > 1 ? piecesFlushMs : flushMs))
+        await new Promise(resolve => setTimeout(resolve, flushMsOf(bytes.length)))
         await turn()
         call.delivery.settle(true)
       },
