@@ -1,20 +1,15 @@
-/** Commands that look at what is not a tool's: the users, the outbox, and what happened. */
+/** Commands that look at what is not a tool's: the users, and the outbox. */
 import type { Command } from 'commander'
 import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
 import { badArgument, renamed, SvcError } from '../model/error.ts'
-import type { Event } from '../model/event.ts'
 import type { Session, SessionCheck } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
-import { localTime } from '../platform/format.ts'
-import { typesOf } from '../push/events.ts'
 import { againFlags, type CommandLine } from './command.ts'
 import { commandCall, isAbsent, openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { toolConfig } from './run-tool.ts'
 import * as show from './show.ts'
-import { writeErr, writeOut } from './terminal.ts'
-import { oneLine } from './text.ts'
-import { typedTime } from './typed-time.ts'
+import { writeOut } from './terminal.ts'
 
 /** `svc outbox`. */
 export const listOutbox = (line: CommandLine, command: Command): Promise<void> => {
@@ -140,67 +135,4 @@ export async function shown<T>(
   await using opened = await openForCommand(config)
   const result = await read(opened.gateway)
   await tell(result, said(result))
-}
-
-interface Flags {
-  follow?: boolean
-  after?: string
-  types?: string
-  session?: string
-  user?: string
-  json?: boolean
-}
-
-const dayMs = 24 * 60 * 60_000
-const pageEvents = 100
-
-export async function showEvents(command: Command): Promise<void> {
-  const { follow, after, types, json, session, user } = command.opts<Flags>()
-  const wanted = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
-  const config = toolConfig(command)
-  if (!follow && (await isAbsent(config))) return
-  using call = commandCall()
-  await using opened = await openForCommand(config)
-  const { clock, events } = opened.gateway
-  const startOf = () => placeOf(after, events, clock.now())
-  const show = (event: Event) => writeOut(json ? `${jsonLine(event)}\n` : lineOf(event))
-  const onGone = () => void writeErr('Some events were removed before they were read.\n')
-  if (follow) {
-    const from = (await startOf()) ?? (await events.head())
-    for await (const event of events.follow(from, wanted, call.signal, onGone)) await show(event)
-    return
-  }
-  let cursor = (await startOf()) ?? (await events.head(clock.now() - dayMs))
-  for (let isEnd = false; !isEnd && !call.signal.aborted; ) {
-    const page = await events.page(cursor, { ...wanted, limit: pageEvents })
-    if (page.gone) onGone()
-    for (const { event } of page.events) await show(event)
-    isEnd = page.cursor === cursor
-    cursor = page.cursor
-  }
-}
-
-/** Where somebody wants to begin: after an event, or with what happened since a time. */
-async function placeOf(
-  after: string | undefined,
-  events: Gateway['events'],
-  now: number,
-): Promise<string | undefined> {
-  const time = after === undefined || after === '0' ? undefined : typedTime(after, now)
-  return time === undefined ? after : events.head(time)
-}
-
-function lineOf({ id, type, timestamp, data }: Event): string {
-  const what =
-    'items' in data
-      ? [
-          data.session,
-          data.status,
-          data.user_name ?? (data.direction === 'sent' ? data.to_user : data.from_user),
-          data.text,
-        ]
-      : 'change' in data
-        ? [data.name, data.change]
-        : [data.url, data.reason]
-  return `${oneLine([localTime(Date.parse(timestamp)), type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
 }

@@ -61,7 +61,7 @@ export const conversation = resultCommands([
       ['svc events', 'What happened since yesterday'],
       ['svc events --follow --json | jq -r .type', 'For programs'],
     ],
-    run: async command => (await import('../run-reads.ts')).showEvents(command),
+    run: async command => (await import('../events.ts')).showEvents(command),
   },
   {
     words: 'outbox',
