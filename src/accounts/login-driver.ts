@@ -81,6 +81,7 @@ export class LoginDriver {
         await this.#ports.records.while(login, ({ ended }) => !ended, signal)
         over.abort()
       } catch {
+        // The store cannot be read: the steps say so in the log.
         await this.#runtime.clock.sleep(pollEveryMs, signal)
       }
     }

@@ -15,6 +15,8 @@ import { Tables } from './memory-tables.ts'
 import { bot } from './sqlite/state/support.ts'
 import { message, open as openTerms, sending, testClock } from './support.ts'
 
+const sent = { client_id: 'c', to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '' } as const
+
 type Engine = Omit<Storage, 'leases'> & {
   /** The same content, as another process has it. */
   second(): Promise<Omit<Storage, 'leases'>>
@@ -200,14 +202,6 @@ describe.each(engines)('state: %s', (_name, open) => {
         JSON.stringify([await sessions.list(), [...(await contexts.of('s')), ...(await contexts.of('x'))]])
       const before = await seen()
       const late = { token: bot('b').token, cursorFrom: 'c0', cursorTo: 'c1', marks: { idle_at: 7 } }
-      const sent = {
-        client_id: 'c',
-        to_user: 'u',
-        msg_type: 'TEXT',
-        text: '',
-        timestamp: 1,
-        raw: '',
-      } as const
       await sending(storage.store, 's', 'b@im.bot', sent)
       const batch = [from({ user_id: 'u', token: 't', received_at: 1000 })]
       expect(await ingest(batch, late)).toEqual({ rows: [2], cursor: 'gone' })
@@ -286,7 +280,6 @@ describe.each(engines)('state: %s', (_name, open) => {
 
   test('under the name of one that was logged out a session keeps its counts, what waits, and its names', () =>
     withStorage(async ({ state, store }, ingest) => {
-      const sent = { to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '' } as const
       const counted = async (name: string) => (await store.outbox.counters(name, 'u')).get('u')?.used
       for (const name of ['s', 'x']) {
         await state.sessions.save(name, bot('b', { cursor: 'c0' }))
@@ -313,14 +306,6 @@ describe.each(engines)('state: %s', (_name, open) => {
 
   test('messages follow a rename; a logout and another bot end what is counted of answers', () =>
     withStorage(async ({ state, store }, ingest) => {
-      const sent = {
-        client_id: 'c',
-        to_user: 'u',
-        msg_type: 'TEXT',
-        text: '',
-        timestamp: 1,
-        raw: '',
-      } as const
       const counted = async (name: string) => (await store.outbox.counters(name, 'u')).get('u')?.used
       await state.sessions.save('s', bot('b'))
       await ingest([from({ user_id: 'u', received_at: 1000 })])
