@@ -12,6 +12,7 @@ import {
 import { type Call, Delivery, type Progress, type Question, type Unanswered } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { seen } from '../platform/escape-controls.ts'
+import { type Linked, linked } from '../platform/signals.ts'
 import type { Waiting } from '../server/http-call.ts'
 import { Ticker } from './progress.ts'
 import type { Questions } from './questions.ts'
@@ -53,10 +54,8 @@ export class McpCall implements Call {
    */
   readonly elicit?: (field: string, form: ElicitRequestFormParams, about?: unknown) => Promise<Answer>
   readonly #ctx: ServerContext
-  readonly #waiting: Waiting
   readonly #questions: Questions
-  readonly #controller = new AbortController()
-  readonly #cancelled = () => this.#controller.abort(this.#ctx.mcpReq.signal.reason)
+  readonly #linked: Linked
   readonly #ticker: Ticker | undefined
   readonly #given: Record<string, unknown>
   #wanted: { inputRequests: InputRequests; requestState?: string } | undefined
@@ -65,13 +64,9 @@ export class McpCall implements Call {
   constructor(ctx: ServerContext, door: CallDoor, capabilities: ClientCapabilities | undefined) {
     this.#ctx = ctx
     this.local = door.local
-    this.#waiting = door.waiting
     this.#questions = door.questions
     this.#given = { ...ctx.mcpReq.inputResponses }
-    const { signal } = ctx.mcpReq
-    if (signal.aborted) this.#cancelled()
-    else signal.addEventListener('abort', this.#cancelled, { once: true })
-    door.waiting.add(this.#controller)
+    this.#linked = linked(ctx.mcpReq.signal, door.waiting.signal)
     const token = ctx.mcpReq._meta?.progressToken
     if (token !== undefined) {
       const ticker = new Ticker(token, notification => ctx.mcpReq.notify(notification))
@@ -92,7 +87,7 @@ export class McpCall implements Call {
   }
 
   get signal(): AbortSignal {
-    return this.#controller.signal
+    return this.#linked.signal
   }
 
   /** The client took the request back, or is gone: an answer would reach nobody. */
@@ -112,8 +107,7 @@ export class McpCall implements Call {
   /** The work is over: nothing more is told, nothing waits. */
   end(): void {
     this.#ticker?.stop()
-    this.#waiting.remove(this.#controller)
-    this.#ctx.mcpReq.signal.removeEventListener('abort', this.#cancelled)
+    this.#linked[Symbol.dispose]()
   }
 
   /** The question to answer with instead of a result; the client then calls again with the person's answer. */

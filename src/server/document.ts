@@ -3,50 +3,31 @@
  * (errors and examples of each route, schemas shared by name) and removes what validators refuse.
  */
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
-import type { TSchema } from '@sinclair/typebox'
+import { type TObject, TypeGuard } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorKind, SvcError } from '../model/error.ts'
 import { LoginStatus } from '../model/login.ts'
-import { AcceptedUpload, Downloaded } from '../model/media.ts'
-import {
-  MediaContent,
-  Message,
-  MessageItem,
-  OutboxEntry,
-  OutboxPart,
-  QuotedMessage,
-  SendPart,
-  SendResult,
-} from '../model/message.ts'
-import { Session } from '../model/session.ts'
-import { AddedWebhook, ReplayedWebhook, WebhookDelivery, WebhookEndpoint } from '../model/webhook.ts'
+import * as media from '../model/media.ts'
+import * as messages from '../model/message.ts'
+import * as sessions from '../model/session.ts'
+import * as webhooks from '../model/webhook.ts'
 import { HistoryPage } from '../tools/history.ts'
 import { toJsonSchema } from '../tools/schema.ts'
 import { Problem, problemOf, problemType } from './errors.ts'
 import { Cancelled } from './outbox-routes.ts'
 import { notesKey, type RouteNotes } from './route.ts'
 
-// Inner ones first: an outer schema is compared after its parts were replaced.
-const shared: readonly (readonly [string, TSchema])[] = [
-  ['MessageItem', MessageItem],
-  ['QuotedMessage', QuotedMessage],
-  ['Message', Message],
-  ['MediaContent', MediaContent],
-  ['SendPart', SendPart],
-  ['SendResult', SendResult],
-  ['OutboxPart', OutboxPart],
-  ['OutboxEntry', OutboxEntry],
-  ['Cancelled', Cancelled],
-  ['Session', Session],
-  ['LoginStatus', LoginStatus],
-  ['Downloaded', Downloaded],
-  ['HistoryPage', HistoryPage],
-  ['AcceptedUpload', AcceptedUpload],
-  ['WebhookEndpoint', WebhookEndpoint],
-  ['AddedWebhook', AddedWebhook],
-  ['ReplayedWebhook', ReplayedWebhook],
-  ['WebhookDelivery', WebhookDelivery],
-]
+/**
+ * The schemas of objects that have a name in the document: the one they are exported by. The smaller first, since an outer
+ * one is compared after its parts were replaced.
+ */
+const shared = Object.entries<unknown>({
+  ...{ ...messages, ...sessions, ...media, ...webhooks },
+  ...{ LoginStatus, HistoryPage, Cancelled, Problem },
+})
+  .filter((one): one is [string, TObject] => TypeGuard.IsObject(one[1]))
+  .map(([name, schema]) => [name, toJsonSchema(schema)] as const)
+  .sort(([, a], [, b]) => JSON.stringify(a).length - JSON.stringify(b).length)
 
 const description = `Nine tools, each called by a POST of one JSON object.
 
@@ -95,11 +76,10 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
   const schemas: Record<string, unknown> = {}
   const known = new Map<string, string>()
   for (const [name, schema] of shared) {
-    const parts = refer(toJsonSchema(schema), known)
+    const parts = refer(schema, known)
     schemas[name] = parts
     known.set(fingerprint(parts), name)
   }
-  schemas.Problem = toJsonSchema(Problem)
   const used = new Set<ErrorCode>()
   const tidied: Json = {}
   for (const [path, methods] of Object.entries(paths)) {

@@ -7,6 +7,7 @@ import { type Event, EventQuery } from '../model/event.ts'
 import { sessionKey } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
 import { systemClock } from '../platform/clock.ts'
+import { following } from '../platform/signals.ts'
 import { type ToldEvent, typesOf } from '../push/events.ts'
 import { placeOf, type WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
@@ -47,6 +48,8 @@ interface Reader {
   live: boolean
   /** Aborts when it is gone. */
   readonly gone: AbortController
+  /** A stop of the service is its end no more. */
+  stay(): void
   /** Called when it has room again. */
   hasRoom?: () => void
 }
@@ -76,11 +79,11 @@ class EventStreams {
     // Refused here where it is of another data directory.
     await gateway.events.page(cursor, { ...wanted, limit: 1 })
     const gone = new AbortController()
-    waiting.add(gone)
+    const stay = following(waiting.signal, gone)
     let reader: Reader
     return eventStream(behindBytes, {
       start: controller => {
-        reader = { wanted, controller, cursor, live: false, gone }
+        reader = { wanted, controller, cursor, live: false, gone, stay }
         this.#join(reader)
       },
       pull: () => reader.hasRoom?.(),
@@ -198,7 +201,7 @@ class EventStreams {
   /** @returns whether it was there */
   #leave(reader: Reader): boolean {
     if (!this.#readers.delete(reader)) return false
-    this.#context.waiting.remove(reader.gone)
+    reader.stay()
     reader.gone.abort()
     if (this.#readers.size === 0) {
       this.#unsubscribe?.()

@@ -6,32 +6,24 @@
 import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { flushMsOf, piecesOf, whenWritten } from '../platform/serve.ts'
+import { type Linked, linked } from '../platform/signals.ts'
 
-/** The calls that wait right now, so that stopping can end them. */
+/** Tells all that waits when the service stops. */
 export class Waiting {
-  readonly #controllers = new Set<AbortController>()
-  #reason: SvcError | undefined
+  readonly #stop = new AbortController()
+
+  /** Aborts then; each call gives its normal answer, a long poll an empty one. */
+  get signal(): AbortSignal {
+    return this.#stop.signal
+  }
 
   /** Why no new call is taken; `undefined` while the service runs. */
   get stopped(): SvcError | undefined {
-    return this.#reason
+    return this.signal.reason
   }
 
-  add(controller: AbortController): void {
-    if (this.#reason) controller.abort(this.#reason)
-    else this.#controllers.add(controller)
-  }
-
-  remove(controller: AbortController): void {
-    this.#controllers.delete(controller)
-  }
-
-  /** Ends every wait; each call then gives its normal answer, a long poll an empty one. */
   stop(): void {
-    if (this.#reason) return
-    this.#reason = new SvcError('shutting_down', 'The service is stopping')
-    for (const controller of this.#controllers) controller.abort(this.#reason)
-    this.#controllers.clear()
+    this.#stop.abort(new SvcError('shutting_down', 'The service is stopping'))
   }
 }
 
@@ -40,8 +32,7 @@ export class HttpCall implements Call {
   readonly delivery = new Delivery()
   readonly #request: Request
   readonly #waiting: Waiting
-  #controller: AbortController | undefined
-  #gone: (() => void) | undefined
+  #linked: Linked | undefined
 
   constructor(request: Request, waiting: Waiting) {
     this.#request = request
@@ -49,14 +40,8 @@ export class HttpCall implements Call {
   }
 
   get signal(): AbortSignal {
-    if (this.#controller) return this.#controller.signal
-    const controller = new AbortController()
-    this.#controller = controller
-    this.#gone = () => controller.abort(this.#request.signal.reason)
-    if (this.#request.signal.aborted) this.#gone()
-    else this.#request.signal.addEventListener('abort', this.#gone, { once: true })
-    this.#waiting.add(controller)
-    return controller.signal
+    this.#linked ??= linked(this.#request.signal, this.#waiting.signal)
+    return this.#linked.signal
   }
 
   onDelivered(listener: (delivered: boolean) => void): void {
@@ -75,9 +60,7 @@ export class HttpCall implements Call {
 
   /** Nothing waits for this call any more. */
   end(): void {
-    if (!this.#controller) return
-    this.#waiting.remove(this.#controller)
-    if (this.#gone) this.#request.signal.removeEventListener('abort', this.#gone)
+    this.#linked?.[Symbol.dispose]()
   }
 
   /** Calls `onGone` when the caller's connection closes before the answer is complete. */
