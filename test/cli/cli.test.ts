@@ -153,7 +153,7 @@ describe('what cannot be served is one line and status 1', () => {
     for (const part of [`process ${service.pid} `, service.url, panel]) expect(stderr).toContain(part)
     await using other = await startService()
     const elsewhere = await svc(['openapi', '-d', other.dir, '--sandbox', '-p', new URL(service.url).port])
-    expect(elsewhere.stderr).not.toContain(String(service.pid))
+    expect(elsewhere.stderr).not.toContain(`process ${service.pid} `)
   })
 
   test('a port that a command does not serve is not in its way', async () => {
