@@ -178,8 +178,12 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
 
   test('a clock of the service that is moved: an open page follows, with the days that can be chosen', async () => {
     await using panel = await withPanel()
+    // Noon: no day ends meanwhile.
+    const aheadMs = 36 * hourMs - (Date.now() % (24 * hourMs))
+    panel.clock.step(aheadMs)
+    await panel.sandbox.advance(aheadMs)
     await write(panel, 'hello')
-    const page = await panel.open()
+    const page = await panel.open({ timezoneId: 'UTC' })
     await page.getByRole('link', { name: /hello/ }).click()
     const newestDay = async () => {
       await page.getByRole('button', { name: 'More about this conversation' }).click()
