@@ -8,6 +8,7 @@ import { version } from '../version.ts'
 import { asHelp, leadingOptions, namedBy } from './argv.ts'
 import {
   addConfigOptions,
+  asTyped,
   type CommandLine,
   configFrom,
   forgottenSandbox,
@@ -156,7 +157,8 @@ async function sayWhy(
   thrown: unknown,
   { help, json, named, ran }: { help: string; json: boolean; named: Command; ran: Command | undefined },
 ): Promise<number> {
-  const error = deniedByDeno(thrown) ?? thrown
+  const found = deniedByDeno(thrown) ?? thrown
+  const error = ran && found instanceof SvcError ? asTyped(ran, found) : found
   if (error instanceof CommanderError) {
     printError(new SvcError('invalid_arguments', inPlainWords(error, named)), `See ${help}.`, json)
     return 2

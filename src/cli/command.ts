@@ -3,7 +3,7 @@
 import { type Command, Option } from 'commander'
 import { httpUrl } from '../config/values.ts'
 import { type CommandName, type Config, type Flags, optionTable, readConfig, type Usual } from '../config.ts'
-import { badArgument } from '../model/error.ts'
+import { badArgument, renamed, type SvcError } from '../model/error.ts'
 import type { Wording } from '../model/next-step.ts'
 import { shellWord } from '../platform/shell.ts'
 
@@ -144,6 +144,19 @@ export const wordingOf = (command: Command | undefined, help?: string): Wording 
   command: words => ['svc', ...words.map(shellWord)].join(' ') + (command ? againFlags(command) : ''),
   help,
 })
+
+/** How else a field is called where it is typed. */
+const typedNames: Readonly<Record<string, string>> = { to: 'user', user_id: 'user', headers: 'header' }
+
+/** An error in the words of the command that ran: fields as its options and arguments. */
+export const asTyped = (command: Command, error: SvcError): SvcError =>
+  renamed(error, ({ field, problem }) => {
+    const key = field.replace(/\[\d+\]$/, '')
+    const name = typedNames[key] ?? key
+    const option = command.options.find(one => one.attributeName() === name)
+    const isArgument = command.registeredArguments.some(one => one.name() === name)
+    return { field: option?.long ?? (isArgument ? `<${name}>` : field), problem }
+  })
 
 /** For users who tried svc with `--sandbox` and now leave it out, so that they see an empty directory. */
 export const forgottenSandbox = (command: Command): string =>

@@ -1,7 +1,7 @@
 /** Commands that look at what is not a tool's: the users, and the outbox. */
 import type { Command } from 'commander'
 import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
-import { badArgument, renamed, SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import type { Session, SessionCheck } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
 import { againFlags, type CommandLine } from './command.ts'
@@ -61,15 +61,7 @@ export const nameUser = (line: CommandLine, command: Command): Promise<void> => 
   if (name === undefined) throw badArgument('<name>', 'missing; give a name, or --clear')
   if (clear && name !== '') throw badArgument('--clear', 'takes no name beside it')
   const request = { user_id: user_id!, name, session }
-  const named = (gateway: Gateway) =>
-    gateway.users.name(request).catch((error: unknown) => {
-      if (!(error instanceof SvcError)) throw error
-      throw renamed(error, ({ field, problem }) => ({
-        field: field === 'user_id' ? '<user>' : `<${field}>`,
-        problem,
-      }))
-    })
-  return shown(line, command, named, show.namedText)
+  return shown(line, command, ({ users }) => users.name(request), show.namedText)
 }
 
 /** `svc typing`: shown again and again, since it fades in some seconds. */

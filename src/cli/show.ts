@@ -1,8 +1,10 @@
 /** Results of the tools as people read them. */
 import type { Command } from 'commander'
 import type { HistoryPage } from '../gateway/history.ts'
+import { errorCodes, SvcError } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
 import type { Message, OutboxEntry, SendPart, SendResult, Waiting } from '../model/message.ts'
+import { adviceOf } from '../model/next-step.ts'
 import type { KnownUser, Session, SessionCheck, SilentSession } from '../model/session.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
 import type { Cancelled } from '../send/outbox.ts'
@@ -122,9 +124,14 @@ function sendText(result: SendResult, to: string, again: string): string {
 export const typingText = ({ session }: SendResult, to: string, seconds: number): string =>
   `${colours.green('typing')}  ${oneLine(session)} → ${oneLine(to)}, for ${seconds} s\n`
 
-/** What to do about a part that failed. */
-const adviceFor = ({ code, hint = '' }: NonNullable<SendPart['error']>, again: string): string =>
-  code === 'session_expired' ? `Log in with svc login${again}, then try again.` : hint
+/** What to do about a part that failed: the catalogue's advice in the words of the command line, or that of the part. */
+function adviceFor({ code, hint = '', retry_after }: NonNullable<SendPart['error']>, again: string): string {
+  const known = errorCodes.find(one => one === code)
+  const usual = known && new SvcError(known, '', { retryAfter: retry_after })
+  return usual?.hint === hint
+    ? adviceOf(usual, { door: 'cli', command: words => `${['svc', ...words].join(' ')}${again}` })
+    : hint
+}
 
 /** Oldest first, as one reads a conversation; the newest are the page. */
 function historyText(page: HistoryPage, again: string): Shown {

@@ -29,6 +29,7 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
   declareFlags(command, tool, series)
   let typed: Readonly<Record<string, unknown>> = {}
   let times: (readonly [key: string, text: string])[] = []
+  const flagged = (key: string) => command.opts()[camelCase(nameOf(tool, key))] !== undefined
   const timesAt = (now: number) =>
     Object.fromEntries(times.map(([key, text]) => [key, timeTyped(key, text, now)]))
   return {
@@ -53,7 +54,7 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
     times: timesAt,
     told: error =>
       renamed(error, ({ field, problem }) => ({
-        field: asTyped(tool, field, series),
+        field: asTyped(tool, field, series, flagged),
         problem: problem + more(tool, field, typed),
       })),
   }
@@ -107,7 +108,7 @@ function givenFor(tool: Tool, parsed: Command): [key: string, value: unknown][] 
 }
 
 /** The field of an error as it was typed; for entries of `series.into`, the flags they came from. */
-function asTyped(tool: Tool, field: string, series: Series): string {
+function asTyped(tool: Tool, field: string, series: Series, flagged: (key: string) => boolean): string {
   const [, key = '', at, rest = ''] = /^(\w+)(?:\[(\d+)\])?(.*)$/.exec(field) ?? []
   if (!Object.hasOwn(tool.inputSchema.properties ?? {}, key)) return field
   if (key === tool.cli.series?.into) {
@@ -115,10 +116,8 @@ function asTyped(tool: Tool, field: string, series: Series): string {
     const flags = new Set(from.map(([origin]) => `--${nameOf(tool, origin)}`))
     if (flags.size > 0) return [...flags].join(', ')
   }
-  return (
-    (hasFlag(tool, key) ? `--${nameOf(tool, key)}` : `<${nameOf(tool, key)}>`) +
-    (at === undefined ? '' : rest)
-  )
+  const isPlaced = tool.cli.positionals.includes(key) && !flagged(key)
+  return (isPlaced ? `<${nameOf(tool, key)}>` : `--${nameOf(tool, key)}`) + (at === undefined ? '' : rest)
 }
 
 /** What a person is told besides: what was typed in place of a choice, and how such an object looks. */

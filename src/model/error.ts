@@ -65,7 +65,7 @@ const kinds = {
   payload_too_large: {
     status: 413,
     title: 'Too large',
-    hint: 'Send less, or raise the limit with --max-upload.',
+    hint: 'Send less. Of files, --max-upload sets the limit.',
   },
   unsupported_media_type: {
     status: 415,

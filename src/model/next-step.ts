@@ -7,7 +7,9 @@ export type Next =
   /** Run a command of svc, given as its words. */
   | { action: 'run'; command: readonly string[] }
   /** Look something up: names, ids, arguments. */
-  | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'outbox' | 'users' | 'arguments' }
+  | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'outbox' | 'users' | 'webhooks' | 'arguments' }
+  /** Say which of several users is meant, by the session or by the id. */
+  | { action: 'say which user' }
   /** Give a file in the way that works from where the caller is. */
   | { action: 'upload' }
   /** Let the message wait in the outbox until it may go. */
@@ -72,6 +74,8 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
             : 'Choose a message whose items have has_media true.'
         case 'outbox':
           return `${hasShell ? command(['outbox']) : 'GET /outbox'} shows what waits.`
+        case 'webhooks':
+          return `${hasShell ? command(['webhook']) : 'GET /webhooks'} shows the ids.`
         case 'users':
           if (isCli) return `${command(['users'])} lists the users.`
           return door === 'http'
@@ -82,6 +86,8 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
           return `Correct the named field; ${door === 'http' ? '/docs' : "the tool's input schema"} shows every argument.`
       }
       break
+    case 'say which user':
+      return `Say of which session with ${isCli ? '-s' : 'the argument session'}, or give the user id.`
     case 'upload':
       return hasShell
         ? 'You can name a file by its path.'

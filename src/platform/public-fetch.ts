@@ -147,7 +147,8 @@ export async function checkedAddresses(
   // One bad address among good ones is an attack or a mistake, so it spoils all.
   if (found.every(({ address }) => mayReach(address))) return found
   throw new SvcError('forbidden', `${url.hostname} does not lead to a public address`, {
-    hint: 'Only URLs on the public internet are fetched; send a local file by its path or as an upload.',
+    hint: 'Only URLs on the public internet are fetched.',
+    next: { action: 'upload' },
   })
 }
 

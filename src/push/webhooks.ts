@@ -214,7 +214,7 @@ export class Webhooks {
 }
 
 const noSuch = () =>
-  new SvcError('not_found', 'no webhook has this id', { hint: 'The list of webhooks shows their ids.' })
+  new SvcError('not_found', 'no webhook has this id', { next: { action: 'see', what: 'webhooks' } })
 
 function checkHeaders(headers: Readonly<Record<string, string>>): void {
   const entries = Object.entries(headers)

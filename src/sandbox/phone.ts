@@ -50,7 +50,7 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
       const route = routes.find(route => route.method === request.method)
       if (!route) {
         const code = routes.length > 0 || still ? 'method_not_allowed' : 'not_found'
-        throw new SvcError(code, 'no such call', { hint: 'GET /phone/api lists every call.' })
+        throw new SvcError(code, 'no such call')
       }
       const answer = await route.run(await readAsked(request, url, path === '/phone/media'), world)
       return typeof answer === 'string' ? page(answer, 'text/plain')() : json(answer)
@@ -135,11 +135,12 @@ const json = (value: unknown, status = 200) =>
     headers: { ...common, 'content-type': 'application/json' },
   })
 
+const everyCall = 'GET /phone/api lists every call with its arguments.'
+
 function failed({ core }: World, error: unknown): Response {
   if (isSvcError(error)) {
-    const { code, message: detail, status } = error
-    const hint = error.advice.hint ?? (status === 422 ? 'GET /phone/api shows every argument.' : error.hint)
-    return json({ code, detail, hint }, status)
+    const { code, message: detail, options, status } = error
+    return json({ code, detail, hint: options.hint ?? everyCall }, status)
   }
   core.log.error('phone call failed', { error })
   return json({ code: 'internal', detail: 'the sandbox failed; its log says why', hint: 'Report it.' }, 500)

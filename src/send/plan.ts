@@ -62,7 +62,7 @@ export async function addressee(
     )
   if (others.length > 0)
     throw badArgument(field, 'expected one user; several have this name', {
-      hint: 'Say of which session, or give the user id.',
+      next: { action: 'say which user' },
     })
   return only
 }

@@ -3,6 +3,7 @@ import { type ILinkError, isILinkError } from '../ilink/http.ts'
 import type { Closed } from '../model/admission.ts'
 import { type ErrorCode, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { quotaPerInbound } from '../model/session.ts'
+import { span } from '../platform/format.ts'
 import type { EndReason } from '../storage/outbox.ts'
 import { textLimitBytes } from './split.ts'
 
@@ -68,7 +69,7 @@ export function refusal(
 export const throttled = (waitMs: number, error?: ILinkError): SvcError =>
   refusal('rate_limited', 'WeChat refused a message to this user', error, {
     retryAfter: Math.ceil(waitMs / 1000),
-    hint: 'Most often this is a throttle. Do not repeat now: refused tries count too. Sends to this user go on when the user writes, or after retry_after seconds.',
+    hint: `Most often this is a throttle. Do not repeat now: refused tries count too. Sends to this user go on when the user writes, or in ${span(waitMs)}.`,
   })
 
 /** The pace allows it only then. */
@@ -88,7 +89,7 @@ export function tooSoon(waitMs: number, sandboxed: boolean): SvcError {
 export const takenOver = (): SvcError =>
   new SvcError('rate_limited', 'this call took so long that it was taken for dead', {
     retryAfter: 5,
-    hint: 'Call again with the same idempotency_key: it answers with what became of it and sends nothing twice.',
+    hint: 'Call again with the same idempotency key: it answers with what became of it and sends nothing twice.',
   })
 
 /** Why something ended whose signal aborted. */
@@ -134,7 +135,7 @@ export const wasCancelled = ({ code, detail }: EndReason): boolean =>
 
 /** The call with this key was queued, and then a person said no to it or took it back. */
 export const cancelledBefore = ({ code }: EndReason) =>
-  new SvcError('idempotency_conflict', `a person ${whatWasDone(code)} the send with this idempotency_key`, {
+  new SvcError('idempotency_conflict', `a person ${whatWasDone(code)} the send with this idempotency key`, {
     details: { answer: code === declined.code ? 'declined' : 'cancelled' },
     hint: 'Do not send it again unchanged: ask what should be sent instead.',
   })
@@ -152,5 +153,5 @@ export const nobodyToAsk = () =>
 export const conflict = () =>
   new SvcError(
     'idempotency_conflict',
-    'this idempotency_key was used for another message within the last 24 hours',
+    'this idempotency key was used for another message within the last 24 hours',
   )

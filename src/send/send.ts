@@ -144,7 +144,7 @@ export class Sender {
       if (clock.monotonic() >= deadline)
         throw new SvcError(
           'rate_limited',
-          'the first call with this idempotency_key still runs in another process',
+          'the first call with this idempotency key still runs in another process',
           {
             retryAfter: retryAfterS,
             hint: 'Call again with the same key: it answers with the result of the first call and sends nothing.',

@@ -74,6 +74,6 @@ async function joined(shared: Shared, signal: AbortSignal): Promise<SendResult> 
 const left = ({ reason }: AbortSignal): SvcError =>
   reason instanceof SvcError
     ? reason
-    : new SvcError('shutting_down', 'the caller left; another call with the same idempotency_key goes on', {
+    : new SvcError('shutting_down', 'the caller left; another call with the same idempotency key goes on', {
         hint: 'Call again with the same key: it answers with the result of that call.',
       })

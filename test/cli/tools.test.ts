@@ -207,6 +207,8 @@ describe('beside a running service', () => {
   test('webhooks: added, tried, delivered to by the service, logged, paused, sent back, removed', async () => {
     using r = receiver()
     expect((await run(['webhook', 'add', r.url])).status).toBe(1)
+    const typed = await run(['webhook', 'add', r.url, '--header', 'Host: x'])
+    expect(typed.stderr).toStartWith('error: --header: ')
     const add = ['webhook', 'add', r.url, '--allow-private', '--types', 'message.received']
     const { id, secret } = await json(...add, '--header', 'X-Key: hush')
     expect(await json('webhook', 'test', id)).toMatchObject({ success: true, status: 200 })
@@ -235,7 +237,9 @@ describe('beside a running service', () => {
     r.answer = () => 500
     expect((await run(['webhook', 'test', id])).status).toBe(1)
     expect(await json('webhook', 'remove', id)).toEqual({ success: true, id })
-    expect((await run(['webhook', 'show', id])).status).toBe(1)
+    const gone = await run(['webhook', 'show', id])
+    expect(gone.status).toBe(1)
+    expect(gone.stderr).toMatch(/ svc webhook --sandbox -d /)
   })
 
   test('users and the outbox: who may be answered, what waits, and taken back', async () => {
@@ -444,7 +448,7 @@ describe('what fails ends with 1 and says what to do', () => {
     const ended = await run(['logout', '--yes'])
     expect(ended).toMatchObject({ status: 2, stdout: '' })
     expect(ended.stderr).toMatch(
-      /^error: --session: [^\n]*(default, second|second, default)[^\n]* svc logout NAME --sandbox -d /,
+      /^error: <session>: [^\n]*(default, second|second, default)[^\n]* svc logout NAME --sandbox -d /,
     )
     expect((await run(['logout', 'second', '--yes'])).stdout).toBe('logged out: second\n')
   })
@@ -459,7 +463,7 @@ describe('what fails ends with 1 and says what to do', () => {
       expect(await svc(args, { home, ...options })).toEqual({
         status: 2,
         stdout: '',
-        stderr: `error: --session: expected a name, since there is no terminal to ask on. Say which, or give --yes. Run svc logout NAME -d ${nowhere}.\n`,
+        stderr: `error: <session>: expected a name, since there is no terminal to ask on. Say which, or give --yes. Run svc logout NAME -d ${nowhere}.\n`,
       })
     }
     expect(await readdir(home)).not.toContain('nowhere')

@@ -63,6 +63,17 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
       'See svc sessions default --help.',
     ],
     [['download', 'x', '-i', '-1'], '--item: expected an integer from 0', 'See svc download --help.'],
+    [
+      ['webhook', 'add', 'https://a.example', '--types', 'dance'],
+      '--types: expected one of message.received',
+      'See svc webhook add --help.',
+    ],
+    [
+      ['webhook', 'log', 'wh_1', '--limit', 'x'],
+      '--limit: expected an integer',
+      'See svc webhook log --help.',
+    ],
+    [['webhook', 'add', ''], '<url>: expected', 'See svc webhook add --help.'],
     [['recv', '--follw'], "unknown option '--follw'", 'See svc recv --help.'],
   ]
   for (const [args, detail, hint] of cases) {
@@ -87,13 +98,14 @@ test('stdin that is no text is refused', async () => {
     { cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home } },
   )
   expect([exitCode, stdout.toString()]).toEqual([2, ''])
-  expect(stderr.toString()).toStartWith('error: --text: what came on stdin is not UTF-8 text. Turn it into')
+  expect(stderr.toString()).toStartWith('error: <text>: what came on stdin is not UTF-8 text. Turn it into')
 })
 
 test('nothing to send, and a name without its one file, are wrong usage too', async () => {
   const files = ['--image', 'x', '--file', 'y', '--file', 'z', '--file-name', 'n']
   for (const [args, detail] of [
-    [[], '--text: expected text, media, or both'],
+    [[], '<text>: expected text, media, or both'],
+    [['--text', ''], '--text: expected text, media, or both'],
     [files, '--file-name: expected together with the path of one file'],
   ] as const) {
     const ended = await svc(['send', 'a@b', ...args], { home })

@@ -76,6 +76,15 @@ test('each door is sent to what it has: an option, an argument, a resource, a co
     expect(said(users, door)).not.toContain('svc users')
   }
   expect(said(users, 'cli')).toContain('svc users')
+  const webhooks: Next = { action: 'see', what: 'webhooks' }
+  expect(said(webhooks, 'cli')).toContain('svc webhook')
+  expect(said(webhooks, 'http')).toContain('/webhooks')
+  const which: Next = { action: 'say which user' }
+  expect(said(which, 'cli')).toContain(' -s')
+  for (const door of ['http', 'mcp', 'local'] as const) {
+    expect(said(which, door)).toContain('session')
+    expect(said(which, door)).not.toContain(' -s')
+  }
 })
 
 const http = /\b(GET|POST|PUT|DELETE) \/|\/docs|media root/
@@ -86,7 +95,7 @@ test('nobody on this machine is told of HTTP paths, by an error or by a tool', (
     { action: 'run', command: ['doctor'] },
     { action: 'upload' },
     { action: 'wait' },
-    ...(['sessions', 'messages', 'media', 'outbox', 'arguments'] as const).map(
+    ...(['sessions', 'messages', 'media', 'outbox', 'users', 'webhooks', 'arguments'] as const).map(
       what => ({ action: 'see', what }) as const,
     ),
   ]

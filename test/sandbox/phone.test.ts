@@ -41,6 +41,10 @@ test('errors say what is wrong and what to do', async () => {
     status: 404,
     body: { code: 'not_found', hint: expect.stringContaining('/phone/scan') },
   })
+  expect(await ask(`${sandbox.url}/phone/qr/none`)).toMatchObject({
+    status: 404,
+    body: { code: 'not_found', hint: expect.stringContaining('/phone/api') },
+  })
   expect(await post('say', '{}')).toMatchObject({
     status: 422,
     body: { code: 'invalid_arguments', detail: expect.stringMatching(/^text: /) },
