@@ -41,8 +41,11 @@ export function App() {
 
 function Shell() {
   const [path] = useLocation()
-  const place = places.find(one => path === one.path || path.startsWith(`${one.path}/`))
-  const name = t(path === '/settings/webhooks' ? 'webhooks.title' : (place?.text ?? 'missing.title'))
+  const [, first] = path.split('/')
+  const isWebhooks = first === 'webhooks'
+  // The settings lead there.
+  const place = places.find(one => one.path === (isWebhooks ? '/settings' : `/${first}`))
+  const name = t(isWebhooks ? 'webhooks.title' : (place?.text ?? 'missing.title'))
   const waiting = unread.value > 0 ? `(${unreadText(unread.value)}) ` : ''
   useEffect(() => {
     document.title = `${waiting}${name} · svc`
@@ -82,7 +85,7 @@ function Shell() {
               <Route path="/sessions/*?" component={pages.sessions} />
               <Route path="/conversations/:session?/:user?" component={pages.conversations} />
               <Route path="/settings" component={pages.settings} />
-              <Route path="/settings/webhooks" component={pages.webhooks} />
+              <Route path="/webhooks" component={pages.webhooks} />
               <Route component={Missing} />
             </Switch>
           </Boundary>

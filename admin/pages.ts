@@ -39,12 +39,11 @@ export const others = [...Object.values(pages), ChatPage].map(page => page.load)
 
 /** Loads the page of this address ahead, while other things come. */
 export async function loadPage(path: string): Promise<void> {
-  const [, first = '', second, user = ''] = path.split('/')
+  const [, first = '', , user = ''] = path.split('/')
   const page = first === '' ? pages.overview : Object.entries(pages).find(([name]) => name === first)?.[1]
   await Promise.all([
     page?.load(),
     first === 'conversations' && user !== '' && ChatPage.load(),
     first === 'sessions' && loadLayers(),
-    first === 'settings' && second === 'webhooks' && pages.webhooks.load(),
   ])
 }

@@ -188,7 +188,7 @@ function Links() {
           <p class="soft small">{t('settings.panel_docs_about')}</p>
         </li>
         <li>
-          <Link href="/settings/webhooks">{t('webhooks.title')}</Link>
+          <Link href="/webhooks">{t('webhooks.title')}</Link>
           <p class="soft small">{t('webhooks.about')}</p>
         </li>
         {sandbox_phone && (

@@ -1,6 +1,9 @@
 /** What is asked before a webhook is changed, and the secret that is shown once. */
-import { useId, useRef } from 'preact/hooks'
-import { t } from '../i18n.ts'
+import { useSignal } from '@preact/signals'
+import { useCallback, useId, useRef } from 'preact/hooks'
+import { errorText } from '../errors.ts'
+import { number, t } from '../i18n.ts'
+import { useAnswer } from '../overview/answers.ts'
 import { isolated } from '../sessions/names.ts'
 import { dateOf, now } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
@@ -8,7 +11,7 @@ import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { tell } from '../ui/toasts.tsx'
-import { type AddedWebhook, type WebhookEndpoint, webhooks } from './endpoints.ts'
+import { type AddedWebhook, type ReplayedWebhook, type WebhookEndpoint, webhooks } from './endpoints.ts'
 
 /** What the page asks, and of which endpoint. */
 export type Asked =
@@ -79,6 +82,7 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: Questio
   const start = new Date(now.value - hourMs)
   const time = `${start.getHours()}`.padStart(2, '0')
   const minute = `${start.getMinutes()}`.padStart(2, '0')
+  const from = useSignal(event ?? start.toISOString())
   return (
     <Ask
       alert
@@ -86,10 +90,9 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: Questio
       action={t('webhooks.replay')}
       onClose={onClose}
       run={async () => {
-        const chosen = new Date(field.current?.value ?? '')
-        if (event === undefined && Number.isNaN(chosen.getTime())) return field.current?.focus()
-        const { replay } = await webhooks.replay(id, event ?? chosen.toISOString())
-        tell(t('webhooks.replayed', { count: replay.events }))
+        if (from.value === '') return field.current?.focus()
+        const { replay } = await webhooks.replay(id, from.value)
+        tell(t('webhooks.replayed', { count: replay.events, events: eventsOf(replay) }))
         onClose()
       }}
     >
@@ -105,15 +108,35 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: Questio
             ref={field}
             type="datetime-local"
             defaultValue={`${dateOf(start.getTime())}T${time}:${minute}`}
+            onInput={({ currentTarget: { value } }) => {
+              from.value = value && new Date(value).toISOString()
+            }}
           />
         </div>
       ) : (
         <p>{t('webhooks.replay_event', { event: isolated(event) })}</p>
       )}
-      <p class="soft small">{t('webhooks.replay_about')}</p>
+      <p class="soft small" role="status">
+        {from.value !== '' && <Extent key={from.value} id={id} from={from.value} />}
+      </p>
     </Ask>
   )
 }
+
+/** How much would come again. */
+function Extent({ id, from }: { id: string; from: string }) {
+  const { value, error } = useAnswer(
+    useCallback(() => webhooks.wouldReplay(id, from), []),
+    5000,
+  )
+  if (error.value !== undefined) return <>{errorText(error.value).title}</>
+  if (!value.value) return <>{t('status.loading')}</>
+  const { replay } = value.value
+  return <>{t('webhooks.replay_about', { count: replay.events, events: eventsOf(replay) })}</>
+}
+
+const eventsOf = ({ events, events_is_lower_bound }: ReplayedWebhook['replay']): string =>
+  `${number(events)}${events_is_lower_bound ? '+' : ''}`
 
 export function Secret({
   secret,

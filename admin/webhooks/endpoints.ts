@@ -9,7 +9,7 @@ import type {
 } from '../../src/model/webhook.ts'
 import { part, request } from '../api.ts'
 
-export type { AddedWebhook, NewWebhookInput, WebhookDelivery, WebhookEndpoint }
+export type { AddedWebhook, NewWebhookInput, ReplayedWebhook, WebhookDelivery, WebhookEndpoint }
 
 /** All of them, oldest first; undefined until they have been asked for. */
 export const endpoints = signal<readonly WebhookEndpoint[] | undefined>(undefined)
@@ -27,6 +27,9 @@ async function changed<T>(call: Promise<T>): Promise<T> {
   return answer
 }
 
+const replay = (id: string, body: { from: string; dry_run?: true }) =>
+  request<ReplayedWebhook>('POST', at(id, '/replay'), body)
+
 /** Each throws `ApiError`. */
 export const webhooks = {
   add: (given: NewWebhookInput) => changed(request<AddedWebhook>('POST', '/api/webhooks', given)),
@@ -42,7 +45,8 @@ export const webhooks = {
   resume: (id: string) => changed(request<WebhookEndpoint>('POST', at(id, '/resume'))),
   rotate: (id: string) => changed(request<AddedWebhook>('POST', at(id, '/rotate'))),
   /** @param from id of an event, or an ISO time */
-  replay: (id: string, from: string) =>
-    changed(request<ReplayedWebhook>('POST', at(id, '/replay'), { from })),
+  replay: (id: string, from: string) => changed(replay(id, { from })),
+  /** What a replay would be. */
+  wouldReplay: (id: string, from: string) => replay(id, { from, dry_run: true }),
   remove: (id: string) => changed(request<{ success: boolean }>('DELETE', at(id))),
 }

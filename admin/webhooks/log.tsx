@@ -1,10 +1,10 @@
 /** The newest tries to deliver to a webhook, newest first. */
-import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useCallback } from 'preact/hooks'
+import { errorText } from '../errors.ts'
 import { inLanguage, t } from '../i18n.ts'
+import { useAnswer } from '../overview/answers.ts'
 import { whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
-import { tellError } from '../ui/toasts.tsx'
 import { type WebhookDelivery, type WebhookEndpoint, webhooks } from './endpoints.ts'
 import { outcomeLooks } from './words.ts'
 
@@ -16,26 +16,19 @@ interface DeliveriesProps {
 }
 
 export function Deliveries({ endpoint: { id, tries }, onReload, onReplay }: DeliveriesProps) {
-  const all = useSignal<readonly WebhookDelivery[] | undefined>(undefined)
   const count = tries.done + tries.failed + tries.gave_up
-  useEffect(() => {
-    let isCurrent = true
-    webhooks.log(id).then(
-      found => {
-        if (isCurrent) all.value = found
-      },
-      error => isCurrent && tellError(error),
-    )
-    return () => {
-      isCurrent = false
-    }
-  }, [id, count])
+  const { value, error } = useAnswer(
+    useCallback(() => webhooks.log(id), [id, count]),
+    2000,
+  )
+  const all = value.value
   return (
     <>
-      {all.value?.length === 0 && <p class="soft small">{t('webhooks.log_none')}</p>}
-      {all.value && all.value.length > 0 && (
+      {error.value !== undefined && <p class="problem small">{errorText(error.value).title}</p>}
+      {all?.length === 0 && <p class="soft small">{t('webhooks.log_none')}</p>}
+      {all && all.length > 0 && (
         <ul>
-          {all.value.map(one => (
+          {all.map(one => (
             <Delivery key={`${one.event} ${one.at}`} one={one} onReplay={() => onReplay(one.event)} />
           ))}
         </ul>
@@ -74,14 +67,10 @@ function Delivery({ one, onReplay }: { one: WebhookDelivery; onReplay(): void })
         </p>
         {why !== undefined && <p class="small problem foreign">{why}</p>}
       </div>
-      <button
-        type="button"
-        class="button plain icon-only"
-        aria-label={t('webhooks.replay_here', { event })}
-        title={t('webhooks.replay_menu')}
-        onClick={onReplay}
-      >
+      <button type="button" class="button plain small" onClick={onReplay}>
         <Icon name="clock" />
+        {t('webhooks.replay_here')}
+        <span class="visually-hidden"> {event}</span>
       </button>
     </li>
   )

@@ -53,7 +53,7 @@ describe.skipIf(!hasBrowser)('fit for everybody', () => {
       [chat, 'article'],
       [`${chat}?media=FILE`, '.gallery'],
       ['/settings', '.links'],
-      ['/settings/webhooks', '.webhooks .account'],
+      ['/webhooks', '.webhooks .account'],
     ] as const) {
       await page.goto(`${panel.url}${path}`)
       await page.locator(seen).first().waitFor()

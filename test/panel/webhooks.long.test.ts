@@ -91,8 +91,8 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     const { id, secret } = await webhooks.add({
       ...{ url: r.url, types: ['message.received'], allow_private: true },
     })
-    const own = await openPage(panel, '/settings/webhooks')
-    const { hand, dialog, button, card } = own
+    const own = await openPage(panel, '/webhooks')
+    const { hand, dialog, button, card, isForAll } = own
     await hand.press(card.getByRole('button', { name: t('webhooks.test') }))
     await card.getByRole('status').locator('.may').waitFor()
     expect(r.got[0]!.body.type).toBe('webhook.test')
@@ -109,14 +109,32 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     await hand.press(card.locator('summary'))
     // It may have been read before the message came.
     await hand.press(button(t('webhooks.log_reload'), card))
-    await card.getByText(first.id, { exact: true }).waitFor()
-    await own.isForAll('the log')
-    await hand.press(button(t('webhooks.replay_here', { event: first.id }), card))
+    await card.locator('code', { hasText: first.id }).waitFor()
+    await isForAll('the log')
+    // In words that are seen on a phone too.
+    const here = card.getByRole('button', { name: t('webhooks.replay_here') })
+    expect(await here.getByText(t('webhooks.replay_here')).isVisible()).toBe(true)
+    await panel.sandbox.say('one more')
+    await panel.until(
+      'it is done',
+      async () => (await webhooks.replay(id, { event: first.id, dry_run: true })).replay.events === 2,
+    )
+    await hand.press(here.filter({ hasText: first.id }))
+    const would = (count: number) =>
+      dialog.getByRole('status').filter({ hasText: new RegExp(`^\\D*${count}\\D*$`) })
+    await would(2).waitFor()
+    await isForAll('how much comes again')
     await hand.press(button(t('webhooks.replay')))
+    await came('one more', 2)
     expect((await came('hello', 2)).id).toBe(first.id)
     await dialog.waitFor({ state: 'detached' })
     await hand.choose(own.menu, t('webhooks.replay_menu'))
-    await dialog.getByLabel(t('webhooks.replay_from'), { exact: true }).waitFor()
+    const from = dialog.getByLabel(t('webhooks.replay_from'), { exact: true })
+    await would(2).waitFor()
+    await from.fill('2999-01-01T00:00')
+    await would(0).waitFor()
+    await from.fill('2001-01-01T00:00')
+    await would(2).waitFor()
     await hand.press(button(t('webhooks.replay')))
     expect((await came('hello', 3)).id).toBe(first.id)
     await dialog.waitFor({ state: 'detached' })
