@@ -130,7 +130,9 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     mediaRoot: join(dir, 'media'),
     async connect(name, user) {
       const bot = sandbox.bot(user ?? (bots.size === 0 ? undefined : await sandbox.addUser(name)))
-      await other.sessions.save(name, { ...bot, cursor: '', created_at: clock.now() })
+      // One after the other, however fast: they are listed by their age.
+      const created_at = clock.now() + bots.size
+      await other.sessions.save(name, { ...bot, cursor: '', created_at })
       bots.set(name, bot)
       return bot
     },

@@ -52,7 +52,9 @@ export async function withLibrary(
     },
     async connect(name) {
       const bot = sandbox.bot(bots.size === 0 ? undefined : await sandbox.addUser(name))
-      await other.sessions.save(name, { ...bot, cursor: '', created_at: Date.now() })
+      // One after the other, however fast: they are listed by their age.
+      const created_at = Date.now() + bots.size
+      await other.sessions.save(name, { ...bot, cursor: '', created_at })
       bots.set(name, bot)
       return bot
     },
