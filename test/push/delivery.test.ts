@@ -9,6 +9,7 @@ import { Tables, verbs } from '../storage/memory-tables.ts'
 import { type TestClock, testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
+import { freePort } from '../support/port.ts'
 import { until } from '../support/until.ts'
 import { receiver, verify } from './receiver.ts'
 
@@ -91,7 +92,8 @@ test('what a receiver refuses comes again, in order per conversation, and the ot
 
 test('a receiver that was away gets all of it, once it answers', async () => {
   await using t = await withUsers(3)
-  const r = receiver()
+  // Nobody else comes by its port while it is away.
+  const r = receiver(() => 200, freePort())
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   r[Symbol.dispose]()
   const texts = await sayAll(t, 30, t.users)

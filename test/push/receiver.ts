@@ -22,7 +22,7 @@ export interface Receiver extends Disposable {
   answer: (delivered: Delivered) => Answer
 }
 
-/** @param port of a receiver that was there before */
+/** @param port one of `freePort`, for who is to have it again later */
 export function receiver(answer: Receiver['answer'] = () => 200, port = 0): Receiver {
   const got: Delivered[] = []
   const server = Bun.serve({
