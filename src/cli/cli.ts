@@ -7,6 +7,7 @@ import { adviceOf } from '../model/next-step.ts'
 import { version } from '../version.ts'
 import { asHelp, leadingOptions, namedBy } from './argv.ts'
 import {
+  addCommand,
   addConfigOptions,
   asTyped,
   type CommandLine,
@@ -17,7 +18,7 @@ import {
   toolUsual,
   wordingOf,
 } from './command.ts'
-import { helpGroups, isCommand, needed } from './commands.ts'
+import { commandGroups, isCommand, needed } from './commands.ts'
 import { isBadUsage, printError } from './print.ts'
 import { NobodyReads, terminal, writeOut } from './terminal.ts'
 
@@ -67,9 +68,9 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     .addHelpText('after', epilogue)
   const line: CommandLine = { program, needed, status: 0 }
   if (isBare(args)) addQuickStart(line)
-  else for (const { add } of await needed(args)) add(line)
+  else for (const spec of await needed(args)) addCommand(line, spec)
   for (const command of program.commands) {
-    const group = Object.entries(helpGroups).find(([, words]) => words.includes(command.name()))
+    const group = Object.entries(commandGroups).find(([, words]) => command.name() in words)
     if (group) command.helpGroup(group[0])
     const more = command.commands.map(one => one.name()).join(', ')
     if (more) command.summary(`${command.summary()}; also ${more}`)

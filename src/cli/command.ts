@@ -1,6 +1,6 @@
 /** What the commands share: how one is declared, its options from the table in config, its exit status, and how we propose what to type next. */
 
-import { type Command, Option } from 'commander'
+import { Argument, type Command, Option } from 'commander'
 import { httpUrl } from '../config/values.ts'
 import { type CommandName, type Config, type Flags, optionTable, readConfig, type Usual } from '../config.ts'
 import { badArgument, renamed, type SvcError } from '../model/error.ts'
@@ -11,8 +11,8 @@ import { shellWord } from '../platform/shell.ts'
 export interface CommandLine {
   /** What the commands are added to. */
   readonly program: Command
-  /** The modules that a command line needs. */
-  needed(args: readonly string[]): Promise<CommandModule[]>
+  /** The commands that a command line needs. */
+  needed(args: readonly string[]): Promise<CommandSpec[]>
   /** Exit status of a run that throws nothing: 0 done, 1 failed. */
   status: number
   /** The command that runs, from the moment that it does. */
@@ -21,23 +21,20 @@ export interface CommandLine {
   cutBy?: 'SIGINT' | 'SIGTERM'
 }
 
-/** A module of `commands/`: declares commands; their work is loaded when they run. */
-export interface CommandModule {
-  add(line: CommandLine): void
-}
-
-/** A command that is no tool, as data. What it does is loaded when it runs. */
+/** A command, as data. What it does is loaded when it runs. */
 export interface CommandSpec {
   /** As they are typed. */
   words: string
   summary: string
+  /** Left out of the help: for programs. */
+  hidden?: true
   /** The summary, where there is none. */
   about?: string
   /** Whose options of the table in config it takes, and its own words for some. */
   config?: CommandName
   own?: OwnWords
   /** Its further arguments and options. */
-  takes?(command: Command): Command
+  takes?(command: Command): unknown
   /** What `--json` prints, where it has it. */
   json?: string
   examples: readonly (readonly [line: string, does: string])[]
@@ -47,22 +44,34 @@ export interface CommandSpec {
   run(command: Command, line: CommandLine): Promise<unknown>
 }
 
-/** Commands on a data directory that print one result, also as JSON. */
-export const resultCommands = (specs: readonly CommandSpec[]): readonly CommandSpec[] =>
-  specs.map(spec => ({ config: 'tool', json: 'Print the result as one JSON value.', ...spec }))
-
 /** Defaults of a command that does one thing: its output is not to drown in log lines. */
 export const toolUsual: Usual = { logLevel: 'WARNING' }
 
-/** A new command, under those that its first words name; with a summary that also is its description. */
-export function subcommand(
-  program: Command,
-  [word = '', ...words]: readonly string[],
-  summary: string,
-): Command {
-  const parent = program.commands.find(one => one.name() === word)
-  if (words.length > 0 && parent) return subcommand(parent, words, summary)
-  return quiet(program.command(word).summary(summary).description(summary))
+/**
+ * Adds a command, under those that its first words name. Its own options stand after its last word: those of its parent do
+ * not catch them.
+ */
+export function addCommand(line: CommandLine, spec: CommandSpec): void {
+  const { words, summary, hidden, about = summary, config, own, takes, json, examples, after, run } = spec
+  const path = words.split(' ')
+  const word = path.pop() ?? ''
+  const parent = path.reduce(
+    (above, name) => above.commands.find(one => one.name() === name) ?? above,
+    line.program,
+  )
+  const command = quiet(parent.command(word, { hidden }).summary(summary).description(about)).helpCommand(
+    false,
+  )
+  takes?.(command)
+  if (json) command.option('--json', json)
+  if (config) addConfigOptions(command, config, own)
+  const shown = examples.map(([line, does]) => `  # ${does}\n  ${line}\n`).join('')
+  const status = 'Exit status: 0 done, 1 failed, 2 wrong usage.'
+  command.addHelpText('after', `${shown && `\nExamples:\n${shown}`}\n${status}${after ? `\n${after}` : ''}`)
+  command.action(async () => {
+    const status = await run(command, line)
+    if (typeof status === 'number') line.status = status
+  })
 }
 
 /** Wrong usage is thrown, not printed: one place says it, in one form. */
@@ -105,18 +114,6 @@ export function addConfigOptions(command: Command, name: CommandName, own: OwnWo
   return command
 }
 
-/** Adds examples and the exit status to the end of a command's help. */
-export function addEpilogue(
-  command: Command,
-  examples: readonly (readonly [line: string, does: string])[],
-): Command {
-  const shown = examples.map(([line, does]) => `  # ${does}\n  ${line}\n`).join('')
-  return command.addHelpText(
-    'after',
-    `${shown && `\nExamples:\n${shown}`}\nExit status: 0 done, 1 failed, 2 wrong usage.`,
-  )
-}
-
 /**
  * The Config of a command's options, its environment and the defaults.
  *
@@ -126,6 +123,17 @@ export function addEpilogue(
  */
 export const configFrom = (command: Command, preset: Flags = {}, usual: Usual = {}): Config =>
   readConfig({ ...command.opts<Flags>(), ...preset }, undefined, usual)
+
+/** Settings of a command that does one thing: quiet, and its own sandbox takes any free port. */
+export const toolConfig = (command: Command): Config =>
+  configFrom(command, { port: '0', sandboxPort: '0' }, toolUsual)
+
+/** An argument that has one of these values. */
+export const choice = (name: string, about: string, values: readonly string[]) =>
+  new Argument(name, about).choices(values).argParser<string>(value => {
+    if (values.includes(value)) return value
+    throw badArgument(name, `expected one of ${values.join(', ')}, got '${value}'`)
+  })
 
 /** A command that only holds others. */
 export const chosen = (command: string, words: string) => async () => {

@@ -1,28 +1,44 @@
 /** The commands by their first word, in the order of the help. What declares them is loaded when a word is given. */
-import type { CommandModule } from './command.ts'
+import type { CommandSpec } from './command.ts'
 
-type Load = () => Promise<{ add(line: Parameters<CommandModule['add']>[0], word?: string): void }>
+type Load = () => Promise<{ readonly commands: readonly CommandSpec[] }>
 
 const tools: Load = () => import('./commands/tools.ts')
-const others: Load = () => import('./commands/others.ts')
-const toolWords = ['recv', 'send', 'download', 'history', 'sessions', 'login', 'logout']
+const outbox: Load = () => import('./commands/outbox.ts')
+const running: Load = () => import('./commands/running.ts')
+const completion: Load = () => import('./commands/completion.ts')
+const surroundings: Load = () => import('./commands/surroundings.ts')
 
-/** Where the help of svc shows a command. */
-export const helpGroups: Readonly<Record<string, readonly string[]>> = {
-  'Talk:': ['recv', 'send', 'download', 'history', 'users', 'typing', 'outbox', 'approvals', 'events'],
-  'Accounts:': ['sessions', 'login', 'logout', 'check'],
-  'Events:': ['webhook'],
-  'Serve:': ['openapi', 'mcp', 'admin', 'sandbox'],
-  'Look after it:': ['status', 'token', 'health', 'doctor', 'service', 'migrate', 'completion'],
-  'Agents:': ['setup', 'hook-poll'],
+/** By first word, below its heading in the help of svc. */
+export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
+  'Talk:': {
+    ...{ recv: tools, send: tools, download: tools, history: tools },
+    users: () => import('./commands/users.ts'),
+    typing: () => import('./commands/typing.ts'),
+    events: () => import('./commands/events.ts'),
+    ...{ outbox, approvals: outbox },
+  },
+  'Accounts:': {
+    ...{ sessions: tools, login: tools, logout: tools },
+    check: () => import('./commands/check.ts'),
+  },
+  'Events:': { webhook: () => import('./commands/webhook.ts') },
+  'Serve:': { openapi: running, mcp: running, admin: running, sandbox: running },
+  'Look after it:': {
+    ...{ status: running, token: running, health: running, doctor: running, service: running },
+    ...{ migrate: surroundings, completion },
+  },
+  'Agents:': { setup: surroundings, 'hook-poll': surroundings },
 }
 
 /** Every first word; the shell asks `complete` at each Tab. */
-export const commandWords: readonly string[] = [...Object.values(helpGroups).flat(), 'complete']
+const loads: ReadonlyMap<string | undefined, Load> = new Map([
+  ...Object.values(commandGroups).flatMap(words => Object.entries(words)),
+  ['complete', completion],
+])
 
 /** Whether it is the first word of a command. */
-export const isCommand = (word: string | undefined): word is string =>
-  word !== undefined && commandWords.includes(word)
+export const isCommand = (word: string | undefined): word is string => loads.has(word)
 
 const servers = ['openapi', 'mcp', 'admin']
 const quickWords = ['-h', '--help', '-v', '--version']
@@ -37,10 +53,11 @@ export function isServing(args: readonly string[]): boolean {
   return args.some(word => servers.includes(word)) || !args.some(isCommand)
 }
 
-/** The modules that a command line needs: none for the version, the one it names, or all, for the help and for typing errors. */
-export async function needed([word]: readonly string[]): Promise<CommandModule[]> {
+/** The commands that a command line needs: none for the version, those of the word it names, or all, for the help and for typing errors. */
+export async function needed([word]: readonly string[]): Promise<CommandSpec[]> {
   if (word === '-v' || word === '--version') return []
-  if (!isCommand(word)) return Promise.all([tools(), others()])
-  const { add } = await (toolWords.includes(word) ? tools : others)()
-  return [{ add: line => add(line, word) }]
+  const named = loads.get(word)
+  const modules = await Promise.all([...new Set(named ? [named] : loads.values())].map(load => load()))
+  const specs = modules.flatMap(({ commands }) => commands)
+  return named ? specs.filter(({ words }) => words.split(' ')[0] === word) : specs
 }

@@ -8,7 +8,6 @@ import type { Command } from 'commander'
 import { localFiles } from '../config/local-files.ts'
 import { type Config, type Flags, readConfig } from '../config.ts'
 import { lookAtDirectory } from '../inspect/data-directory.ts'
-import { renamed, SvcError } from '../model/error.ts'
 import { toSvcError, verbs } from '../tools/index.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 import { commandCall, openForCommand } from './open.ts'
@@ -46,15 +45,10 @@ export async function hookPoll(command: Command): Promise<void> {
   }
 }
 
-/** As recv takes them. @throws SvcError `invalid_arguments` in the words of the command line */
+/** As recv takes them. @throws SvcError `invalid_arguments` */
 function requestOf({ limit = '', consumer }: { limit?: string; consumer?: string }) {
-  try {
-    const count = /^\d+$/.test(limit) ? Number(limit) : limit
-    return { limit: 20, consumer: 'hook', ...verbs.recv.parse({ consumer, limit: count }) }
-  } catch (error) {
-    if (!(error instanceof SvcError)) throw error
-    throw renamed(error, ({ field, problem }) => ({ field: `--${field}`, problem }))
-  }
+  const count = /^\d+$/.test(limit) ? Number(limit) : limit
+  return { limit: 20, consumer: 'hook', ...verbs.recv.parse({ consumer, limit: count }) }
 }
 
 function headingOf(count: number, limit: number): string {

@@ -7,7 +7,7 @@ import { sessionKey, sessionName } from '../model/session.ts'
 import { invoke, type Tool } from '../tools/index.ts'
 import { agreed, readStdin } from './ask.ts'
 import { chatLines } from './chat.ts'
-import { againFlags, type CommandLine, configFrom, toolUsual } from './command.ts'
+import { againFlags, type CommandLine, toolConfig } from './command.ts'
 import { commandCall, isAbsent, openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
@@ -42,10 +42,6 @@ export async function readToolRun(run: ToolRun): Promise<{
     throw error instanceof SvcError ? flags.told(error) : error
   }
 }
-
-/** Settings of a command that does one thing: quiet, and its own sandbox takes any free port. */
-export const toolConfig = (command: Command): Config =>
-  configFrom(command, { port: '0', sandboxPort: '0' }, toolUsual)
 
 /** What the tools that only look give where there is no data directory. */
 const nothingToSee: Readonly<Record<string, (input: Readonly<Record<string, unknown>>) => unknown>> = {

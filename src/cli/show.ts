@@ -3,11 +3,10 @@ import type { Command } from 'commander'
 import type { HistoryPage } from '../gateway/history.ts'
 import { errorCodes, SvcError } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
-import type { Message, OutboxEntry, SendPart, SendResult, Waiting } from '../model/message.ts'
+import type { Message, SendPart, SendResult, Waiting } from '../model/message.ts'
 import { adviceOf } from '../model/next-step.ts'
-import type { KnownUser, Session, SessionCheck, SilentSession } from '../model/session.ts'
+import type { Session, SilentSession } from '../model/session.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
-import type { Cancelled } from '../send/outbox.ts'
 import { chatLines } from './chat.ts'
 import { table } from './columns.ts'
 import { forgottenSandbox } from './command.ts'
@@ -37,7 +36,8 @@ export function shownResult(
 
 type Show = (result: never, again: string, input: Readonly<Record<string, unknown>>) => Shown
 
-const note = (text: string) => `${errColours.dim(text)}\n`
+/** A word to stderr. */
+export const note = (text: string) => `${errColours.dim(text)}\n`
 
 const shows: Readonly<Record<string, Show>> = {
   recv: (messages: Message[], again, { ack }) => ({
@@ -120,10 +120,6 @@ function sendText(result: SendResult, to: string, again: string): string {
   return `${lines.join('\n')}\n`
 }
 
-/** That the bot is typing. */
-export const typingText = ({ session }: SendResult, to: string, seconds: number): string =>
-  `${colours.green('typing')}  ${oneLine(session)} → ${oneLine(to)}, for ${seconds} s\n`
-
 /** What to do about a part that failed: the catalogue's advice in the words of the command line, or that of the part. */
 function adviceFor({ code, hint = '', retry_after }: NonNullable<SendPart['error']>, again: string): string {
   const known = errorCodes.find(one => one === code)
@@ -175,46 +171,6 @@ export function sessionsText(sessions: readonly Session[], again: string): Shown
   }
 }
 
-/** What WeChat says of each; failed unless all work. */
-export function checksText(checks: readonly SessionCheck[], again: string): Shown {
-  if (checks.length === 0) return { ...sessionsText([], again), failed: true }
-  const isWell = ({ answered, status }: SessionCheck) => answered && status === 'connected'
-  const lines = checks.map(check => {
-    const { answered, poll_error, session, status } = check
-    const next = !answered
-      ? `, ${poll_error === undefined ? 'WeChat gave no clear answer' : `polls fail: ${oneLine(poll_error)}`}; it was ${status} before`
-      : status === 'expired'
-        ? `, log in again: svc login ${oneLine(session)}${again}`
-        : status === 'lapsed'
-          ? ', WeChat answers and may bring no messages'
-          : ''
-    const paint = isWell(check) ? colours.green : colours.red
-    return `${oneLine(session)}: ${paint(answered ? status : 'unclear')}${next}\n`
-  })
-  return { text: lines.join(''), failed: !checks.every(isWell) }
-}
-
-/** The table of those who have written, and what may be answered. */
-export function usersText(users: readonly KnownUser[]): Shown {
-  if (users.length === 0) return { text: '', note: note('nobody has written yet') }
-  const isAnyNamed = users.some(({ name }) => name !== undefined)
-  const rows = users.map(user => [
-    oneLine(user.name ?? user.user_id),
-    oneLine(user.session),
-    localTime(user.last_received),
-    String(user.remaining),
-    user.remaining === 0 ? '–' : localTime(user.window_expires_at),
-    ...(isAnyNamed ? [user.name === undefined ? '' : oneLine(user.user_id)] : []),
-  ])
-  const heads = ['USER', 'SESSION', 'LAST WROTE', 'ANSWERS LEFT', 'UNTIL', ...(isAnyNamed ? ['ID'] : [])]
-  return { text: table(heads, rows, colours.bold) }
-}
-
-/** What a user is called now. */
-export const namedText = ({ name, session, user_id }: KnownUser): Shown => ({
-  text: `${oneLine(session)}: ${oneLine(user_id)} ${name === undefined ? 'has no name' : `is ${oneLine(name)}`}\n`,
-})
-
 const waits = {
   approval: 'a person to say yes',
   user: 'the user to write',
@@ -224,65 +180,6 @@ const waits = {
   retry: 'the next try',
 } as const
 
-const waitOf = ({ waits_for, not_before }: Waiting): string =>
+/** What a send waits for. */
+export const waitOf = ({ waits_for, not_before }: Waiting): string =>
   `${waits_for === undefined ? 'somebody who polls' : waits[waits_for]}${not_before === undefined ? '' : `, until ${localTime(not_before)}`}`
-
-type WaitingPart = OutboxEntry['parts'][number]
-
-/** A table of what waits: `parts` tell what each part holds, `waiting` is a column before them. */
-function waitingTable(
-  entries: readonly OutboxEntry[],
-  partText: (part: WaitingPart) => string,
-  [head, waiting]: readonly [] | readonly [string, (entry: OutboxEntry) => string] = [],
-): string {
-  const rows = entries.map(entry => [
-    ...[entry.outbox_id, entry.session, entry.user_name ?? entry.to_user].map(oneLine),
-    ...[entry.created_at, entry.expires_at].map(localTime),
-    ...(waiting ? [waiting(entry)] : []),
-    entry.parts.map(partText).join(' | '),
-  ])
-  const heads = ['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', ...(head ? [head] : []), 'CONTENT']
-  return table(heads, rows, colours.bold)
-}
-
-/** The table of what waits. */
-export function outboxText(entries: readonly OutboxEntry[]): Shown {
-  if (entries.length === 0) return { text: '', note: note('nothing waits') }
-  const partText = ({ text, file_name, kind }: WaitingPart) => oneLine(text ?? file_name ?? kind)
-  return { text: waitingTable(entries, partText, ['WAITS FOR', waitOf]) }
-}
-
-/** Characters of a text that are shown of what waits for a yes. */
-const shownText = 300
-
-/** What waits for a yes. */
-export function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
-  if (entries.length === 0) return { text: '', note: note('nothing waits for a yes') }
-  const partText = ({ kind, text = '', file_name = '', size = 0, source = '' }: WaitingPart) => {
-    if (kind !== 'text') return `${kind} ${oneLine(file_name)}, ${byteSize(size)}, from ${oneLine(source)}`
-    if (text.length <= shownText) return oneLine(text)
-    return `${oneLine(text.slice(0, shownText))}… (${text.length} characters; --json shows all)`
-  }
-  return {
-    text: waitingTable(entries, partText),
-    note: note(`svc approvals yes ID${again} sends one, svc approvals no ID${again} declines it`),
-  }
-}
-
-/** What became of an approved send. */
-export function approvedText(entry: OutboxEntry): Shown {
-  const parts = entry.parts.map(({ error, reason, status }) => error?.detail ?? reason ?? status)
-  const words = entry.ended ? oneLine([...new Set(parts)].join(', ')) : `it waits for ${waitOf(entry)}`
-  return {
-    text: `approved: ${oneLine(entry.outbox_id)}, ${words}\n`,
-    failed: entry.parts.some(({ status }) => status === 'refused' || status === 'unknown'),
-  }
-}
-
-/** What became of a cancellation. */
-export const cancelledText = ({ success, outbox_id, cancelled }: Cancelled, done: string): Shown => ({
-  text: success
-    ? `${done}: ${oneLine(outbox_id)}, ${counted(cancelled, 'message')}\n`
-    : `nothing was left to cancel of ${oneLine(outbox_id)}\n`,
-  failed: !success,
-})

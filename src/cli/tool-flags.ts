@@ -11,8 +11,10 @@ import { timeForms, typedTime } from './typed-time.ts'
 /** Flags that were given several times, in the order given: input key and value. */
 type Series = (readonly [key: string, value: string])[]
 
-/** A tool's command: its flags are declared, and what was typed becomes the tool's input. */
+/** The flags of a tool's command, and what was typed as the tool's input. */
 export interface ToolFlags {
+  /** Adds arguments and options. */
+  declare(command: Command): void
   /** As a tool takes it, unchecked. @throws SvcError `invalid_arguments` for one thing said twice */
   input(command: Command, stdin: () => Promise<string>): Promise<Record<string, unknown>>
   /** Of what was typed the times, counted from this Unix ms: the clock of a sandbox may be ahead of the machine's. */
@@ -21,19 +23,20 @@ export interface ToolFlags {
   told(error: SvcError): SvcError
 }
 
-/** Adds what the tool takes to its command. */
-export function addToolFlags(command: Command, tool: Tool): ToolFlags {
+/** Those of a tool. */
+export function toolFlags(tool: Tool): ToolFlags {
   const { cli } = tool
   /** Flags of `cli.series` that were given, in order. */
   const series: Series = []
-  declareFlags(command, tool, series)
   let typed: Readonly<Record<string, unknown>> = {}
   let times: (readonly [key: string, text: string])[] = []
-  const flagged = (key: string) => command.opts()[camelCase(nameOf(tool, key))] !== undefined
+  let flagged = (_key: string) => false
   const timesAt = (now: number) =>
     Object.fromEntries(times.map(([key, text]) => [key, timeTyped(key, text, now)]))
   return {
+    declare: command => declareFlags(command, tool, series),
     async input(parsed, stdin) {
+      flagged = key => parsed.opts()[camelCase(nameOf(tool, key))] !== undefined
       const given = givenFor(tool, parsed)
       times = given.flatMap(([key, text]) => (isTime(key) ? [[key, String(text)]] : []))
       const input: Record<string, unknown> = { ...cli.defaults }

@@ -1,5 +1,6 @@
 /** Webhook endpoints and their deliveries, as every door shows them. */
 import { type Static, Type } from '@sinclair/typebox'
+import { badArgument } from './error.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 /** The types of events that an endpoint can ask for. */
@@ -67,6 +68,13 @@ export const ReplayedWebhook = Type.Object({
   }),
 })
 export type ReplayedWebhook = Static<typeof ReplayedWebhook>
+
+/** Where a replay begins; `time`: what the text says as a time (Unix ms). @throws SvcError `invalid_arguments` */
+export function replayFrom(text: string, time: number | undefined): { since: number } | { event: string } {
+  if (time !== undefined) return { since: time }
+  if (/^\w+-\d+$/.test(text)) return { event: text }
+  throw badArgument('from', 'expected the id of an event, or a time')
+}
 
 export const WebhookDelivery = Type.Object(
   {

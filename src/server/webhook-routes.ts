@@ -1,12 +1,13 @@
 /** Webhook endpoints over HTTP, and what links in their deliveries lead to. */
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import { badArgument, SvcError } from '../model/error.ts'
+import { SvcError } from '../model/error.ts'
 import { bounded, closed, flag, integer, optional, text } from '../model/shapes.ts'
 import {
   AddedWebhook,
   NewWebhookInput,
   ReplayedWebhook,
+  replayFrom,
   WebhookDelivery,
   WebhookEndpoint,
   WebhookLogQuery,
@@ -48,13 +49,6 @@ const exampleAdded = { ...exampleEndpoint, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILP
 const example = (summary: string, output: unknown, input?: unknown) => [
   { summary, output, ...(input !== undefined && { input }) },
 ]
-
-/** Where a replay begins. @throws SvcError `invalid_arguments` */
-export function replayFrom(from: string, time = parseTime(from)) {
-  if (time !== undefined) return { since: time }
-  if (/^\w+-\d+$/.test(from)) return { event: from }
-  throw badArgument('from', 'expected the id of an event, or a time')
-}
 
 /** Adds /webhooks and what is below it, below `prefix`. */
 export function addWebhookRoutes(app: Elysia, context: RouteContext, prefix = ''): void {
@@ -181,7 +175,7 @@ function actRoutes(add: Add, webhooks: Webhooks): void {
       { from: '2026-01-31T08:00:00Z' },
     ),
     run: ({ params, body: { from, ...rest } }) =>
-      webhooks.replay(params.id, { ...replayFrom(from), ...rest }),
+      webhooks.replay(params.id, { ...replayFrom(from, parseTime(from)), ...rest }),
   })
 }
 

@@ -1,7 +1,7 @@
 /** The help of every command there is, and readers of any output who have had enough of it. */
 import { describe, expect, test } from 'bun:test'
 import { Command } from 'commander'
-import { quiet } from '../../src/cli/command.ts'
+import { addCommand, quiet } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
 import { svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
@@ -12,7 +12,7 @@ const home = folderOfFile()
 /** Every command, those below others too, with the words that call it. */
 async function everyCommand(): Promise<[words: string[], command: Command][]> {
   const program = quiet(new Command('svc')).enablePositionalOptions()
-  for (const { add } of await needed([])) add({ program, needed, status: 0 })
+  for (const spec of await needed([])) addCommand({ program, needed, status: 0 }, spec)
   const below = (command: Command, words: string[]): [string[], Command][] =>
     command.commands
       .filter(one => one.name() !== 'complete')

@@ -17,7 +17,7 @@ const named = (command: Command) =>
     )
     .option('--name <name>', 'what it is called, where there are several', 'svc')
 
-export const running: readonly CommandSpec[] = [
+export const commands: readonly CommandSpec[] = [
   {
     words: 'openapi',
     summary: 'serve the nine tools over REST, with interactive docs',

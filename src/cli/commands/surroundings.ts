@@ -1,7 +1,6 @@
 /** The commands that fit svc to what is around it: agents, the shell, and programs that it takes over from. */
-import { Argument, type Command, Option } from 'commander'
-import { badArgument } from '../../model/error.ts'
-import { type CommandSpec, chosen, configFrom, toolUsual } from '../command.ts'
+import { type Command, Option } from 'commander'
+import { type CommandSpec, choice, chosen, configFrom, toolUsual } from '../command.ts'
 
 /** The clients' names, as in src/setup/clients.ts: that is loaded when one of them is set up. */
 export const clientNames = [
@@ -16,13 +15,6 @@ export const clientNames = [
   'copilot',
   'cline',
 ] as const
-
-/** An argument that has one of these values. */
-const choice = (name: string, about: string, values: readonly string[]) =>
-  new Argument(name, about).choices(values).argParser<string>(value => {
-    if (values.includes(value)) return value
-    throw badArgument(name, `expected one of ${values.join(', ')}, got '${value}'`)
-  })
 
 const moved = {
   config: 'migrate',
@@ -43,7 +35,7 @@ const movedFrom = (program: 'weilink' | 'openclaw') => ({
   },
 })
 
-export const surroundings: readonly CommandSpec[] = [
+export const commands: readonly CommandSpec[] = [
   {
     words: 'migrate',
     summary: 'take sessions and history over from WeiLink or OpenClaw',
@@ -123,17 +115,5 @@ export const surroundings: readonly CommandSpec[] = [
     after:
       'Never 2 here, by which a hook would hold the prompt back. Each message is shown once; one that may not have arrived\nis shown again and says so. The first call of a consumer shows nothing: it marks the place.',
     run: async command => (await import('../hook-poll.ts')).hookPoll(command),
-  },
-  {
-    words: 'completion',
-    summary: 'print the completion script of your shell',
-    about: 'Prints a script that completes commands, options, sessions and users with the Tab key.',
-    takes: command => command.addArgument(choice('<shell>', 'your shell', ['bash', 'zsh', 'fish'])),
-    examples: [
-      ['eval "$(svc completion bash)"', 'bash: add this line to ~/.bashrc'],
-      ['eval "$(svc completion zsh)"', 'zsh: add this line to ~/.zshrc, after compinit'],
-      ['svc completion fish > ~/.config/fish/completions/svc.fish', 'fish: once'],
-    ],
-    run: async command => (await import('../completion.ts')).printScript(command.args[0] ?? ''),
   },
 ]

@@ -3,10 +3,16 @@
  * hand the words over and show the answers; where there are none they offer files.
  */
 import { Command, type Option } from 'commander'
-import { optionTable, readConfig } from '../config.ts'
-import { sightOf } from '../inspect/data-directory.ts'
-import { addConfigOptions, type CommandLine, quiet } from './command.ts'
-import { writeOut } from './terminal.ts'
+import { optionTable, readConfig } from '../../config.ts'
+import {
+  addCommand,
+  addConfigOptions,
+  type CommandLine,
+  type CommandSpec,
+  choice,
+  quiet,
+} from '../command.ts'
+import { writeOut } from '../terminal.ts'
 
 /** Completes by asking `svc complete -- <words>`; each line is a word, a tab, and what it means. */
 const scripts: Readonly<Record<string, string>> = {
@@ -56,14 +62,31 @@ complete -c svc -f -a '(__svc_complete)'
 `,
 }
 
-/** Prints the script of a shell. */
-export const printScript = (shell: string): Promise<void> => writeOut(scripts[shell] ?? '')
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'completion',
+    summary: 'print the completion script of your shell',
+    about: 'Prints a script that completes commands, options, sessions and users with the Tab key.',
+    takes: command => command.addArgument(choice('<shell>', 'your shell', Object.keys(scripts))),
+    examples: [
+      ['eval "$(svc completion bash)"', 'bash: add this line to ~/.bashrc'],
+      ['eval "$(svc completion zsh)"', 'zsh: add this line to ~/.zshrc, after compinit'],
+      ['svc completion fish > ~/.config/fish/completions/svc.fish', 'fish: once'],
+    ],
+    run: command => writeOut(scripts[command.args[0] ?? ''] ?? ''),
+  },
+  {
+    words: 'complete',
+    summary: 'what those scripts ask at each Tab',
+    hidden: true,
+    takes: command => command.argument('[words...]').allowUnknownOption().passThroughOptions(),
+    examples: [],
+    run: async ({ args }, { needed }) =>
+      writeOut((await completions(args, needed)).map(line => `${line}\n`).join('')),
+  },
+]
 
-/** Prints what `completions` offers. */
-export const printCompletions = async (words: readonly string[], needed: Needed): Promise<void> =>
-  writeOut((await completions(words, needed)).map(line => `${line}\n`).join(''))
-
-/** Which modules a command line needs. */
+/** Which commands a command line needs. */
 type Needed = CommandLine['needed']
 
 type Offer = readonly [word: string, means: string]
@@ -85,8 +108,7 @@ const isPlain = (word: string) => /^[\p{L}\p{M}\p{N}@%+,./_-]+$/u.test(word)
 
 async function offersFor(before: readonly string[], current: string, needed: Needed): Promise<Offer[]> {
   const program = addConfigOptions(quiet(new Command('svc')).enablePositionalOptions(), 'openapi')
-  const loaded = await needed(before)
-  for (const { add } of loaded) add({ program, needed, status: 0 })
+  for (const spec of await needed(before)) addCommand({ program, needed, status: 0 }, spec)
 
   let command: Command = program
   let placed = 0
@@ -142,6 +164,7 @@ const visible = (command: Command): Offer[] =>
 async function named(what: string | undefined, before: readonly string[]): Promise<Offer[]> {
   if (what !== 'session' && what !== 'user') return []
   try {
+    const { sightOf } = await import('../../inspect/data-directory.ts')
     const at = before.findIndex(word => word === '-d' || word === '--base-path')
     const { basePath } = readConfig({
       ...(at >= 0 && before[at + 1] !== undefined && { basePath: before[at + 1] }),

@@ -1,15 +1,14 @@
 /** `svc events`: what happened, and what happens. */
 import type { Command } from 'commander'
-import type { Gateway } from '../gateway/gateway-api.ts'
-import type { Event } from '../model/event.ts'
-import { localTime } from '../platform/format.ts'
-import { typesOf } from '../push/events.ts'
-import { commandCall, isAbsent, openForCommand } from './open.ts'
-import { jsonLine } from './print.ts'
-import { toolConfig } from './run-tool.ts'
-import { writeErr, writeOut } from './terminal.ts'
-import { oneLine } from './text.ts'
-import { typedTime } from './typed-time.ts'
+import type { Gateway } from '../../gateway/gateway-api.ts'
+import type { Event } from '../../model/event.ts'
+import { localTime } from '../../platform/format.ts'
+import { typesOf } from '../../push/events.ts'
+import { type CommandSpec, toolConfig } from '../command.ts'
+import { jsonLine } from '../print.ts'
+import { writeErr, writeOut } from '../terminal.ts'
+import { oneLine } from '../text.ts'
+import { typedTime } from '../typed-time.ts'
 
 interface Flags {
   follow?: boolean
@@ -23,10 +22,37 @@ interface Flags {
 const dayMs = 24 * 60 * 60_000
 const pageEvents = 100
 
-export async function showEvents(command: Command): Promise<void> {
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'events',
+    summary: 'show what happened, and with --follow what happens',
+    about:
+      'Shows the events of the last 24 hours, or those after an id: messages, the status of sent ones, what became of sessions. With --follow those that come from now on, until Ctrl-C. Follows the store, beside any service, and receives nothing from WeChat itself.',
+    config: 'tool',
+    takes: command =>
+      command
+        .option('-f, --follow', 'Go on with what comes.')
+        .option(
+          '--after <id>',
+          'Begin after the event of this id, or at a time such as 2026-01-31, 1h or yesterday; 0: at the beginning.',
+        )
+        .option('--types <types>', 'Only these types, separated by commas: message.received,session.status …')
+        .option('-s, --session <session>', 'Only events of this session.')
+        .option('-u, --user <user>', 'Only messages from and to this user, by id.'),
+    json: 'Print a JSON object per line: {id, type, timestamp, data}.',
+    examples: [
+      ['svc events', 'What happened since yesterday'],
+      ['svc events --follow --json | jq -r .type', 'For programs'],
+    ],
+    run: showEvents,
+  },
+]
+
+async function showEvents(command: Command): Promise<void> {
   const { follow, after, types, json, session, user } = command.opts<Flags>()
   const wanted = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
   const config = toolConfig(command)
+  const { commandCall, isAbsent, openForCommand } = await import('../open.ts')
   if (!follow && (await isAbsent(config))) return
   using call = commandCall()
   await using opened = await openForCommand(config)

@@ -1,0 +1,46 @@
+/** `svc typing`: shown again and again, since it fades in some seconds. */
+import { badArgument } from '../../model/error.ts'
+import { systemClock } from '../../platform/clock.ts'
+import { type CommandSpec, toolConfig } from '../command.ts'
+import { jsonLine } from '../print.ts'
+import { colours, writeOut } from '../terminal.ts'
+import { oneLine } from '../text.ts'
+
+/** It is shown anew after this. */
+const fadesMs = 4500
+
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'typing',
+    summary: 'show a user that the bot is typing',
+    about:
+      'Shows a user that the bot is typing, for as long as told or until Ctrl-C. Nothing is sent, and no answer is used. svc send --typing shows it from the start of a send.',
+    config: 'tool',
+    takes: command =>
+      command
+        .argument('<user>', 'Id or name of a user who has written.')
+        .option('--seconds <seconds>', 'How long.', '5')
+        .option('-s, --session <session>', 'From this session; without it the one written to last.'),
+    json: 'Print the result as one JSON value.',
+    examples: [['svc typing Mum --seconds 20', 'While another program makes an answer']],
+    async run(command) {
+      const [to = ''] = command.args
+      const { seconds, session, json } = command.opts<{ seconds: string; session?: string; json?: boolean }>()
+      const longest = /^\d{1,3}$/.test(seconds) ? Number(seconds) : 0
+      if (longest < 1 || longest > 300) throw badArgument('--seconds', 'expected 1 to 300 seconds')
+      const config = toolConfig(command)
+      const { commandCall, openForCommand } = await import('../open.ts')
+      using call = commandCall()
+      await using opened = await openForCommand(config)
+      const request = { to, media: [], typing: true, session }
+      const until = systemClock.monotonic() + longest * 1000
+      for (let nth = 0; !call.signal.aborted && systemClock.monotonic() < until; nth++) {
+        const result = await opened.gateway.sender.send(request, call)
+        const text = `${colours.green('typing')}  ${oneLine(result.session)} → ${oneLine(to)}, for ${longest} s`
+        if (nth === 0) await writeOut(`${json ? jsonLine(result) : text}\n`)
+        const leftMs = until - systemClock.monotonic()
+        await systemClock.sleep(Math.max(0, Math.min(fadesMs, leftMs)), call.signal)
+      }
+    },
+  },
+]

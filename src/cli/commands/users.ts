@@ -1,0 +1,70 @@
+/** `svc users`: who has written, and what they are called. */
+import { badArgument } from '../../model/error.ts'
+import type { KnownUser } from '../../model/session.ts'
+import { localTime } from '../../platform/format.ts'
+import { table } from '../columns.ts'
+import { resultCommand, wordCommand } from '../result.ts'
+import { note, type Shown, sessionsText } from '../show.ts'
+import { colours } from '../terminal.ts'
+import { oneLine } from '../text.ts'
+
+export const commands = [
+  wordCommand({
+    words: 'users',
+    summary: 'list who has written, and what may be answered',
+    about:
+      'Lists the users who have written to the bot, the latest first, with the answers that are left and until when. WeChat lets a bot answer for about 24 hours after a user has written, about 10 times.',
+    takes: command => command.argument('[session]', 'Only users of this session.'),
+    examples: [['svc users', 'Whom svc send can reach now']],
+    work: ({ users }, session) => users.list(session ? { session } : {}),
+    nothing: [],
+    async show(users, again, { gateway }) {
+      if (users.length > 0) return usersText(users)
+      return (await gateway.accounts.list()).length > 0
+        ? { text: '', note: note('nobody has written yet') }
+        : sessionsText([], again)
+    },
+  }),
+  resultCommand({
+    words: 'users name',
+    summary: 'give a user a name',
+    about:
+      'Gives a user a name that svc shows instead of the id, and that svc send and svc history take. No two users of a session have the same name, and none has an "@". It is kept when the session is logged out. Agents read names and cannot set them.',
+    takes: command =>
+      command
+        .argument('<user>', 'Id of the user, or the name that the user has now.')
+        .argument('[name]', 'What svc calls the user from now on; an empty one takes the name away.')
+        .option('-s, --session <session>', 'As a user of this session; without it the one written to last.')
+        .option('--clear', 'Take the name away.'),
+    examples: [
+      ['svc users name o9cq80x1y2z3@im.wechat Mum', 'From now on: svc send Mum "Hello!"'],
+      ['svc users name Mum --clear', 'The id again'],
+    ],
+    typed(command) {
+      const { session, clear } = command.opts<{ session?: string; clear?: boolean }>()
+      const [user_id = '', name = clear ? '' : undefined] = command.args
+      if (name === undefined) throw badArgument('<name>', 'missing; give a name, or --clear')
+      if (clear && name !== '') throw badArgument('--clear', 'takes no name beside it')
+      return { user_id, name, session }
+    },
+    work: ({ users }, request) => users.name(request),
+    show: ({ name, session, user_id }) => ({
+      text: `${oneLine(session)}: ${oneLine(user_id)} ${name === undefined ? 'has no name' : `is ${oneLine(name)}`}\n`,
+    }),
+  }),
+]
+
+/** The table of those who have written, and what may be answered. */
+function usersText(users: readonly KnownUser[]): Shown {
+  const isAnyNamed = users.some(({ name }) => name !== undefined)
+  const rows = users.map(user => [
+    oneLine(user.name ?? user.user_id),
+    oneLine(user.session),
+    localTime(user.last_received),
+    String(user.remaining),
+    user.remaining === 0 ? '–' : localTime(user.window_expires_at),
+    ...(isAnyNamed ? [user.name === undefined ? '' : oneLine(user.user_id)] : []),
+  ])
+  const heads = ['USER', 'SESSION', 'LAST WROTE', 'ANSWERS LEFT', 'UNTIL', ...(isAnyNamed ? ['ID'] : [])]
+  return { text: table(heads, rows, colours.bold) }
+}

@@ -1,0 +1,53 @@
+/** Commands that read one thing from a data directory, or change one, and print what came of it, also as JSON. */
+import type { Command } from 'commander'
+import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
+import { againFlags, type CommandSpec, toolConfig } from './command.ts'
+import { jsonLine } from './print.ts'
+import { type Shown, sessionsText, writeNote } from './show.ts'
+import { writeOut } from './terminal.ts'
+
+type CommandGateway = Pick<PanelGateway, keyof Gateway | 'clock'>
+
+interface ResultSpec<T, Typed> extends Omit<CommandSpec, 'run'> {
+  /** What was typed, checked before anything is opened or made. */
+  typed(command: Command): Typed
+  work(gateway: CommandGateway, typed: Typed): Promise<T>
+  /** The result for people; `again` as of `againFlags`. */
+  show(result: T, again: string, of: { typed: Typed; gateway: CommandGateway }): Shown | Promise<Shown>
+  /** What there is to see where there is no data directory, unless something was named: then none is made. */
+  nothing?: T
+}
+
+/** Such a command, with the options of all that do one thing. */
+export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpec => {
+  const { typed, work, show, nothing, ...spec } = given
+  return {
+    config: 'tool',
+    json: 'Print the result as one JSON value.',
+    ...spec,
+    async run(command) {
+      const config = toolConfig(command)
+      const again = againFlags(command)
+      const tell = async (result: T, seen: Shown) => {
+        if (command.opts().json === true) await writeOut(`${jsonLine(result)}\n`)
+        else {
+          await writeOut(seen.text)
+          await writeNote(seen, command)
+        }
+        return seen.failed ? 1 : 0
+      }
+      const asked = typed(command)
+      const { isAbsent, openForCommand } = await import('./open.ts')
+      if (nothing !== undefined && command.args.length === 0 && (await isAbsent(config)))
+        return tell(nothing, sessionsText([], again))
+      await using opened = await openForCommand(config)
+      const { gateway } = opened
+      const result = await work(gateway, asked)
+      return tell(result, await show(result, again, { typed: asked, gateway }))
+    },
+  }
+}
+
+/** One that takes a single word, which its `work` gets; '' without it. */
+export const wordCommand = <T>(spec: Omit<ResultSpec<T, string>, 'typed'>): CommandSpec =>
+  resultCommand({ ...spec, typed: ({ args: [word = ''] }) => word })
