@@ -116,7 +116,7 @@ describe('a message counts as read only when its answer reached the client', () 
   test('http 2025: who leaves and does not come back gets nothing; the next reader does, marked', async () => {
     await withService('http', async ({ url }, sandbox) => {
       const headers = await openSession(url)
-      await leave(url, /^id: \S+/m, { body: recv(1, 60), headers })
+      await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers })
       // Its call still waits for the client to come back, and takes the message.
       await sandbox.say('anybody there?')
       expect(await next(url)).toMatchObject([{ text: 'anybody there?', redelivered: true }])
@@ -127,7 +127,7 @@ describe('a message counts as read only when its answer reached the client', () 
   test('http 2025: who comes back in time reads on, and that counts', async () => {
     await withService('http', async ({ url }, sandbox) => {
       const headers = await openSession(url)
-      const begun = /^id: (\S+)/m
+      const begun = /^id: (\S+)\n/m
       const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
       await sandbox.say('still here')
       // As soon as the server has seen the broken stream it gives another one; until then there is a conflict.
@@ -145,7 +145,7 @@ describe('a message counts as read only when its answer reached the client', () 
   test('http 2025: who came back while svc stood still has it, and gets it once', async () => {
     await withService('http', async ({ url, pid }, sandbox) => {
       const headers = await openSession(url)
-      const begun = /^id: (\S+)/m
+      const begun = /^id: (\S+)\n/m
       const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
       await sandbox.say('still here')
       // Until it has seen that the client left; then until the time for coming back is over.
@@ -175,7 +175,7 @@ describe('a message counts as read only when its answer reached the client', () 
   test('http 2025: a session that was lost with its process answers 404, and a new one is given what was not confirmed', async () => {
     await withService('http', async ({ url, dir, kill }, sandbox) => {
       const headers = await openSession(url)
-      await leave(url, /^id: \S+/m, { body: recv(1, 60), headers })
+      await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers })
       await sandbox.say('to the lost session')
       await kill('SIGKILL')
       await using again = await startMcp('http', { sandbox, dir })

@@ -1,14 +1,14 @@
-/** A self-signed certificate for `example.test`, valid for a hundred years; it guards nothing. */
+/** A self-signed certificate for `example.test`, valid from 2000 for two hundred years, whatever a machine's clock says; it guards nothing. */
 export const certificate = `-----BEGIN CERTIFICATE-----
-MIIBnjCCAUSgAwIBAgIUV7hZmE6Fk0TsFbwfQ/9hM/9yVQcwCgYIKoZIzj0EAwIw
-FzEVMBMGA1UEAwwMZXhhbXBsZS50ZXN0MCAXDTI2MTEyMDE5MzEzMloYDzIxMjYx
-MDI3MTkzMTMyWjAXMRUwEwYDVQQDDAxleGFtcGxlLnRlc3QwWTATBgcqhkjOPQIB
+MIIBnTCCAUSgAwIBAgIUM5FnmLvrugACv/cdJfaV2keax2QwCgYIKoZIzj0EAwIw
+FzEVMBMGA1UEAwwMZXhhbXBsZS50ZXN0MCAXDTAwMDEwMTAwMDAwMFoYDzIxOTkx
+MTEzMDAwMDAwWjAXMRUwEwYDVQQDDAxleGFtcGxlLnRlc3QwWTATBgcqhkjOPQIB
 BggqhkjOPQMBBwNCAARJtiZyfLEmMD4/xtza/qumPIpB+IXc0QLN6LFcgKG+17Op
 7+ZxyUEgdWyJnQOhpbWbtbCqoQK6qhA2S6Zuo0Dxo2wwajAdBgNVHQ4EFgQUwzPk
 gpVomKzwxcGPh0fkr3YbliUwHwYDVR0jBBgwFoAUwzPkgpVomKzwxcGPh0fkr3Yb
 liUwDwYDVR0TAQH/BAUwAwEB/zAXBgNVHREEEDAOggxleGFtcGxlLnRlc3QwCgYI
-KoZIzj0EAwIDSAAwRQIhAJzweKV0b+SY1hM3RbRLm4H+81BTg3PsSjBjU18ENbRc
-AiAIPkJTM4CDbwQcbhzImgj71PRb8f1ztxF7b5CeN+Ts9Q==
+KoZIzj0EAwIDRwAwRAIgPwCAV8h+5MwbyjZoPMmQpWP7ZRrod0ufrGg+6TBm5b8C
+IHvblsaR/CF5O59kuNdnjg1qc/0yf57MFB30RZw32aZU
 -----END CERTIFICATE-----
 `
 export const privateKey = `-----BEGIN PRIVATE KEY-----
