@@ -5,6 +5,7 @@ import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
 import { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
 import { badArgument } from './model/error.ts'
+import { listed } from './platform/format.ts'
 import { maskText } from './platform/log.ts'
 
 export { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
@@ -213,28 +214,25 @@ function parsed(option: OptionSpec, text: string, from: string): Config[keyof Co
 
 /** What no single option can tell. */
 function checked(config: Config, flags: Flags): Config {
-  const clash = (field: string, problem: string) =>
-    badArgument(field, problem, { hint: 'Give each its own, or 0 for a free port.' })
   const { port, adminPort, metricsPort, sandbox, sandboxPort, socket } = config
   if (socket !== undefined && flags.port !== undefined) {
     throw badArgument('--socket', 'expected without --port', {
       hint: 'Give one of them: a socket is in place of host and port.',
     })
   }
-  if (socket === undefined && adminPort && adminPort === port)
-    throw clash('--admin-port', `expected another port than --port, got ${port} for both`)
-  const taken = socket === undefined ? [port, adminPort] : [adminPort]
-  if (metricsPort && taken.includes(metricsPort))
-    throw clash(
-      '--metrics-port',
-      `expected another port than --port and --admin-port, got ${metricsPort} again`,
-    )
-  taken.push(metricsPort)
-  if (sandbox && sandboxPort && taken.includes(sandboxPort)) {
-    throw clash(
-      '--sandbox-port',
-      `expected another port than --port, --admin-port and --metrics-port, got ${sandboxPort} again`,
-    )
+  const ports = Object.entries({
+    '--port': socket === undefined ? port : undefined,
+    '--admin-port': adminPort,
+    '--metrics-port': metricsPort,
+    '--sandbox-port': sandbox ? sandboxPort : undefined,
+  })
+  for (const [nth, [flag, value]] of ports.entries()) {
+    const others = ports.slice(0, nth)
+    if (!value || others.every(([, other]) => other !== value)) continue
+    const named = listed(others.map(([other]) => other))
+    throw badArgument(flag, `expected another port than ${named}, got ${value} again`, {
+      hint: 'Give each its own, or 0 for a free port.',
+    })
   }
   for (const flag of ['upstreamUrl', 'cdnUrl']) {
     if (!sandbox || flags[flag] === undefined) continue

@@ -1,66 +1,52 @@
 /** `svc health`: one question to a running service, one line, one exit status. */
-import { type Config, readConfig } from '../config.ts'
+import type { Command } from 'commander'
+import { type Config, type Flags, spelledOut, type Usual } from '../config.ts'
 import { addressIn, askHealth, type HealthAnswer, notedAddresses } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
-import { typedUrl } from './command.ts'
+import { againFlags, configFrom, forgottenSandbox, typedUrl } from './command.ts'
 import { jsonLine } from './print.ts'
 import { writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 
 const deadlineMs = 2000
 
-/** What was typed. */
-export interface HealthFlags {
-  host?: string
-  port?: string
-  socket?: string
-  url?: string
-  /** The service's data directory: for the line that starts it. */
-  basePath?: string
-  /** Whoever tries svc out adds it to every command: the answer is asked for alike. */
-  sandbox?: boolean
-  json?: boolean
-}
-
 /** Runs the command. @returns its exit status: 0 when the service works */
-export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
+export async function runHealth(command: Command): Promise<0 | 1> {
+  const { url: given, json } = command.opts<{ url?: string; json?: boolean }>()
   spareLoopbackTheProxy()
-  const { url, unnamed } = flags.url === undefined ? await configured(flags) : { url: typedUrl(flags.url) }
+  const { url, unnamed } = given === undefined ? await configured(command) : { url: typedUrl(given) }
   const answer = await askHealth(url, deadlineMs)
   const healthy = answer.kind === 'svc' && answer.status === 200
   // As GET /healthz says it; what is degraded works, and a restart would not help.
   const word = !healthy ? 'unhealthy' : answer.seen.status === 'ok' ? 'healthy' : 'degraded'
   const what = saidOfHealth(answer, unnamed)
-  const isBare = unnamed !== undefined && flags.basePath === undefined && !flags.sandbox
-  const forgotten = isBare ? ' For the simulated WeChat add --sandbox.' : ''
+  const forgotten = unnamed === undefined ? '' : forgottenSandbox(command)
   // Whoever names a whole address may mean another machine.
   const next =
-    answer.kind === 'nobody' && flags.url === undefined
-      ? `; to start it: ${startLine(flags)}. One that listens elsewhere is named with --port.${forgotten}`
+    answer.kind === 'nobody' && given === undefined
+      ? `; to start it: ${startLine(command)}. One that listens elsewhere is named with --port.${forgotten && ` ${forgotten}`}`
       : ''
   await writeOut(
-    flags.json
+    json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
       : `${word}: ${oneLine(what)} (${url})${next}\n`,
   )
   return healthy ? 0 : 1
 }
 
-const startLine = ({ basePath, host, port, socket, sandbox }: HealthFlags) =>
-  [
-    'svc openapi',
-    ...(sandbox ? ['--sandbox'] : []),
-    ...(basePath === undefined ? [] : ['-d', shellWord(basePath)]),
-    ...(host === undefined ? [] : ['--host', shellWord(host)]),
-    ...(port === undefined ? [] : ['--port', shellWord(port)]),
-    ...(socket === undefined ? [] : ['--socket', shellWord(socket)]),
-  ].join(' ')
+/** The command that starts what was asked for. */
+function startLine(command: Command): string {
+  const { args } = spelledOut('health', command.opts<Flags>(), settings(command), {
+    without: ['basePath', 'sandbox'],
+    env: {},
+  })
+  return [`svc openapi${againFlags(command)}`, ...args.map(shellWord)].join(' ')
+}
 
 // Whatever the port of the phone: it is not asked, so it cannot be in the way.
-const settings = ({ basePath, host, port, socket, sandbox }: HealthFlags, usual = {}) =>
-  readConfig({ basePath, host, port, socket, sandbox, sandboxPort: '0' }, undefined, usual)
+const settings = (command: Command, usual: Usual = {}) => configFrom(command, { sandboxPort: '0' }, usual)
 
 /** Whether neither flag nor environment says where the service listens. */
 export function isOpen(read: (usual: { port: string; host: string }) => Config): boolean {
@@ -70,9 +56,9 @@ export function isOpen(read: (usual: { port: string; host: string }) => Config):
 }
 
 /** Where the service is; `unnamed` the data directory that should say so and does not. */
-async function configured(flags: HealthFlags): Promise<{ url: string; unnamed?: string }> {
-  const config = settings(flags)
-  const isUsual = isOpen(usual => settings(flags, usual))
+async function configured(command: Command): Promise<{ url: string; unnamed?: string }> {
+  const config = settings(command)
+  const isUsual = isOpen(usual => settings(command, usual))
   if (isUsual) {
     const [noted] = await notedAddresses(config.basePath)
     if (noted) return noted

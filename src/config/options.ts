@@ -1,82 +1,27 @@
 /** Every option once, as data: the command line, its help, the README and `readConfig` derive from this table. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
-import { type LogFormat, type LogLevel, logFormats, logLevels } from '../platform/log.ts'
-import { folder, hosts, httpUrl, names, type Pace, pace, size, switched, tokenIn, whole } from './values.ts'
-
-/** What svc is told, whole and checked; frozen. */
-export interface Config {
-  readonly host: string
-  /** 0: a free one. */
-  readonly port: number
-  /** Absolute; a Unix socket in place of `host` and `port`. */
-  readonly socket?: string
-  /** Absolute. */
-  readonly basePath: string
-  /** How MCP clients connect. */
-  readonly transport: Transport
-  /** Whether a person confirms each send of an MCP client. */
-  readonly confirmSend: boolean
-  /** Whether an MCP client that starts svc may name any file of its user. */
-  readonly anyFile: boolean
-  /** Whether MCP clients get every answer as structured content too, also those that hold what people wrote. */
-  readonly structured: boolean
-  /** Names of the tools that MCP clients get, or those that change nothing; absent: all. */
-  readonly tools?: readonly string[] | 'read-only'
-  /** Absent: no admin panel. 0: a free port. */
-  readonly adminPort?: number
-  /** Absent: metrics behind the token alone. 0: a free port. */
-  readonly metricsPort?: number
-  readonly logLevel: LogLevel
-  readonly logFormat: LogFormat
-  readonly banner: boolean
-  /** Without a slash at the end, like `cdnUrl`. */
-  readonly upstreamUrl: string
-  readonly cdnUrl: string
-  readonly token?: string
-  /** Absolute; the token is in there. */
-  readonly tokenFile?: string
-  /** Lower case, each `host` or `host:port`. */
-  readonly allowHosts: readonly string[]
-  /** Where others reach this service, without a slash at the end. */
-  readonly publicUrl?: string
-  /** Absolute. */
-  readonly mediaRoot: string
-  /** 0: no limit. */
-  readonly storeMaxAgeDays: number
-  /** 0: no limit. */
-  readonly storeMaxCount: number
-  readonly pace: Pace | 'off'
-  readonly maxUploadBytes: number
-  /** Of the disk of the data directory. */
-  readonly keepFreeBytes: number
-  readonly sandbox: boolean
-  /** 0: a free one. */
-  readonly sandboxPort: number
-  /** Where the simulated phone of a service listens. */
-  readonly sandboxHost: string
-  /** The client version told upstream. */
-  readonly channelVersion: string
-}
+import { logFormats, logLevels } from '../platform/log.ts'
+import { folder, hosts, httpUrl, names, pace, size, switched, tokenIn, whole } from './values.ts'
 
 /** The transports of `svc mcp`. */
 export type Transport = 'stdio' | 'http' | 'sse'
 const transports: readonly Transport[] = ['stdio', 'http', 'sse']
 
 /** Commands that take options; `tool` is every one-shot tool command. */
-export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'setup' | 'migrate'
+export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'health' | 'setup' | 'migrate'
 
 /** One option: how it is read, shown and documented. */
-export interface OptionSpec<Name extends keyof Config = keyof Config> {
-  readonly name: Name
+interface Spec {
+  readonly name: string
   /** The long flag; absent where there is only the environment variable. */
   readonly flag?: `--${string}` | undefined
   readonly short?: `-${string}`
-  readonly env: `SVC_${string}`
+  readonly env?: `SVC_${string}`
   /** What stands for the value in help; absent for a switch. */
   readonly placeholder?: string
   /** As a user would write it; a function where it depends on other options. */
-  readonly default?: string | ((config: Partial<Config>) => string)
+  readonly default?: string | ((given: { sandbox?: unknown; basePath?: string }) => string)
   /** The default as help shows it, where it differs. */
   readonly shownDefault?: string
   readonly help: string
@@ -90,7 +35,7 @@ export interface OptionSpec<Name extends keyof Config = keyof Config> {
   /** Completes "expected …". */
   readonly expected: string
   /** undefined: not what was expected. */
-  parse(text: string): Config[Name] | undefined
+  parse(text: string): unknown
 }
 
 const servers = ['openapi', 'mcp', 'admin'] as const
@@ -98,12 +43,10 @@ const everywhere = [...servers, 'sandbox', 'tool'] as const
 const working = [...servers, 'tool'] as const
 
 /** An option, its flag and its variable are called alike unless it says otherwise: basePath, `--base-path`, SVC_BASE_PATH. */
-const one = <Name extends keyof Config>(
-  spec: Omit<OptionSpec<Name>, 'env'> & Partial<Pick<OptionSpec, 'env'>>,
-): OptionSpec => {
+const one = <const S extends Spec>(spec: S): S & { readonly env: `SVC_${string}` } => {
   const { flag = `--${spec.name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}` } = spec
   const env = `SVC_${flag.slice(2).replaceAll('-', '_').toUpperCase()}` as const
-  return { env, flag, ...spec } as unknown as OptionSpec
+  return { env, flag, ...spec }
 }
 
 const port = {
@@ -126,8 +69,9 @@ const url = {
   parse: httpUrl,
 } as const
 
-/** Every option, in the order of the help. */
-export const optionTable: readonly OptionSpec[] = [
+/** Every option, in the order of the help; a comment says what its value is besides. */
+const options = [
+  /** How MCP clients connect. */
   one({
     name: 'transport',
     short: '-t',
@@ -142,34 +86,38 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'host',
     help: 'address to bind; other than loopback requires a token',
-    commands: [...servers, 'sandbox'],
+    commands: [...servers, 'sandbox', 'health'],
     ...address,
   }),
+  /** 0: a free one. */
   one({
     name: 'port',
     short: '-p',
     default: '8000',
     help: 'port number; 0 picks a free one',
-    commands: ['openapi', 'mcp'],
+    commands: ['openapi', 'mcp', 'health'],
     ...port,
   }),
+  /** Absolute; a Unix socket in place of `host` and `port`. */
   one({
     name: 'socket',
     ...path,
     placeholder: '<path>',
     shownDefault: 'none',
     help: 'serve on a Unix socket for your own user alone (mode 0600), instead of host and port',
-    commands: ['openapi', 'mcp'],
+    commands: ['openapi', 'mcp', 'health'],
   }),
+  /** Absolute. */
   one({
     name: 'basePath',
     short: '-d',
     default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
     shownDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
     help: 'data directory',
-    commands: [...everywhere, 'setup', 'migrate'],
+    commands: [...everywhere, 'health', 'setup', 'migrate'],
     ...path,
   }),
+  /** Absent: no admin panel. 0: a free port. */
   one({
     name: 'adminPort',
     shownDefault: 'no panel; 8080 for svc admin',
@@ -177,6 +125,7 @@ export const optionTable: readonly OptionSpec[] = [
     commands: servers,
     ...port,
   }),
+  /** Absent: metrics behind the token alone. 0: a free port. */
   one({
     name: 'metricsPort',
     shownDefault: 'none',
@@ -227,6 +176,7 @@ export const optionTable: readonly OptionSpec[] = [
     expected: 'printable ASCII characters without spaces',
     parse: tokenIn,
   }),
+  /** Absolute; the token is in there. */
   one({
     name: 'tokenFile',
     ...path,
@@ -235,6 +185,7 @@ export const optionTable: readonly OptionSpec[] = [
     help: 'read that token from this file instead, as from a secret of Docker or systemd',
     commands: servers,
   }),
+  /** Lower case, each `host` or `host:port`. */
   one({
     name: 'allowHosts',
     flag: '--allow-host',
@@ -247,6 +198,7 @@ export const optionTable: readonly OptionSpec[] = [
     expected: 'a host name, with a port if it is not the usual one',
     parse: hosts,
   }),
+  /** Where others reach this service, without a slash at the end. */
   one({
     name: 'publicUrl',
     ...url,
@@ -254,12 +206,14 @@ export const optionTable: readonly OptionSpec[] = [
     help: 'where others reach this service: links to media in webhook deliveries begin with it',
     commands: servers,
   }),
+  /** Whether a person confirms each send of an MCP client. */
   one({
     name: 'confirmSend',
     ...onOff,
     help: 'over MCP, ask the person behind the client before anything is sent',
     commands: ['openapi', 'mcp', 'setup'],
   }),
+  /** Whether an MCP client that starts svc may name any file of its user. */
   one({
     name: 'anyFile',
     ...onOff,
@@ -267,6 +221,7 @@ export const optionTable: readonly OptionSpec[] = [
     help: 'over MCP with stdio, the client may name any file of its user',
     commands: ['mcp', 'setup'],
   }),
+  /** Whether MCP clients get every answer as structured content too, also those that hold what people wrote. */
   one({
     name: 'structured',
     ...onOff,
@@ -274,6 +229,7 @@ export const optionTable: readonly OptionSpec[] = [
     help: 'over MCP, recv, history, download and login answer as structured content too, for programs; one connection asks for it with /mcp?structured=1',
     commands: ['openapi', 'mcp', 'setup'],
   }),
+  /** Names of the tools that MCP clients get, or those that change nothing; absent: all. */
   one({
     name: 'tools',
     placeholder: '<names>',
@@ -283,6 +239,7 @@ export const optionTable: readonly OptionSpec[] = [
     expected: 'names of tools separated by commas, or read-only',
     parse: names,
   }),
+  /** Without a slash at the end, like `cdnUrl`. */
   one({
     name: 'upstreamUrl',
     default: 'https://ilinkai.weixin.qq.com',
@@ -297,6 +254,7 @@ export const optionTable: readonly OptionSpec[] = [
     commands: working,
     ...url,
   }),
+  /** Absolute. */
   one({
     name: 'mediaRoot',
     default: ({ basePath }) => join(basePath ?? '', dataFiles.media),
@@ -305,6 +263,7 @@ export const optionTable: readonly OptionSpec[] = [
     commands: working,
     ...path,
   }),
+  /** 0: no limit. */
   one({
     name: 'storeMaxAgeDays',
     placeholder: '<days>',
@@ -317,6 +276,7 @@ export const optionTable: readonly OptionSpec[] = [
       return days <= 36_500 ? days : undefined
     },
   }),
+  /** 0: no limit. */
   one({
     name: 'storeMaxCount',
     placeholder: '<count>',
@@ -343,6 +303,7 @@ export const optionTable: readonly OptionSpec[] = [
     commands: working,
     ...sizes,
   }),
+  /** Of the disk of the data directory. */
   one({
     name: 'keepFreeBytes',
     flag: '--keep-free',
@@ -357,8 +318,9 @@ export const optionTable: readonly OptionSpec[] = [
     name: 'sandbox',
     ...onOff,
     help: 'run against the built-in simulated WeChat with its simulated phone',
-    commands: [...working, 'setup'],
+    commands: [...working, 'health', 'setup'],
   }),
+  /** 0: a free one. */
   one({
     name: 'sandboxPort',
     default: '8001',
@@ -366,12 +328,14 @@ export const optionTable: readonly OptionSpec[] = [
     commands: [...servers, 'sandbox', 'setup'],
     ...port,
   }),
+  /** Where the simulated phone of a service listens. */
   one({
     name: 'sandboxHost',
     help: 'address of the simulated phone, which asks nobody for a token',
     commands: servers,
     ...address,
   }),
+  /** The client version told upstream. */
   one({
     name: 'channelVersion',
     flag: undefined,
@@ -383,3 +347,23 @@ export const optionTable: readonly OptionSpec[] = [
     parse: text => (/^\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(text) ? text : undefined),
   }),
 ]
+
+/** The same for whoever asks no single one. */
+export const optionTable: readonly OptionSpec[] = options
+
+type Option = (typeof options)[number]
+type Value<O extends Option> = Exclude<ReturnType<O['parse']>, undefined>
+type WithDefault = Extract<Option, { default: unknown }>
+type WithoutDefault = Exclude<Option, WithDefault>
+
+/** What svc is told, whole and checked, by the names in the table; frozen. Absent is what has no default and was not given. */
+export type Config = { readonly [O in WithDefault as O['name']]: Value<O> } & {
+  readonly [O in WithoutDefault as O['name']]?: Value<O>
+}
+
+/** A row of the table. */
+export interface OptionSpec extends Spec {
+  readonly name: keyof Config
+  readonly env: `SVC_${string}`
+  parse(text: string): Config[keyof Config] | undefined
+}

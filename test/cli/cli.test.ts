@@ -175,7 +175,7 @@ describe('what cannot be served is one line and status 1', () => {
     expectOneLine(
       await svc(['mcp', '-t', 'http', '-d', dir, '--admin-port', '8000']),
       2,
-      '--admin-port: expected another port than --port, got 8000 for both',
+      '--admin-port: expected another port than --port, got 8000 again',
     )
   })
 

@@ -1,7 +1,6 @@
 /** The commands that serve, and those that look after what serves. */
 import type { Command } from 'commander'
 import { type CommandSpec, chosen, configFrom, forgottenSandbox } from '../command.ts'
-import type { HealthFlags } from '../health.ts'
 import type { NameFlags } from '../service-plan.ts'
 
 /** Where the panel listens unless told otherwise. */
@@ -144,20 +143,16 @@ export const commands: readonly CommandSpec[] = [
     summary: 'ask a running service whether it works',
     about:
       'Ask GET /healthz of a running service and print its answer as one line. Needs no token; without an address it finds the service by its data directory; waits 2 seconds at most. For HEALTHCHECK in containers and for monitoring.',
+    config: 'health',
+    own: {
+      host: 'address the service is bound to (127.0.0.1)',
+      port: 'its port (as its data directory says, else 8000)',
+      socket: 'the Unix socket it listens on instead',
+      basePath: 'its data directory, which says where it listens (~/.svc, with --sandbox ~/.svc-sandbox)',
+      sandbox: 'for a service with the simulated WeChat, which answers like any other',
+    },
     takes: command =>
-      command
-        .option('--host <address>', 'address the service is bound to (127.0.0.1) [SVC_HOST]')
-        .option('-p, --port <port>', 'its port (as its data directory says, else 8000) [SVC_PORT]')
-        .option(
-          '-d, --base-path <folder>',
-          'its data directory, which says where it listens (~/.svc, with --sandbox ~/.svc-sandbox) [SVC_BASE_PATH]',
-        )
-        .option('--socket <path>', 'the Unix socket it listens on instead [SVC_SOCKET]')
-        .option('--url <url>', 'its whole address instead, as in https://svc.example.org')
-        .option(
-          '--sandbox',
-          'for a service with the simulated WeChat, which answers like any other [SVC_SANDBOX]',
-        ),
+      command.option('--url <url>', 'its whole address instead, as in https://svc.example.org'),
     json: 'print one JSON object',
     examples: [
       ['svc health', 'on this machine'],
@@ -165,7 +160,7 @@ export const commands: readonly CommandSpec[] = [
     ],
     after:
       'Here 0 means that it works, 1 that it does not or does not answer. What is degraded (an account that is not\nconnected, polls that fail) is said and still 0: a restart would not help it.',
-    run: async command => (await import('../health.ts')).runHealth(command.opts<HealthFlags>()),
+    run: async command => (await import('../health.ts')).runHealth(command),
   },
   {
     words: 'doctor',
