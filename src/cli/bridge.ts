@@ -5,7 +5,7 @@ import { keepStdoutClean } from '../platform/console.ts'
 import { createLog } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { givenToken } from '../server/token.ts'
-import { configFrom, typedUrl } from './command.ts'
+import { configFrom, refuseBesideUrl, typedUrl } from './command.ts'
 
 /** The options that a bridge has; every other one belongs to the service. */
 const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport']
@@ -14,14 +14,11 @@ const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport']
 export async function runBridge(command: Command): Promise<void> {
   const { url } = command.opts<{ url: string }>()
   const address = typedUrl(url, '/mcp')
-  const foreign = command.options.find(
-    option =>
-      command.getOptionValueSource(option.attributeName()) === 'cli' && !own.includes(option.attributeName()),
+  const names = command.options.map(option => option.attributeName())
+  refuseBesideUrl(
+    command,
+    names.filter(name => !own.includes(name)),
   )
-  if (foreign)
-    throw badArgument(foreign.long ?? foreign.flags, 'expected without --url', {
-      hint: 'The service at that address decides it.',
-    })
   const config = configFrom(command, { port: '0', sandboxPort: '0' })
   if (command.opts<{ transport?: string }>().transport !== undefined && config.transport !== 'stdio')
     throw badArgument('--transport', 'expected stdio with --url', {

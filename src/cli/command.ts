@@ -178,3 +178,16 @@ export function typedUrl(text: string, path = ''): string {
     hint: `As in --url http://127.0.0.1:8000${path}.`,
   })
 }
+
+/** With `--url` those of a service's options cannot be given. @throws SvcError `invalid_arguments` naming one that was typed */
+export function refuseBesideUrl(command: Command, names: readonly string[]): void {
+  const typed = command.options.find(
+    option =>
+      names.includes(option.attributeName()) &&
+      command.getOptionValueSource(option.attributeName()) === 'cli',
+  )
+  if (typed)
+    throw badArgument(typed.long ?? typed.flags, 'expected without --url', {
+      hint: 'The service at that address decides it.',
+    })
+}

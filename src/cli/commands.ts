@@ -5,9 +5,8 @@ type Load = () => Promise<{ readonly commands: readonly CommandSpec[] }>
 
 const tools: Load = () => import('./commands/tools.ts')
 const outbox: Load = () => import('./commands/outbox.ts')
-const running: Load = () => import('./commands/running.ts')
+const serve: Load = () => import('./commands/serve.ts')
 const completion: Load = () => import('./commands/completion.ts')
-const surroundings: Load = () => import('./commands/surroundings.ts')
 
 /** By first word, below its heading in the help of svc. */
 export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
@@ -23,12 +22,20 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     check: () => import('./commands/check.ts'),
   },
   'Events:': { webhook: () => import('./commands/webhook.ts') },
-  'Serve:': { openapi: running, mcp: running, admin: running, sandbox: running },
+  'Serve:': { openapi: serve, mcp: serve, admin: serve, sandbox: serve },
   'Look after it:': {
-    ...{ status: running, token: running, health: running, doctor: running, service: running },
-    ...{ migrate: surroundings, completion },
+    status: () => import('./commands/status.ts'),
+    token: () => import('./commands/token.ts'),
+    health: () => import('./commands/health.ts'),
+    doctor: () => import('./commands/doctor.ts'),
+    service: () => import('./commands/service.ts'),
+    migrate: () => import('./commands/migrate.ts'),
+    completion,
   },
-  'Agents:': { setup: surroundings, 'hook-poll': surroundings },
+  'Agents:': {
+    setup: () => import('./commands/setup.ts'),
+    'hook-poll': () => import('./commands/hook-poll.ts'),
+  },
 }
 
 /** Every first word; the shell asks `complete` at each Tab. */

@@ -23,7 +23,6 @@ import { managerOf, ownText } from '../service/install.ts'
 import {
   type Account,
   machineFolders,
-  type ServiceFolders,
   type ServiceManager,
   type ServiceName,
   type ServicePlan,
@@ -57,11 +56,10 @@ export async function intended(
   flags: NameFlags,
   service: ServiceName,
   manager: ServiceManager,
-  folders: ServiceFolders,
 ): Promise<{ plan: ServicePlan; config: Config }> {
   const isSystem = service.scope === 'system'
-  const account = isSystem ? await accountFor(flags, service.name, manager, folders) : undefined
-  const config = serves(command, service, account, folders)
+  const account = isSystem ? await accountFor(flags, service.name, manager) : undefined
+  const config = serves(command, service, account)
   await givenToken(config)
   const again = spelledOut('openapi', command.opts<Flags>(), config, {
     without: ['basePath', 'banner', 'token'],
@@ -89,12 +87,7 @@ export async function intended(
 }
 
 /** What the service is told. */
-function serves(
-  command: Command,
-  { scope, name }: ServiceName,
-  account: Account | undefined,
-  { lib }: ServiceFolders,
-): Config {
+function serves(command: Command, { scope, name }: ServiceName, account: Account | undefined): Config {
   const given = configFrom(command)
   if (given.socket !== undefined)
     throw badArgument('--socket', 'expected a port', { hint: 'A service of the system is called at one.' })
@@ -104,7 +97,8 @@ function serves(
     })
   const isPlaceGiven = given.basePath !== readConfig({ sandbox: given.sandbox }, {}).basePath
   if (scope === 'user' || isPlaceGiven) return given
-  const usual = userFolders().platform === 'darwin' ? join(account?.home ?? '', '.svc') : join(lib, name)
+  const usual =
+    userFolders().platform === 'darwin' ? join(account?.home ?? '', '.svc') : join(machineFolders.lib, name)
   return configFrom(command, { basePath: given.sandbox ? `${usual}-sandbox` : usual })
 }
 
@@ -113,7 +107,6 @@ async function accountFor(
   { user, print }: NameFlags,
   name: string,
   manager: ServiceManager,
-  { lib }: ServiceFolders,
 ): Promise<Account> {
   const { platform } = userFolders()
   const installed = print ? undefined : userOf((await ownText(manager)) ?? '')
@@ -123,7 +116,7 @@ async function accountFor(
     throw badArgument('--user', 'expected the user whom the service runs as', {
       hint: 'Name one that exists.',
     })
-  if (!print) return accountOf(wanted, platform, join(lib, name))
+  if (!print) return accountOf(wanted, platform, join(machineFolders.lib, name))
   if (wanted === 'root') throw runsAsRoot()
   return { name: wanted, uid: -1, gid: -1, home: join('/Users', wanted) }
 }
@@ -132,11 +125,10 @@ async function accountFor(
 export async function prepare(
   { account, dataDir, writes }: ServicePlan,
   manager: ServiceManager,
-  { lib }: ServiceFolders,
 ): Promise<void> {
   if (!account) return
   const isSystemds = (path: string) =>
-    manager.title === 'systemd' && path === dataDir && isStateFolder(path, lib)
+    manager.title === 'systemd' && path === dataDir && isStateFolder(path, machineFolders.lib)
   await ensureFolders(account, [dataDir, ...writes], isSystemds)
 }
 
@@ -145,15 +137,12 @@ export const usualName = 'svc'
 /** Longest wait for an answer of a service on this machine. */
 export const askWithinMs = 2000
 
-/** The places of this machine and this user. */
-export function foldersHere(): ServiceFolders {
-  const { home, xdgConfig } = userFolders()
-  return { home, config: xdgConfig, ...machineFolders }
-}
-
 /** @throws SvcError where there is no manager that svc knows */
-export const managerHere = (service: ServiceName): ServiceManager =>
-  managerOf(userFolders().platform, service, foldersHere(), ownProgram().command)
+export function managerHere(service: ServiceName): ServiceManager {
+  const { home, platform, xdgConfig } = userFolders()
+  const folders = { home, config: xdgConfig, ...machineFolders }
+  return managerOf(platform, service, folders, ownProgram().command)
+}
 
 /** @returns undefined when there is none @throws SvcError `forbidden` for one that svc did not install */
 export async function lookAtService(service: ServiceName): Promise<SeenService | undefined> {

@@ -69,7 +69,7 @@ export async function applyMove(
       const { bot_id, token, base_url, user_id, cursor, created_at = clock.now() } = source
       const bot = { bot_id, token, base_url, ...(user_id !== undefined && { user_id }), cursor, created_at }
       try {
-        return await adopt(state, lock, { name, bot, renews: action === 'renew', users: source.users })
+        return await adopt(state, lock, { name, bot, renews: action === 'renewed', users: source.users })
       } catch (error) {
         if (!(error instanceof SvcError) || error.code !== 'session_exists') throw error
         findings.problem(error.message, error.hint)

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
+import type { Adopted } from '../storage/sqlite/state/adopt.ts'
 import { freeName, safeSessionName } from './names.ts'
 import { readOpenClaw } from './openclaw.ts'
 import {
@@ -18,8 +19,8 @@ import {
 import { lookAtTarget, type Target, type TargetSession } from './target.ts'
 import { readWeiLink, weiLinkPolls } from './weilink.ts'
 
-/** `add`: a new session; `merge`: svc has that login already; `renew`: svc has an older login of that bot. */
-export type SessionAction = 'add' | 'merge' | 'renew'
+/** `added`: a new session; `kept`: svc has that login already; `renewed`: svc has an older login of that bot. */
+type SessionAction = Adopted['login']
 
 /** A session that comes over. Secret. */
 export interface PlannedSession {
@@ -136,7 +137,7 @@ function planSessions(
     }
     const safe = safeSessionName(found.name)
     const name = freeName(safe, target.taken)
-    planned.push({ source, name, action: 'add' })
+    planned.push({ source, name, action: 'added' })
     if (name === found.name.normalize('NFC')) continue
     const why =
       safe === name ? 'its name is none that svc allows' : `svc has something else under the name "${safe}"`
@@ -150,8 +151,8 @@ function planSessions(
 
 /** Two tokens of one bot: the login that is newer works. */
 function actionOn(known: TargetSession, source: SourceSession): SessionAction {
-  if (known.token === source.token) return 'merge'
-  return known.expired_at !== undefined || (source.created_at ?? 0) > known.created_at ? 'renew' : 'merge'
+  if (known.token === source.token) return 'kept'
+  return known.expired_at !== undefined || (source.created_at ?? 0) > known.created_at ? 'renewed' : 'kept'
 }
 
 function baseUrlOf({ name, base_url }: SourceSession, upstreamUrl: string, findings: Findings): string {

@@ -4,7 +4,6 @@ import { mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { clientNames } from '../../src/cli/commands/surroundings.ts'
 import { clients } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
 import { tools } from '../../src/tools/index.ts'
@@ -31,7 +30,7 @@ const freshHome = () => mkdtemp(join(home, 'home-'))
 describe('svc setup', () => {
   test('--print shows entry and path, and changes nothing', async () => {
     const dir = await freshHome()
-    for (const name of clientNames) {
+    for (const { name } of clients) {
       const { status, stdout, stderr } = await setup([name, '--print'], { home: dir })
       expect([status, stderr]).toEqual([0, ''])
       expect(stdout).toStartWith(`${dir}/`)
@@ -164,7 +163,7 @@ describe('svc setup', () => {
 })
 
 describe('what was written works', () => {
-  for (const name of clientNames)
+  for (const { name } of clients)
     test(`${name}: the entry starts svc, which serves the nine tools`, async () => {
       const dir = await freshHome()
       expect((await setup([name, '-d', join(dir, 'data')], { home: dir })).status).toBe(0)

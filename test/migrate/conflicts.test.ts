@@ -86,7 +86,7 @@ test('a login that svc has stays as it is, whatever its name; of each user the n
   })
   const token = json(at.into, 'renamed', 'token.json')
   const { plan, findings, applied } = await move('weilink', at)
-  expect(plan.sessions).toMatchObject([{ name: 'renamed', action: 'merge' }])
+  expect(plan.sessions).toMatchObject([{ name: 'renamed', action: 'kept' }])
   expect(applied.sessions.get('renamed')).toEqual({ login: 'kept', users: 3 })
   expect(told(findings, 'note').join()).toContain('"work" is the session "renamed" in svc')
   expect(json(at.into, 'renamed', 'token.json')).toEqual(token)
@@ -154,9 +154,9 @@ test('the name of another bot, and whatever else has a name, is left to it', asy
   expect(await Bun.file(join(at.into, '.default_session')).text()).toBe('Work\n')
   // Where it went the first time, it goes again.
   expect((await move('weilink', at)).plan.sessions.map(({ name, action }) => [name, action])).toEqual([
-    ['my-bot', 'merge'],
-    ['my-bot-2', 'merge'],
-    ['work-3', 'merge'],
+    ['my-bot', 'kept'],
+    ['my-bot-2', 'kept'],
+    ['work-3', 'kept'],
   ])
 })
 
@@ -170,7 +170,7 @@ test('a folder that a move or a logout left half done takes no name, and what li
   await writeFile(join(at.into, 'work', 'token.json.0123456789ab.tmp'), '{"bot')
   await weiLinkSession(at.from, 'work', { bot: botA })
   const { plan } = await move('weilink', at)
-  expect(plan.sessions).toMatchObject([{ name: 'work', action: 'add' }])
+  expect(plan.sessions).toMatchObject([{ name: 'work', action: 'added' }])
   expect(contexts(at.into, 'work')).toEqual({})
 })
 

@@ -13,7 +13,6 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { clientNames } from '../../src/cli/commands/surroundings.ts'
 import type { UserFolders } from '../../src/config.ts'
 import { SvcError } from '../../src/model/error.ts'
 import { type Client, clients, type Server } from '../../src/setup/clients.ts'
@@ -204,9 +203,8 @@ async function expectAsBefore(client: Client, path: string) {
   for (const comment of livedIn(client).match(/(\/\/|#) \w+/g) ?? []) expect(text).toContain(comment)
 }
 
-test('the command line knows the same clients as the table', () => {
-  expect(clients.map(({ name }) => name)).toEqual([...clientNames])
-  expect(Object.keys(known)).toEqual([...clientNames])
+test('every client of the table is tried', () => {
+  expect(Object.keys(known)).toEqual(clients.map(({ name }) => name))
 })
 
 for (const client of clients) {

@@ -1,17 +1,37 @@
 /** `svc status`: a data directory at a glance, for people and for programs. */
-import type { Config } from '../config.ts'
-import { svcCommand } from '../inspect/advised-commands.ts'
-import { readStatus, type StatusReport } from '../inspect/status-report.ts'
-import { byteSize, counted, localTime } from '../platform/format.ts'
-import { shellWord } from '../platform/shell.ts'
-import { version } from '../version.ts'
-import { table } from './columns.ts'
-import { jsonLine } from './print.ts'
-import { colours, writeErr, writeOut } from './terminal.ts'
-import { oneLine } from './text.ts'
+import type { Config } from '../../config.ts'
+import { svcCommand } from '../../inspect/advised-commands.ts'
+import type { StatusReport } from '../../inspect/status-report.ts'
+import { byteSize, counted, localTime } from '../../platform/format.ts'
+import { shellWord } from '../../platform/shell.ts'
+import { version } from '../../version.ts'
+import { table } from '../columns.ts'
+import { type CommandSpec, configFrom, forgottenSandbox } from '../command.ts'
+import { jsonLine } from '../print.ts'
+import { colours, writeErr, writeOut } from '../terminal.ts'
+import { oneLine } from '../text.ts'
+
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'status',
+    summary: 'show sessions and service at a glance',
+    about:
+      'Show who polls, which sessions are connected, and what waits to be sent. Reads the data directory, asks nobody, and changes nothing.',
+    config: 'tool',
+    json: 'print one JSON object; times are Unix milliseconds',
+    examples: [
+      ['svc status', 'what there is, and how it is'],
+      ['svc status --json | jq .connected_count', 'for programs'],
+    ],
+    after:
+      'Here 0 means that there is a session, every session is connected and a process polls; 1 anything else.',
+    run: command => runStatus(configFrom(command), command.opts(), forgottenSandbox(command)),
+  },
+]
 
 /** Runs the command; `forgotten` is said where there is nothing to see. @returns its exit status: 0 when every session is connected and a process polls */
 export async function runStatus(config: Config, flags: { json?: boolean }, forgotten = ''): Promise<0 | 1> {
+  const { readStatus } = await import('../../inspect/status-report.ts')
   const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
   await writeOut(flags.json ? `${jsonLine(seen)}\n` : statusText(seen))
   if (forgotten && !flags.json && seen.session_count === 0 && !seen.sandbox) await writeErr(`${forgotten}\n`)

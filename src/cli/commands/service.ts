@@ -3,15 +3,15 @@
 import process from 'node:process'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
-import type { Config } from '../config.ts'
-import { addressOf, askHealth, type HealthAnswer } from '../inspect/healthz.ts'
-import { badArgument, SvcError } from '../model/error.ts'
-import { fileExists } from '../platform/files.ts'
-import { localTime } from '../platform/format.ts'
-import { spareLoopbackTheProxy } from '../platform/process.ts'
-import { shellWord } from '../platform/shell.ts'
-import { isExposed } from '../server/auth.ts'
-import { install, ownText, uninstall } from '../service/install.ts'
+import type { Config } from '../../config.ts'
+import { addressOf, askHealth, type HealthAnswer } from '../../inspect/healthz.ts'
+import { badArgument, SvcError } from '../../model/error.ts'
+import { fileExists } from '../../platform/files.ts'
+import { localTime } from '../../platform/format.ts'
+import { spareLoopbackTheProxy } from '../../platform/process.ts'
+import { shellWord } from '../../platform/shell.ts'
+import { isExposed } from '../../server/auth.ts'
+import { install, ownText, uninstall } from '../../service/install.ts'
 import {
   definitionOf,
   isServiceName,
@@ -19,13 +19,12 @@ import {
   type ServiceName,
   type ServicePlan,
   type ServiceState,
-} from '../service/plan.ts'
-import { version } from '../version.ts'
-import { saidOfHealth } from './health.ts'
-import { jsonLine, print } from './print.ts'
+} from '../../service/plan.ts'
+import { version } from '../../version.ts'
+import { type CommandSpec, chosen } from '../command.ts'
+import { jsonLine, print } from '../print.ts'
 import {
   askWithinMs,
-  foldersHere,
   intended,
   lookAtService,
   managerHere,
@@ -34,9 +33,72 @@ import {
   prepare,
   servedAs,
   usualName,
-} from './service-plan.ts'
-import { colours, writeOut } from './terminal.ts'
-import { oneLine } from './text.ts'
+} from '../service-plan.ts'
+import { colours, writeOut } from '../terminal.ts'
+import { oneLine } from '../text.ts'
+import { saidOfHealth } from './health.ts'
+
+/** Which service is meant. */
+const ofOne = (command: Command) =>
+  command
+    .option('--system', 'the service of the machine, as by default for root')
+    .option(
+      '--user [name]',
+      'the service of this user, as by default for everybody else; with a name: that of the machine, which runs as that user (default on Linux: svc, on macOS: who called sudo)',
+    )
+    .option('--name <name>', 'what it is called, where there are several', 'svc')
+
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'service',
+    summary: 'run svc in the background, from the start of the machine on',
+    takes: command => command.usage('install|uninstall|status [options]'),
+    examples: [
+      ['sudo svc service install --user svc', 'for the machine, run as the user svc'],
+      ['svc service install', 'for you alone, on your data directory'],
+      ['svc service status', 'whether it runs, and well'],
+    ],
+    run: chosen('service', 'install, uninstall or status'),
+  },
+  {
+    words: 'service install',
+    summary: 'install svc as a service and start it, or bring it up to date',
+    about:
+      "Run 'svc openapi' with the options given here as a service of systemd or launchd: it starts with the machine (as an ordinary user: when you log in), and again when it fails. As root it is the machine's, locked in, and runs as an existing user on /var/lib/svc; else yours, on your data directory. What svc is told by the environment here goes along. Once more, with other options, changes and restarts it.",
+    config: 'openapi',
+    own: {
+      basePath:
+        'data directory (of the machine: /var/lib/svc, with --sandbox /var/lib/svc-sandbox; yours: ~/.svc, ~/.svc-sandbox)',
+    },
+    takes: command =>
+      ofOne(command).option('--print', 'only show the unit or property list, and change nothing'),
+    examples: [
+      ['sudo svc service install --user svc --admin-port 8080', 'for the machine, with the panel'],
+      ['svc service install --sandbox', 'yours, with the simulated WeChat'],
+      ['svc service install --print --system', 'the unit, for a package or to put it in place by hand'],
+    ],
+    run: command => runInstall(command, command.opts<NameFlags>()),
+  },
+  {
+    words: 'service uninstall',
+    summary: 'stop the service and remove it; its data stay',
+    takes: ofOne,
+    examples: [['sudo svc service uninstall', 'the one of the machine']],
+    run: command => runUninstall(command.opts<NameFlags>()),
+  },
+  {
+    words: 'service status',
+    summary: 'say whether the service is installed, runs, and is healthy',
+    takes: ofOne,
+    json: 'print one JSON object; times are Unix milliseconds',
+    examples: [
+      ['svc service status', 'yours, else that of the machine'],
+      ['svc service status --json | jq .healthy', 'for programs'],
+    ],
+    after: 'Here 0 means that it runs and is healthy, 1 anything else.',
+    run: command => runServiceStatus(command.opts<NameFlags>()),
+  },
+]
 
 const healthyWithinMs = 20_000
 const betweenMs = 200
@@ -63,16 +125,16 @@ function needRoot({ scope }: ServiceName, what: string): void {
 }
 
 /** Runs `svc service install`. @returns its exit status: 0 when the service is healthy */
-export async function runInstall(command: Command, flags: NameFlags): Promise<0 | 1> {
+async function runInstall(command: Command, flags: NameFlags): Promise<0 | 1> {
   const service = serviceOf(flags)
   const manager = managerHere(service)
   if (!flags.print) needRoot(service, 'install')
-  const { plan, config } = await intended(command, flags, service, manager, foldersHere())
+  const { plan, config } = await intended(command, flags, service, manager)
   if (flags.print) {
     await writeOut(manager.files.of(plan).at(-1)?.text ?? '')
     return 0
   }
-  await prepare(plan, manager, foldersHere())
+  await prepare(plan, manager)
   spareLoopbackTheProxy()
   const isNew = await install(plan, manager)
   print(`${isNew ? 'installed and started' : 'changed and restarted'} ${named(service, manager)}`)
@@ -84,7 +146,7 @@ export async function runInstall(command: Command, flags: NameFlags): Promise<0 
 }
 
 /** Runs `svc service uninstall`. */
-export async function runUninstall(flags: NameFlags): Promise<void> {
+async function runUninstall(flags: NameFlags): Promise<void> {
   const service = serviceOf(flags)
   const manager = managerHere(service)
   needRoot(service, 'uninstall')
@@ -96,7 +158,7 @@ export async function runUninstall(flags: NameFlags): Promise<void> {
 }
 
 /** Runs `svc service status`. @returns its exit status: 0 when it runs and is healthy */
-export async function runServiceStatus(flags: NameFlags): Promise<0 | 1> {
+async function runServiceStatus(flags: NameFlags): Promise<0 | 1> {
   const service = await statusOf(flags)
   const manager = managerHere(service)
   spareLoopbackTheProxy()

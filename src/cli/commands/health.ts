@@ -1,19 +1,46 @@
 /** `svc health`: one question to a running service, one line, one exit status. */
 import type { Command } from 'commander'
-import { type Config, type Flags, spelledOut, type Usual } from '../config.ts'
-import { addressIn, askHealth, type HealthAnswer, notedAddresses } from '../inspect/healthz.ts'
-import { badArgument } from '../model/error.ts'
-import { spareLoopbackTheProxy } from '../platform/process.ts'
-import { shellWord } from '../platform/shell.ts'
-import { againFlags, configFrom, forgottenSandbox, typedUrl } from './command.ts'
-import { jsonLine } from './print.ts'
-import { writeOut } from './terminal.ts'
-import { oneLine } from './text.ts'
+import { type Config, type Flags, spelledOut, type Usual } from '../../config.ts'
+import { addressIn, askHealth, type HealthAnswer, notedAddresses } from '../../inspect/healthz.ts'
+import { badArgument } from '../../model/error.ts'
+import { spareLoopbackTheProxy } from '../../platform/process.ts'
+import { shellWord } from '../../platform/shell.ts'
+import { againFlags, type CommandSpec, configFrom, forgottenSandbox, typedUrl } from '../command.ts'
+import { jsonLine } from '../print.ts'
+import { writeOut } from '../terminal.ts'
+import { oneLine } from '../text.ts'
+
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'health',
+    summary: 'ask a running service whether it works',
+    about:
+      'Ask GET /healthz of a running service and print its answer as one line. Needs no token; without an address it finds the service by its data directory; waits 2 seconds at most. For HEALTHCHECK in containers and for monitoring.',
+    config: 'health',
+    own: {
+      host: 'address the service is bound to (127.0.0.1)',
+      port: 'its port (as its data directory says, else 8000)',
+      socket: 'the Unix socket it listens on instead',
+      basePath: 'its data directory, which says where it listens (~/.svc, with --sandbox ~/.svc-sandbox)',
+      sandbox: 'for a service with the simulated WeChat, which answers like any other',
+    },
+    takes: command =>
+      command.option('--url <url>', 'its whole address instead, as in https://svc.example.org'),
+    json: 'print one JSON object',
+    examples: [
+      ['svc health', 'on this machine'],
+      ['HEALTHCHECK CMD ["svc", "health"]', 'in a Dockerfile'],
+    ],
+    after:
+      'Here 0 means that it works, 1 that it does not or does not answer. What is degraded (an account that is not\nconnected, polls that fail) is said and still 0: a restart would not help it.',
+    run: runHealth,
+  },
+]
 
 const deadlineMs = 2000
 
 /** Runs the command. @returns its exit status: 0 when the service works */
-export async function runHealth(command: Command): Promise<0 | 1> {
+async function runHealth(command: Command): Promise<0 | 1> {
   const { url: given, json } = command.opts<{ url?: string; json?: boolean }>()
   spareLoopbackTheProxy()
   const { url, unnamed } = given === undefined ? await configured(command) : { url: typedUrl(given) }

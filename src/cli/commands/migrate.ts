@@ -1,26 +1,68 @@
 /** `svc migrate`: what comes over from another program, for people and for programs. */
+import { type Command, Option } from 'commander'
+import { folder } from '../../config/values.ts'
+import type { Applied } from '../../migrate/apply.ts'
+import type { Plan } from '../../migrate/plan.ts'
+import { type Program, programNames } from '../../migrate/source.ts'
+import { badArgument } from '../../model/error.ts'
+import { systemClock } from '../../platform/clock.ts'
+import { createLog } from '../../platform/log.ts'
+import { table } from '../columns.ts'
+import { type CommandSpec, chosen, configFrom, toolUsual } from '../command.ts'
+import { findingLines, jsonLine } from '../print.ts'
+import { colours, writeOut } from '../terminal.ts'
+import { oneLine } from '../text.ts'
 
-import { folder } from '../config/values.ts'
-import type { Config } from '../config.ts'
-import { type Applied, applyMove } from '../migrate/apply.ts'
-import { type Plan, planMove } from '../migrate/plan.ts'
-import { type Program, programNames } from '../migrate/source.ts'
-import { badArgument } from '../model/error.ts'
-import { systemClock } from '../platform/clock.ts'
-import { createLog } from '../platform/log.ts'
-import { table } from './columns.ts'
-import { findingLines, jsonLine } from './print.ts'
-import { colours, writeOut } from './terminal.ts'
-import { oneLine } from './text.ts'
+/** The row of one program. @param from the option that names its folder */
+const movedFrom = (program: Program, summary: string, from: Option): CommandSpec => ({
+  words: `migrate ${program}`,
+  summary,
+  config: 'migrate',
+  takes: command =>
+    command.addOption(from).option('--dry-run', 'only say what would come over, and change nothing'),
+  json: 'print one JSON object',
+  examples: [
+    [`svc migrate ${program} --dry-run`, 'look first'],
+    [`svc migrate ${program}`, 'then do it; stop the other program before you start svc'],
+  ],
+  after:
+    'Nothing in the folder it moves from is changed. Once more, it brings only what is new; after a break, the rest.\nMessages of before are in the history and are handed to no reader. Here 1 also means that something could not come over.',
+  run: command => runMigrate(program, command),
+})
+
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'migrate',
+    summary: 'take sessions and history over from WeiLink or OpenClaw',
+    takes: command => command.usage('weilink|openclaw [options]'),
+    examples: [
+      ['svc migrate weilink --dry-run', 'what would come over, and nothing is changed'],
+      ['svc migrate openclaw --help', 'what each takes'],
+    ],
+    run: chosen('migrate', 'the program to move from, weilink or openclaw'),
+  },
+  movedFrom(
+    'weilink',
+    'take over the sessions, context tokens, default session and message history of WeiLink',
+    new Option('--from <folder>', "WeiLink's folder").default('~/.weilink'),
+  ),
+  movedFrom(
+    'openclaw',
+    "take over the WeChat accounts and context tokens of OpenClaw's WeChat plugin",
+    new Option('--from <folder>', "OpenClaw's folder").env('OPENCLAW_STATE_DIR').default('~/.openclaw'),
+  ),
+]
 
 /** Runs the command. @returns its exit status: 1 when something could not come over */
-export async function runMigrate(
-  program: Program,
-  config: Config,
-  flags: { from: string; dryRun?: true; json?: true },
-): Promise<0 | 1> {
+async function runMigrate(program: Program, command: Command): Promise<0 | 1> {
+  const flags = command.opts<{ from: string; dryRun?: true; json?: true }>()
+  const config = configFrom(command, { sandbox: false }, toolUsual)
   const from = folder(flags.from)
   if (from === undefined) throw badArgument('--from', 'expected a path')
+  const [{ applyMove }, { planMove }] = await Promise.all([
+    import('../../migrate/apply.ts'),
+    import('../../migrate/plan.ts'),
+  ])
   const clock = systemClock
   await using plan = await planMove({
     ...{ program, from, into: config.basePath, upstreamUrl: config.upstreamUrl, now: clock.now() },
@@ -33,10 +75,6 @@ export async function runMigrate(
   return report.complete ? 0 : 1
 }
 
-/** What happens, or happened, to a login. */
-type Login = 'added' | 'renewed' | 'kept' | 'failed'
-
-const planned = { add: 'added', renew: 'renewed', merge: 'kept' } as const
 type Report = ReturnType<typeof reportOf>
 
 /** What is said of a move: no secrets in it. */
@@ -45,7 +83,8 @@ function reportOf(plan: Plan, applied: Applied | undefined) {
   const { history, tally, program, from, into, running, defaultSession } = plan
   const sessions = plan.sessions.map(({ action, name, source }) => {
     const done = applied?.sessions.get(name)
-    const login: Login = done === undefined ? planned[action] : 'failed' in done ? 'failed' : done.login
+    // What happens, or happened, to the login.
+    const login: keyof typeof logins = done === undefined ? action : 'failed' in done ? 'failed' : done.login
     const { bot_id, user_id, users } = source
     // Whether polling goes on where the other program stopped.
     const cursor: Cursor =

@@ -5,23 +5,45 @@
  * a second and a half. The position moves when the text is on stdout.
  */
 import type { Command } from 'commander'
-import { localFiles } from '../config/local-files.ts'
-import { type Config, type Flags, readConfig } from '../config.ts'
-import { lookAtDirectory } from '../inspect/data-directory.ts'
-import { toSvcError, verbs } from '../tools/index.ts'
-import { untrustedText } from '../tools/untrusted.ts'
-import { commandCall, openForCommand } from './open.ts'
-import { sandboxRoom } from './serving.ts'
-import { writeOut } from './terminal.ts'
+import { localFiles } from '../../config/local-files.ts'
+import { type Config, type Flags, readConfig } from '../../config.ts'
+import { toSvcError, verbs } from '../../tools/index.ts'
+import { untrustedText } from '../../tools/untrusted.ts'
+import type { CommandSpec } from '../command.ts'
+import { writeOut } from '../terminal.ts'
+
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'hook-poll',
+    summary: "new messages for an agent's prompt hook, marked as untrusted; nothing when there are none",
+    config: 'tool',
+    takes: command =>
+      command
+        .option('-n, --limit <count>', 'show at most this many; the rest comes next time', '20')
+        .option('-c, --consumer <name>', 'name of the reader whose position is used and moved', 'hook'),
+    examples: [
+      ['svc hook-poll', 'what a prompt hook runs; svc setup claude-code --hook writes it into the settings'],
+      [
+        'svc hook-poll --consumer night-shift --limit 5',
+        'a second agent with a place of its own, five messages at a time',
+      ],
+    ],
+    after:
+      'Never 2 here, by which a hook would hold the prompt back. Each message is shown once; one that may not have arrived\nis shown again and says so. The first call of a consumer shows nothing: it marks the place.',
+    run: hookPoll,
+  },
+]
 
 /** Claude Code puts up to 10,000 characters of a hook's output before its model, of more only the beginning. */
 const mostText = 5000
 const longestText = 2000
 
 /** Runs the command. @throws SvcError */
-export async function hookPoll(command: Command): Promise<void> {
+async function hookPoll(command: Command): Promise<void> {
   const config = readConfig(command.opts<Flags>(), undefined, { logLevel: 'ERROR' })
   const request = requestOf(command.opts())
+  const { commandCall, openForCommand } = await import('../open.ts')
+  const { lookAtDirectory } = await import('../../inspect/data-directory.ts')
   // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
   if (!(await lookAtDirectory(config.basePath)).isUsed) return
   using call = commandCall()
@@ -58,7 +80,7 @@ function headingOf(count: number, limit: number): string {
 
 /** The simulated WeChat of the directory, if it runs: for one prompt none is started. */
 async function sandboxOf(config: Config): Promise<{ url: string }> {
-  const { joinSandbox } = await sandboxRoom()
+  const { joinSandbox } = await import('../../sandbox/sandbox.ts')
   // The port of nobody: what waits in the store is shown all the same.
   return (await joinSandbox(localFiles(config.basePath).sandbox)) ?? { url: 'http://127.0.0.1:9' }
 }

@@ -1,0 +1,75 @@
+/** `svc doctor`: the report, for people and for programs. */
+import type { Command } from 'commander'
+import type { Report } from '../../doctor/examine.ts'
+import { subjects } from '../../doctor/finding.ts'
+import { notedAddresses } from '../../inspect/healthz.ts'
+import { badArgument } from '../../model/error.ts'
+import { counted } from '../../platform/format.ts'
+import { spareLoopbackTheProxy } from '../../platform/process.ts'
+import { version } from '../../version.ts'
+import { type CommandSpec, configFrom } from '../command.ts'
+import { findingLines, jsonLine } from '../print.ts'
+import { colours, writeOut } from '../terminal.ts'
+import { oneLine } from '../text.ts'
+import { isOpen } from './health.ts'
+
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'doctor',
+    summary: 'look for what is wrong, and say how to mend it',
+    about:
+      'Look at the data directory, locks, clock, disk, sessions, message store, network and port, and say of each finding how to mend it. Changes nothing, and works beside a running service. Takes the options of svc openapi: give it those that the service is started with.',
+    config: 'openapi',
+    takes: command =>
+      command.option('--timeout <seconds>', 'longest wait for an answer from the network', '5'),
+    json: 'print one JSON object: {ok, counts, findings: [{subject, check, severity, what, fix}], …}',
+    examples: [
+      ['svc doctor', 'look at ~/.svc, and at the service that runs on it'],
+      ['svc doctor --json | jq \'.findings[] | select(.severity == "error")\'', 'for programs'],
+    ],
+    after: 'Here 0 means that no finding is an error (warnings may be), 1 that one is.',
+    run: runDoctor,
+  },
+]
+
+/** @returns the exit status: 1 when a finding is an error */
+async function runDoctor(command: Command): Promise<0 | 1> {
+  const flags = command.opts<{ json?: boolean; timeout: string }>()
+  const config = configFrom(command)
+  const seconds = /^\d{1,4}(\.\d+)?$/.test(flags.timeout) ? Number(flags.timeout) : 0
+  if (seconds <= 0 || seconds > 60) {
+    throw badArgument('--timeout', 'expected seconds, above 0 and up to 60')
+  }
+  spareLoopbackTheProxy()
+  const noted = isOpen(usual => configFrom(command, {}, usual))
+    ? (await notedAddresses(config.basePath))[0]
+    : undefined
+  const [{ examine }, { installedServices }] = await Promise.all([
+    import('../../doctor/examine.ts'),
+    import('../service-plan.ts'),
+  ])
+  const report = await examine({
+    address: noted?.url,
+    ...{ config, version, deadlineMs: seconds * 1000, services: installedServices },
+  })
+  await writeOut(flags.json ? `${jsonLine(report)}\n` : reportText(report))
+  return report.ok ? 0 : 1
+}
+
+/** Grouped by subject; signs and colours on a terminal that has them, words elsewhere. */
+function reportText({ findings, counts, base_path }: Report): string {
+  const lines = [colours.dim(`the data directory is ${oneLine(base_path)}`)]
+  for (const subject of subjects) {
+    const own = findings.filter(finding => finding.subject === subject)
+    if (own.length === 0) continue
+    lines.push('', colours.bold(subject))
+    for (const { severity, what, fix } of own) lines.push(...findingLines(severity, what, fix, '  '))
+  }
+  const bad = [
+    ...(counts.error > 0 ? [colours.red(counted(counts.error, 'error'))] : []),
+    ...(counts.warning > 0 ? [colours.yellow(counted(counts.warning, 'warning'))] : []),
+    ...(counts.note > 0 ? [counted(counts.note, 'note')] : []),
+  ]
+  lines.push('', bad.length > 0 ? bad.join(', ') : colours.green('everything is as it should be'))
+  return `${lines.join('\n')}\n`
+}

@@ -1,0 +1,160 @@
+/** `svc setup`: from what was typed to what is written, and what to do next. */
+
+import type { Command } from 'commander'
+import { type Config, type Flags, spelledOut, userFolders } from '../../config.ts'
+import { badArgument, SvcError } from '../../model/error.ts'
+import { isLoopback } from '../../server/auth.ts'
+import { type Client, clients, type Server } from '../../setup/clients.ts'
+import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
+import { type CommandSpec, choice, configFrom, refuseBesideUrl, typedUrl } from '../command.ts'
+import { print } from '../print.ts'
+import { ownProgram } from '../service-plan.ts'
+
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'setup',
+    summary: 'add svc to the MCP settings of an agent, or take it out again',
+    about:
+      "Add svc to the MCP settings of an agent, or take it out again, and say what to do next. Your own entries and comments stay; a file that cannot be read safely is left alone. The client then starts 'svc mcp' itself, on the data directory given here.",
+    config: 'setup',
+    takes: command =>
+      command
+        .addArgument(
+          choice(
+            '<client>',
+            'the agent',
+            clients.map(({ name }) => name),
+          ),
+        )
+        .option('--project', 'for the project in this folder only, where the client has such settings')
+        .option(
+          '--url <url>',
+          'reach a running service at this address, as http://127.0.0.1:8000/mcp (the client starts svc itself)',
+        )
+        .option(
+          '--token-env [variable]',
+          'with --url: the client sends the token that this environment variable holds (SVC_TOKEN; without the option only to addresses of other machines); claude-desktop and cline read no variables: there the entry has a place for the token',
+        )
+        .option('--name <name>', 'what the entry is called', 'svc')
+        .option('--hook', 'Claude Code: also show new messages with each prompt, by svc hook-poll')
+        .option('--remove', 'take the entry, and the hook, out again')
+        .option('--print', 'only show the entry and where it would go')
+        .option('--force', 'replace or remove an entry of that name although svc did not write it'),
+    examples: [
+      ['svc setup claude-code', 'for all projects of this user'],
+      ['svc setup cursor --print --sandbox', 'only look, with the simulated WeChat'],
+      ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'a service that runs, as svc openapi'],
+      ['svc setup claude-code --remove', 'take it out again'],
+    ],
+    run: runSetup,
+  },
+]
+
+/** What was typed, besides how svc is served. */
+interface SetupFlags {
+  readonly project?: boolean
+  readonly url?: string
+  readonly tokenEnv?: string | true
+  readonly name: string
+  readonly hook?: boolean
+  readonly remove?: boolean
+  readonly print?: boolean
+  readonly force?: boolean
+}
+
+const usualVariable = 'SVC_TOKEN'
+
+/** Runs the command. @throws SvcError of what was typed, or of a file that was left alone */
+async function runSetup(command: Command): Promise<void> {
+  const flags = command.opts<SetupFlags>()
+  const client = clients.find(({ name }) => name === command.args[0])
+  if (!client) throw badArgument('<client>', 'expected a client that svc knows')
+  const request = await requestOf(client, flags, command)
+  if (flags.print) return show(await preview(request))
+  if (flags.remove) {
+    for (const result of await takeBack(request)) tell(result, request, 'not')
+    return
+  }
+  try {
+    for (const result of await setUp(request)) tell(result, request, 'already')
+  } catch (error) {
+    // What could not be written can still be pasted.
+    if (error instanceof SvcError && error.code === 'forbidden') show(await preview(request))
+    throw error
+  }
+  print(`next: ${(flags.project && client.nextOfProject) || client.next}`)
+  if ('url' in request.server && request.server.tokenVariable !== undefined)
+    print(
+      client.tokenInEntry
+        ? 'next: put the token of the service into the entry, as its SVC_TOKEN.'
+        : `next: let ${client.title} have the token of the service, as ${request.server.tokenVariable}.`,
+    )
+  if ('command' in request.server && !request.server.command.includes('--any-file'))
+    print(
+      `files: it may name those in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file opens the rest.`,
+    )
+  print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
+}
+
+/** How svc serves the client, which is nothing to the hook. */
+const howServed = ['confirmSend', 'anyFile', 'structured', 'tools', 'sandboxPort'] as const
+
+async function requestOf(client: Client, flags: SetupFlags, command: Command): Promise<SetupRequest> {
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(flags.name))
+    throw badArgument('--name', 'expected 1 to 64 letters (a-z), digits, "_" or "-"')
+  const own = ownProgram().command
+  // What was set here goes along: the client has neither this folder nor this environment.
+  const config = configFrom(command)
+  const { offeredTools } = await import('../serve-mcp.ts')
+  offeredTools(config.tools)
+  const spelled = (without: readonly (keyof Config)[] = []) =>
+    spelledOut('setup', command.opts<Flags>(), config, { without }).args
+  const isHookWanted = flags.hook || (flags.remove && client.name === 'claude-code')
+  return {
+    client,
+    scope: flags.project ? 'project' : 'user',
+    name: flags.name,
+    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], spelled(), command),
+    ...(isHookWanted && { hook: [...own, 'hook-poll', ...spelled(howServed)] }),
+    force: flags.force ?? false,
+    folders: userFolders(),
+  }
+}
+
+function serverOf(
+  { url, tokenEnv }: SetupFlags,
+  start: readonly string[],
+  options: readonly string[],
+  command: Command,
+): Server {
+  if (url === undefined) {
+    if (tokenEnv)
+      throw badArgument('--token-env', 'expected together with --url', {
+        hint: 'Otherwise svc is started by the client itself.',
+      })
+    return { command: [...start, ...options] }
+  }
+  const parsed = typedUrl(url, '/mcp')
+  refuseBesideUrl(command, ['confirmSend', 'anyFile', 'structured', 'tools'])
+  const variable = tokenEnv === true ? usualVariable : tokenEnv
+  if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))
+    throw badArgument('--token-env', 'expected the name of an environment variable', {
+      hint: 'The token itself does not belong into settings.',
+    })
+  // A service that others can reach asks everybody for its token.
+  const isNeeded = !isLoopback(new URL(parsed).hostname)
+  const tokenVariable = variable ?? (isNeeded ? usualVariable : undefined)
+  return { url: parsed, bridge: [...start, '--url', parsed], tokenVariable }
+}
+
+function show(entries: readonly { path: string; snippet: string }[]): void {
+  for (const { path, snippet } of entries) print(`${path}:\n${snippet}\n`)
+}
+
+function tell({ did, path, what }: SetupResult, { name }: SetupRequest, isThere: string): void {
+  const thing = what === 'hook' ? 'the prompt hook' : `the server "${name}"`
+  const end = { added: `in ${path}`, changed: `in ${path}`, removed: `from ${path}` }
+  print(
+    did === 'nothing' ? `nothing to do: ${thing} is ${isThere} in ${path}` : `${did} ${thing} ${end[did]}`,
+  )
+}
