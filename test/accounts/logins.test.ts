@@ -291,26 +291,6 @@ describe('login', () => {
     })
   }
 
-  test('upstream down at the start is a clear error, and the next call starts again', async () => {
-    await using t = await fresh()
-    await t.sandbox.fail('get_bot_qrcode', '502')
-    expect(await failure(login(t, 'x'))).toMatchObject({ code: 'upstream_error' })
-    expect(t.lines.join('')).toMatch(/ INFO .*no QR code could be had/)
-    await t.until('over', async () => (await t.gateway.accounts.list()).length === 0)
-    expect((await login(t, 'x')).status).toBe('waiting')
-  })
-
-  test('faults while polling mean: ask again, and not in a circle', async () => {
-    await using t = await fresh()
-    const { qr_url } = await login(t, 'x')
-    for (const kind of ['502', '524', 'malformed', 'nulls', 'reset'] as const) {
-      await t.sandbox.fail('get_qrcode_status', kind)
-    }
-    await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
-    expect((await follow(t, ['confirmed'], 'x')).status).toBe('confirmed')
-    expect(t.requests('get_qrcode_status')).toBeLessThan(15)
-  })
-
   test('credentials that cannot be stored at once are not lost', async () => {
     await using t = await fresh()
     const { qr_url } = await login(t, 'x')

@@ -50,6 +50,7 @@ describe('token.json', () => {
       expect(await site.stored(1)).toEqual(['works'])
       expect(await statusOf(service, 's')).toBe('disconnected')
       expect(await statusOf(service, 'other')).toBe('connected')
+      expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded' })
       const [aside] = asides(site, 'token.json')
       expect(readFileSync(join(site.dir, 's', aside!), 'utf8')).toBe(text)
       expect(service.log()).toContain('token.json does not parse')

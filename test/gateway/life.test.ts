@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { failure } from '../support/failure.ts'
@@ -41,22 +41,6 @@ describe('the accounts', () => {
     }
     expect(await accounts.rename('a', 'A')).toMatchObject({ new_name: 'A' })
     expect((await accounts.list()).map(({ name }) => name).sort()).toEqual(['A', 'b'])
-  })
-
-  test('a token file that does not parse is set aside and told; the others work', async () => {
-    await using t = await withGateway({ sessions: ['broken', 'whole'] })
-    await writeFile(join(t.dir, 'broken', 'token.json'), '{"bot_id":')
-    await t.until('told', async () =>
-      (await t.gateway.accounts.list()).some(
-        ({ name, status }) => name === 'broken' && status === 'disconnected',
-      ),
-    )
-    const { bot_id, user_id } = t.bots.get('whole')!
-    await t.sandbox.say('still here', { to: bot_id, from: user_id })
-    expect((await t.recv())[0]).toMatchObject({ text: 'still here', session: 'whole' })
-    const files = await readdir(join(t.dir, 'broken'))
-    expect(files.some(name => name.startsWith('token.json.corrupt-'))).toBe(true)
-    expect((await t.gateway.health()).status).toBe('degraded')
   })
 })
 

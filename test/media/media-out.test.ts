@@ -111,13 +111,6 @@ describe('a CDN in trouble', () => {
     })
   }
 
-  test('getuploadurl refused', async () => {
-    await using t = await withTalk()
-    await t.sandbox.fail('getuploadurl', 'ret', { code: -1, delay_ms: 0 })
-    expect(await failure(send(t, { kind: 'image', data }))).toMatchObject({ code: 'upstream_error' })
-    await t.until('given back', async () => (await used(t)) === 0)
-  })
-
   test('a caller who leaves, and a service that stops, end an upload under way', async () => {
     for (const stop of [false, true]) {
       await using t = await withTalk()

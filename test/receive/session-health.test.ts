@@ -147,6 +147,7 @@ describe('-14 of another endpoint', () => {
       expect(await failure(t.send(what))).toMatchObject({ code: 'session_expired' })
       expect(await statusOf(t)).toBe('expired')
       expect(t.requests(endpoint)).toBe(1)
+      await t.until('given back', async () => (await t.right())!.used === 0)
     })
 
     test(`${endpoint}: one that refuses all the same says so, is not asked about at every send, and ends no polling`, async () => {

@@ -2,17 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
-import {
-  dayMs,
-  keptFiles,
-  nothingWaits,
-  pass,
-  seen,
-  sent,
-  states,
-  withClosed,
-  write,
-} from '../support/waiting.ts'
+import { keptFiles, nothingWaits, pass, seen, sent, states, withClosed, write } from '../support/waiting.ts'
 
 const queue = { when_closed: 'queue' } as const
 const context = (t: TestGateway) => t.right()
@@ -64,26 +54,6 @@ describe('a refusal of upstream', () => {
     await pass(t, 61_000)
     await nothingWaits(t)
     expect(await seen(t)).toEqual(['a', 'b'])
-  })
-
-  test('one that comes a day early for us, and again: half an hour, an hour, two; the user writes, and it goes', async () => {
-    await using t = await withGateway()
-    await write(t)
-    // The day is over for WeChat alone.
-    await t.sandbox.advance(dayMs)
-    expect((await t.send({ text: 'a', ...queue })).status).toBe('queued')
-    for (const [nth, minutes] of [30, 60, 120].entries()) {
-      expect(t.requests('sendmessage')).toBe(nth + 1)
-      await pass(t, minutes * 60_000 - 1000)
-      expect((await t.gateway.outbox.list()).length).toBe(1)
-      expect(t.requests('sendmessage')).toBe(nth + 1)
-      await pass(t, 2000)
-      await t.until('tried once more', () => t.requests('sendmessage') === nth + 2)
-      await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
-    }
-    await write(t)
-    await nothingWaits(t)
-    expect(await states(t)).toEqual([['a', 'accepted']])
   })
 
   test('again right after the user wrote: that one is refused, and the next goes on', async () => {

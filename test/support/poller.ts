@@ -49,7 +49,7 @@ export async function withPoller(
   const ingesting = ingest(storage.ingest)
   const holds: number[] = []
   const api = createApi({
-    fetch: (url, init) => counted(wanted(url, init)),
+    fetch: wanted,
     channelVersion: '2.4.9',
     version: '0',
   })
@@ -62,7 +62,7 @@ export async function withPoller(
           ...api,
           getUpdates: (account, cursor, holdMs, signal) => {
             holds.push(holdMs)
-            return api.getUpdates(account, cursor, holdMs, signal)
+            return counted(api.getUpdates(account, cursor, holdMs, signal))
           },
         },
         account: ({ token }) => ({ base_url: sandbox.url, token }),
