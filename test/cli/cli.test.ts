@@ -179,16 +179,11 @@ describe('what cannot be served is one line and status 1', () => {
     )
   })
 
-  test('what is no address at all', async () => {
-    for (const host of ['999.1.1.1', 'nohost.invalid']) {
+  test('what is no address at all, or one of another machine', async () => {
+    for (const host of ['999.1.1.1', 'nohost.invalid', '192.0.2.1']) {
       const ended = await svc(['openapi', '-d', join(home, 'elsewhere'), '-p', '0', '--host', host])
       expectOneLine(ended, 1, `${host} is not an address of this machine`, '--host')
     }
-  })
-
-  test('an address of another machine', async () => {
-    const ended = await svc(['openapi', '-d', join(home, 'elsewhere'), '-p', '0', '--host', '192.0.2.1'])
-    expectOneLine(ended, 1, '192.0.2.1 is not an address of this machine', '--host')
   })
 
   test('a data directory that is a file', async () => {

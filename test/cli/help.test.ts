@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { Command } from 'commander'
 import { addCommand, quiet } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
+import { tools } from '../../src/tools/index.ts'
 import { svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -43,7 +44,7 @@ async function unread(args: readonly string[]): Promise<{ said: string; status: 
 }
 
 describe('the help of every command', () => {
-  test('explains each option and argument, and has an example and the exit status', async () => {
+  test('explains each option and argument, has every key of a tool, an example and the exit status', async () => {
     const commands = await everyCommand()
     expect(commands.length).toBeGreaterThan(22)
     for (const [words, command] of commands) {
@@ -57,6 +58,13 @@ describe('the help of every command', () => {
       for (const argument of command.registeredArguments) {
         expect(`${name} <${argument.name()}>: ${argument.description}`).toMatch(/: \S+ \S+/)
         expect(help).toContain('\nArguments:\n')
+      }
+      const tool = tools.find(({ cli }) => cli.path.join(' ') === words.join(' '))
+      for (const key of Object.keys(tool?.inputSchema.properties ?? {})) {
+        const flag = tool!.cli.names?.[key] ?? key.replaceAll('_', '-')
+        const letter = tool!.cli.short[key]
+        const option = `${letter ? `-${letter}, ` : ''}--${flag} `
+        expect(help).toMatch(new RegExp(`${option}|<${flag}>|\\[${flag}\\]`))
       }
       expect(help).toMatch(new RegExp(`\nExamples:\n(.*\n)*  .*${name}`))
       expect(help).toMatch(/\nExit status: 0 done, /)

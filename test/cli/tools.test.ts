@@ -10,7 +10,6 @@ import { receiver, verify } from '../push/receiver.ts'
 import { type Ended, sandboxAlone, svc } from '../support/command.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
 import { type Json, logIn, startService } from '../support/service.ts'
-import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 const began = Date.now()
@@ -416,19 +415,6 @@ describe('what fails ends with 1 and says what to do', () => {
     expect(ended.stderr).toStartWith('error: --file: "not there.txt" cannot be read: it is not there.')
   })
 
-  test("svc's own files are sent to nobody, and nothing is saved among them", async () => {
-    const { message_id } = await said('the login, please')
-    for (const args of [
-      ['send', user, '--file', join(dir, 'default', 'token.json')],
-      ['download', message_id, '-o', join(dir, 'default')],
-    ]) {
-      const ended = await run(args)
-      expect(ended).toMatchObject({ status: 1, stdout: '' })
-    }
-    const ended = await run(['send', user, '--file', join(dir, 'messages.db')])
-    expect(ended.stderr).toContain("svc's own files are not sent")
-  })
-
   test('a send that WeChat refuses is one line, and no line of the log above it', async () => {
     await service.phone('switches', { burst: 'on' })
     await said('burst, please')
@@ -482,21 +468,6 @@ describe('what fails ends with 1 and says what to do', () => {
     expect(named.stderr).toStartWith('error: there is no session named "nobody"')
     const agreed = await svc(['logout', '--yes', '-d', join(home, 'empty')], { home })
     expect(agreed.stderr).toStartWith('error: there is no session named "default"')
-  })
-
-  test('a directory of the sandbox without --sandbox', async () => {
-    const ended = await svc(['recv', '-d', dir], { home })
-    expect(ended).toMatchObject({ status: 2, stdout: '' })
-    expect(ended.stderr).toContain('belongs to the sandbox. Add --sandbox')
-  })
-
-  test('a reader who has had enough is no error worth a word', async () => {
-    const child = Bun.spawn(
-      ['sh', '-c', `"$0" "$@" | head -c 1; `, ...svcProgram, 'history', '--json', ...here, '-d', dir],
-      { cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'pipe' },
-    )
-    expect(await new Response(child.stdout).text()).toBe('{')
-    expect(await new Response(child.stderr).text()).toBe('')
   })
 })
 
@@ -580,27 +551,6 @@ describe('alone', () => {
     expect(await recv('--ack', '2', '--timeout', '60')).toEqual(['three'])
     expect(await recv('--ack', '2', '--timeout', '0')).toEqual(['three'])
     expect(await recv('--ack', '3', '--timeout', '0')).toEqual([])
-  })
-})
-
-describe('help', () => {
-  test('of each command: every key of its input, examples, the exit status', async () => {
-    for (const { cli, inputSchema } of tools) {
-      const { stdout, status } = await svc([...cli.path, '--help'], { home })
-      expect(status).toBe(0)
-      for (const [key, letter] of Object.entries(cli.short))
-        expect([key, stdout]).toEqual([key, expect.stringContaining(`-${letter}, --`)])
-      for (const key of Object.keys(inputSchema.properties ?? {})) {
-        const name = cli.names?.[key] ?? key.replaceAll('_', '-')
-        expect(stdout).toMatch(new RegExp(`--${name} |<${name}>|\\[${name}\\]`))
-      }
-      expect(stdout).toContain(`Usage: svc ${cli.path.join(' ')}`)
-      expect(stdout).toContain('Examples:')
-      expect(stdout).toContain(`\n  svc ${cli.path.join(' ')}`)
-      expect(stdout).toContain('--json')
-      expect(stdout).toContain('--sandbox')
-      expect(stdout).toEndWith('Exit status: 0 done, 1 failed, 2 wrong usage.\n')
-    }
   })
 })
 

@@ -103,27 +103,3 @@ for (const [where, at] of [
     })
   })
 }
-
-test('done by a command of its own process: rename, default and logout are taken up by poller and watcher within 2 s', async () => {
-  await using site = await openSite()
-  const user = await site.sandbox.addUser('Other')
-  const bot = site.sandbox.bot(user)
-  await site.connect('other', bot)
-  const programs = await twoOf(site)
-  await until('both are polled', 30_000, () => pollsNow(site) === 2)
-  const shown = async (wanted: string) => {
-    for (const program of programs)
-      expect(await soon(wanted, async () => (await names(program)) === wanted)).toBeLessThan(takenUpMs)
-  }
-  await site.once('sessions', 'default', 'other')
-  await shown('other* s')
-  await site.once('sessions', 'rename', 'other', 'work')
-  await shown('work* s')
-  await site.sandbox.say('to the new name', { from: user, to: bot.bot_id })
-  const { body } = await programs[1]!.call('recv', { timeout: 10, session: 'work' })
-  expect(body).toMatchObject([{ text: 'to the new name', session: 'work' }])
-  await site.once('logout', 'work')
-  expect(await soon('the poll ended', () => pollsNow(site) === 1)).toBeLessThan(takenUpMs)
-  await shown('s*')
-  expect(existsSync(join(site.dir, 'work'))).toBe(false)
-})

@@ -146,22 +146,22 @@ describe('a service killed in the middle of a send', () => {
     await until('the quota is fresh', 30_000, () => usedOf(site) === 0)
   })
 
-  test('during the upload: nothing was sent, no row claims so, and the next send works', async () => {
+  test('during the upload: nothing was sent, no row claims so, and the same key sends', async () => {
     await using site = await openSite()
     const first = await site.start()
     await site.say('hi')
     await site.stored(1)
     await site.sandbox.fail('upload', 'hang')
     const data = Buffer.alloc(2_000_000, 7).toString('base64')
-    const media = [{ kind: 'file', data, file_name: 'a.bin' }]
-    const broken = first.call('send', { to: site.user, media }).catch(() => 'broken')
+    const input = { to: site.user, media: [{ kind: 'file', data, file_name: 'a.bin' }], idempotency_key: 'k' }
+    const broken = first.call('send', input).catch(() => 'broken')
     // Past the address, in the upload itself: the fault has struck, and does not wait for the next send.
     await site.asked('upload', 1)
     await first.kill('SIGKILL')
     expect(await broken).toBe('broken')
     expect(sentRows(site)).toEqual([])
     const second = await site.start()
-    expect((await second.call('send', { to: site.user, media })).body).toMatchObject({
+    expect((await second.call('send', input)).body).toMatchObject({
       status: 'accepted',
       remaining: 9,
     })

@@ -120,24 +120,6 @@ test('killed in the middle of a send with a key: the same key answers unknown an
   expect(site.requests('sendmessage')).toBe(1)
 })
 
-test('killed before anything was handed over: the same key sends', async () => {
-  await using site = await openSite()
-  const first = await site.start()
-  await site.say('hi')
-  await site.stored(1)
-  await until('the context is there', 30_000, async () => (await first.call('sessions')).body[0].user_count)
-  await site.sandbox.fail('upload', 'hang')
-  const input = { to: site.user, media: [file('b')], idempotency_key: 'k' }
-  const broken = first.call('send', input).catch(() => 'broken')
-  // Only then is the fault used up, and not there for the second try.
-  await site.asked('upload', 1)
-  await first.kill('SIGKILL')
-  expect(await broken).toBe('broken')
-  const second = await site.start()
-  expect((await second.call('send', input)).body).toMatchObject({ status: 'accepted' })
-  expect(await seen(site)).toEqual(['b'])
-})
-
 test('killed again and again while much waits: nothing arrives twice, nothing is lost in silence, order stays', async () => {
   await using site = await openSite()
   let program = await site.start()

@@ -64,21 +64,6 @@ describe('the pace of several processes', () => {
     }
     expect(await arrivals(site)).toHaveLength(4)
   })
-
-  test('one that is killed right after a send and started again still waits for its turn', async () => {
-    await using site = await openSite()
-    const first = await site.start({ args: paced('0.2/s') })
-    await site.say('hi')
-    await site.stored(1)
-    const began = Date.now()
-    await first.call('send', { to: site.user, text: 'before' })
-    await first.kill('SIGKILL')
-    const second = await site.start({ args: paced('0.2/s') })
-    const { body } = await second.call('send', { to: site.user, text: 'after' })
-    expect(body.status).toBe('accepted')
-    const [, after] = await arrivals(site)
-    expect(after! - began).toBeGreaterThan(4500)
-  })
 })
 
 const paced = (pace: string) => ['--pace', pace]

@@ -5,7 +5,7 @@ import type { SvcOptions } from '../../src/index.ts'
 import { deno, denoRun } from '../support/deno.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
-import { type Json, logIn, startService } from '../support/service.ts'
+import { type Json, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 const program = fileURLToPath(new URL('./program.ts', import.meta.url))
@@ -145,31 +145,5 @@ describe('a program beside the service', () => {
     // What was being confirmed at the kill may come again.
     while (!got.includes('3')) got.push(await bot.said('got'))
     expect(got.filter(text => text !== '1')).toEqual(['2', '3'])
-  })
-
-  test('a login and a logout by the program are taken up by the service within 2 s, and the reverse', async () => {
-    await using service = await startService()
-    await using bot = await startProgram('Bun', { basePath: service.dir, store: true, sandbox: true })
-    expect(await bot.said('running')).toBe('watcher')
-    bot.ask('login work')
-    const { qr_url } = await bot.said('login')
-    await service.phone('scan', { confirm: true, qrcode: qr_url })
-    bot.ask('login work')
-    expect(await bot.said('login')).toMatchObject({ status: 'confirmed' })
-    using watch = stopwatch()
-    await service.phone('say', { text: 'for the new session' })
-    expect((await service.call('recv', { timeout: 30 })).body).toMatchObject([
-      { text: 'for the new session', session: 'work' },
-    ])
-    expect(watch.ms).toBeLessThan(2000)
-    expect(await bot.said('got')).toBe('for the new session')
-
-    const { id: user } = await service.phone<{ id: string }>('users', { name: 'second' })
-    await logIn(service, 'home', user)
-    bot.ask('sessions')
-    expect(await bot.said('sessions')).toMatchObject([{ name: 'work' }, { name: 'home', connected: true }])
-    await service.call('logout', { session_name: 'home' })
-    bot.ask('sessions')
-    expect(await bot.said('sessions')).toMatchObject([{ name: 'work' }])
   })
 })

@@ -23,7 +23,6 @@ createInterface({ input: process.stdin }).on('line', line => {
   const work = {
     send: async () => say({ sent: await svc.send({ to: user, text: words }) }),
     login: async () => say({ login: await svc.login({ session_name: words, timeout: 30 }) }),
-    sessions: async () => say({ sessions: await svc.sessions() }),
     role: async () => say({ role: (await svc.health()).role }),
     close: () => svc.close(),
   }[verb ?? '']
