@@ -3,10 +3,10 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventLadderMs, probeLadderMs } from '../../src/push/schedule.ts'
-import { restOf } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'
 import { freePort } from '../support/port.ts'
 import type { Json } from '../support/rest.ts'
+import { restOf } from '../support/rest.ts'
 import { receiver } from './receiver.ts'
 
 const page = readFileSync(join(import.meta.dir, '../../src/push/README.md'), 'utf8')

@@ -2,8 +2,9 @@
 import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { message } from '../storage/support.ts'
-import { eventSource, restOf } from '../support/event-source.ts'
+import { eventSource } from '../support/event-source.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { restOf } from '../support/rest.ts'
 
 /** The log as another process writes it: messages without WeChat. */
 export async function writer(t: TestGateway) {

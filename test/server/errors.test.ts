@@ -110,6 +110,9 @@ describe('a failure is always a problem', () => {
     ['POST', '/docs', 405, 'method_not_allowed', 'GET, HEAD, OPTIONS'],
     ['PATCH', '/media', 405, 'method_not_allowed', 'POST, OPTIONS'],
     ['POST', '/media/1/0', 405, 'method_not_allowed', 'GET, HEAD, OPTIONS'],
+    ['DELETE', '/outbox', 405, 'method_not_allowed', 'GET, HEAD, OPTIONS'],
+    ['POST', '/outbox/7', 405, 'method_not_allowed', 'GET, DELETE, HEAD, OPTIONS'],
+    ['GET', '/outbox/7/approve', 405, 'method_not_allowed', 'POST, OPTIONS'],
   ])('%s %s', async (method, path, status, code, allow) => {
     const answer = await raw(
       rest.server,

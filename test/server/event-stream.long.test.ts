@@ -1,9 +1,10 @@
 import { expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { eventTypes } from '../../src/model/event.ts'
-import { eventSource, restOf } from '../support/event-source.ts'
+import { eventSource } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'
 import { asyncApi } from '../support/openapi-judges.ts'
+import { restOf } from '../support/rest.ts'
 import { cutAndResume, writer } from './cut-streams.ts'
 
 test('a stream that is cut and resumed 1,000 times has no gap and no repeat', async () => {

@@ -5,8 +5,9 @@ import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { parse } from '../../src/tools/parse.ts'
 import { receiver } from '../push/receiver.ts'
-import { eventSource, restOf } from '../support/event-source.ts'
+import { eventSource } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'
+import { restOf } from '../support/rest.ts'
 import { cutAndResume, writer } from './cut-streams.ts'
 
 test('what happens comes as it happens: received, queued, sent; as recv and history give it', async () => {

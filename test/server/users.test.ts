@@ -1,27 +1,15 @@
 /** Who may be answered, and what they are called, over HTTP. */
 import { expect, test } from 'bun:test'
 import { KnownUser } from '../../src/model/session.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { serve } from '../../src/platform/serve.ts'
-import { createOpenApiApp, createSideApp } from '../../src/server/openapi.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { withGateway } from '../support/gateway.ts'
-import { type Json, startRest } from '../support/rest.ts'
+import { type Json, restOf, startRest } from '../support/rest.ts'
 
 test('users are listed with window, answers left and name; a name is given, refused and taken away', async () => {
   await using t = await withGateway()
-  const options = {
-    ...{ gateway: t.gateway, tools: [], log: silentLog, version: '1.2.3' },
-    config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 1000 },
-  }
-  const app = createOpenApiApp(options)
-  const server = await serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch: (request, peer) => app.fetch(request, peer),
-  })
+  await using rest = await restOf(t.gateway)
   const at = async (path: string, init?: RequestInit): Promise<{ status: number; body: Json }> => {
-    const response = await fetch(`${server.url}${path}`, init)
+    const response = await fetch(`${rest.url}${path}`, init)
     return { status: response.status, body: await response.json() }
   }
   const put = (user: string, body: object) =>
@@ -30,54 +18,34 @@ test('users are listed with window, answers left and name; a name is given, refu
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
     })
-  try {
-    const { user_id } = t.bots.get('default')!
-    expect(await at('/users')).toEqual({ status: 200, body: [] })
-    expect((await put(user_id, { name: 'Mum' })).body).toMatchObject({ code: 'not_found' })
-    await t.sandbox.say('hello')
-    await t.receive(1)
-    await t.until('known', async () => (await at('/users')).body.length === 1)
-    const named = await put(user_id, { name: 'Mum' })
-    expect(named).toMatchObject({
-      status: 200,
-      body: { session: 'default', user_id, name: 'Mum', remaining: 10 },
-    })
-    expect(problemsOf(KnownUser, named.body)).toEqual([])
-    expect(await at('/users?session=default&user_id=mum')).toEqual({ status: 200, body: [named.body] })
-    expect(await at('/users?session=nowhere')).toMatchObject({
-      status: 404,
-      body: { code: 'session_not_found' },
-    })
-    for (const [body, field] of [
-      [{}, 'name'],
-      [{ name: 'a@b' }, 'name'],
-      [{ name: 'x', session: '' }, 'session'],
-      [{ name: 'x', who: 'y' }, 'who'],
-    ] as const) {
-      const refused = await put(user_id, body)
-      expect([refused.status, refused.body.details.errors[0].field]).toEqual([422, field])
-    }
-    expect((await put('Mum', { name: '' })).body).not.toHaveProperty('name')
-    expect((await at('/users')).body[0]).not.toHaveProperty('name')
-  } finally {
-    app.beginShutdown()
-    await server.stop(0)
-  }
-})
-
-test('beside MCP nobody can be named', async () => {
-  await using t = await withGateway({ sessions: [], start: false })
-  const side = createSideApp({
-    ...{ gateway: t.gateway, log: silentLog },
-    config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 1000 },
+  const { user_id } = t.bots.get('default')!
+  expect(await at('/users')).toEqual({ status: 200, body: [] })
+  expect((await put(user_id, { name: 'Mum' })).body).toMatchObject({ code: 'not_found' })
+  await t.sandbox.say('hello')
+  await t.receive(1)
+  await t.until('known', async () => (await at('/users')).body.length === 1)
+  const named = await put(user_id, { name: 'Mum' })
+  expect(named).toMatchObject({
+    status: 200,
+    body: { session: 'default', user_id, name: 'Mum', remaining: 10 },
   })
-  const answer = await side.fetch(
-    new Request('http://127.0.0.1/users/u%40x/name', {
-      ...{ method: 'PUT', body: '{"name":"Mum"}' },
-      headers: { host: '127.0.0.1' },
-    }),
-  )
-  expect(answer.status).toBe(404)
+  expect(problemsOf(KnownUser, named.body)).toEqual([])
+  expect(await at('/users?session=default&user_id=mum')).toEqual({ status: 200, body: [named.body] })
+  expect(await at('/users?session=nowhere')).toMatchObject({
+    status: 404,
+    body: { code: 'session_not_found' },
+  })
+  for (const [body, field] of [
+    [{}, 'name'],
+    [{ name: 'a@b' }, 'name'],
+    [{ name: 'x', session: '' }, 'session'],
+    [{ name: 'x', who: 'y' }, 'who'],
+  ] as const) {
+    const refused = await put(user_id, body)
+    expect([refused.status, refused.body.details.errors[0].field]).toEqual([422, field])
+  }
+  expect((await put('Mum', { name: '' })).body).not.toHaveProperty('name')
+  expect((await at('/users')).body[0]).not.toHaveProperty('name')
 })
 
 test('recv says beside its messages which sessions are silent', async () => {

@@ -1,13 +1,10 @@
 /** Webhooks over HTTP, and the links in their deliveries. */
 import { expect, test } from 'bun:test'
 import { AddedWebhook, ReplayedWebhook, WebhookEndpoint } from '../../src/model/webhook.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { serve } from '../../src/platform/serve.ts'
-import { createOpenApiApp } from '../../src/server/openapi.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { receiver } from '../push/receiver.ts'
 import { withGateway } from '../support/gateway.ts'
-import { type Json, startRest } from '../support/rest.ts'
+import { type Json, restOf, startRest } from '../support/rest.ts'
 
 const client =
   (url: string) =>
@@ -73,43 +70,31 @@ test('links in a delivery open the media and the whole message without a token, 
   await using t = await withGateway()
   using r = receiver()
   const token = 'a-token-that-nobody-guesses-0123456789'
-  const app = createOpenApiApp({
-    ...{ gateway: t.gateway, tools: [], log: silentLog, version: '1.2.3' },
-    config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 1000, token },
-  })
-  const server = await serve({
-    ...{ hostname: '127.0.0.1', port: 0 },
-    fetch: (request, peer) => app.fetch(request, peer),
-  })
-  try {
-    t.gateway.listensAt(server.url)
-    await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true })
-    const bytes = new TextEncoder().encode('the content of a file')
-    await t.sandbox.media('file', bytes, { name: 'a.txt' })
-    await t.sandbox.say('好'.repeat(10_000))
-    await t.until('both', () => r.got.length === 2)
-    const [file, long] = r.got.map(({ body }) => body.data as Json)
-    const found = await fetch(file.items[0].url)
-    expect(new Uint8Array(await found.arrayBuffer())).toEqual(bytes)
-    expect(found.headers.get('content-type')).toBe('application/octet-stream')
-    expect(long.truncated).toBe(true)
-    expect(((await (await fetch(long.whole_url)).json()) as Json).text).toBe('好'.repeat(10_000))
-    const wrong = (change: (url: URL) => void) => {
-      const url = new URL(file.items[0].url)
-      change(url)
-      return fetch(url).then(response => response.status)
-    }
-    expect(await wrong(url => url.searchParams.set('signature', 'x'.repeat(43)))).toBe(403)
-    expect(await wrong(url => url.searchParams.set('expires', '99999999999'))).toBe(403)
-    expect(
-      await wrong(url => {
-        url.pathname = url.pathname.replace(/0$/, '1')
-      }),
-    ).toBe(403)
-    expect(await wrong(url => url.searchParams.delete('signature'))).toBe(422)
-    expect((await fetch(`${server.url}/webhooks`)).status).toBe(401)
-  } finally {
-    app.beginShutdown()
-    await server.stop(0)
+  await using rest = await restOf(t.gateway, { token })
+  t.gateway.listensAt(rest.url)
+  await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true })
+  const bytes = new TextEncoder().encode('the content of a file')
+  await t.sandbox.media('file', bytes, { name: 'a.txt' })
+  await t.sandbox.say('好'.repeat(10_000))
+  await t.until('both', () => r.got.length === 2)
+  const [file, long] = r.got.map(({ body }) => body.data as Json)
+  const found = await fetch(file.items[0].url)
+  expect(new Uint8Array(await found.arrayBuffer())).toEqual(bytes)
+  expect(found.headers.get('content-type')).toBe('application/octet-stream')
+  expect(long.truncated).toBe(true)
+  expect(((await (await fetch(long.whole_url)).json()) as Json).text).toBe('好'.repeat(10_000))
+  const wrong = (change: (url: URL) => void) => {
+    const url = new URL(file.items[0].url)
+    change(url)
+    return fetch(url).then(response => response.status)
   }
+  expect(await wrong(url => url.searchParams.set('signature', 'x'.repeat(43)))).toBe(403)
+  expect(await wrong(url => url.searchParams.set('expires', '99999999999'))).toBe(403)
+  expect(
+    await wrong(url => {
+      url.pathname = url.pathname.replace(/0$/, '1')
+    }),
+  ).toBe(403)
+  expect(await wrong(url => url.searchParams.delete('signature'))).toBe(422)
+  expect((await fetch(`${rest.url}/webhooks`)).status).toBe(401)
 })

@@ -1,10 +1,5 @@
 /** Server-sent events as EventSource reads them, with what a test wants to do to a connection. */
 
-import type { RunningGateway } from '../../src/gateway/gateway.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { type RunningServer, serve } from '../../src/platform/serve.ts'
-import { createOpenApiApp } from '../../src/server/openapi.ts'
-import { tools } from '../../src/tools/index.ts'
 import type { Json } from './rest.ts'
 
 export interface Frame {
@@ -65,26 +60,5 @@ export async function eventSource(url: string, headers: Record<string, string> =
     },
     cut: () => leave.abort(),
     [Symbol.asyncDispose]: async () => leave.abort(),
-  }
-}
-
-/** The REST door over a gateway. */
-export async function restOf(
-  gateway: RunningGateway,
-  config: { token?: string } = {},
-): Promise<{ url: string; server: RunningServer } & AsyncDisposable> {
-  const app = createOpenApiApp({
-    ...{ gateway, tools, log: silentLog, version: '1.2.3' },
-    config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 2 ** 20, ...config },
-  })
-  const server = await serve({
-    ...{ hostname: '127.0.0.1', port: 0, fetch: (request, peer) => app.fetch(request, peer) },
-  })
-  return {
-    ...{ url: server.url, server },
-    async [Symbol.asyncDispose]() {
-      app.beginShutdown()
-      await server.stop(0)
-    },
   }
 }

@@ -6,8 +6,10 @@ import { createOpenApiApp, type OpenApiApp, type OpenApiOptions } from '../../sr
 import { tools } from '../../src/tools/index.ts'
 import { MemoryGateway } from './memory-gateway.ts'
 
-export interface Rest extends AsyncDisposable {
-  readonly gateway: MemoryGateway
+type RestGateway = OpenApiOptions['gateway']
+
+export interface Rest<Gateway = MemoryGateway> extends AsyncDisposable {
+  readonly gateway: Gateway
   readonly app: OpenApiApp
   readonly server: RunningServer
   readonly url: string
@@ -18,11 +20,15 @@ export interface Rest extends AsyncDisposable {
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 export type Json = any
 
-export async function startRest(
-  options: Partial<OpenApiOptions['config']> & { log?: Log; bind?: string } = {},
-): Promise<Rest> {
+type RestOptions = Partial<OpenApiOptions['config']> & { log?: Log; bind?: string }
+
+export const startRest = (options: RestOptions = {}): Promise<Rest> => restOf(new MemoryGateway(), options)
+
+export async function restOf<Gateway extends RestGateway>(
+  gateway: Gateway,
+  options: RestOptions = {},
+): Promise<Rest<Gateway>> {
   const { log, bind, ...config } = options
-  const gateway = new MemoryGateway()
   const app = createOpenApiApp({
     gateway,
     config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 2 ** 31, ...config },
