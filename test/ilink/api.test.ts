@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type Account, createApi } from '../../src/ilink/api.ts'
 import { outgoingMessage, textItem } from '../../src/ilink/encode.ts'
-import type { Fetch, ILinkError } from '../../src/ilink/http.ts'
+import type { Fetch } from '../../src/ilink/http.ts'
 import { failure } from '../support/failure.ts'
 import { httpServer, json, plainFetch, rawServer } from './server.ts'
 
@@ -258,23 +258,6 @@ describe('getUpdates', () => {
     expect(await failure(apiWith(impatient).getUpdates(account(server.url), 'c', 60_000))).toMatchObject({
       kind: 'network',
     })
-  })
-
-  test('a caller that stops gets its reason', async () => {
-    await using server = await rawServer(() => {})
-    const stop = new AbortController()
-    const pending = failure(api.getUpdates(account(server.url), 'c', 60_000, stop.signal))
-    stop.abort(new Error('stopping'))
-    expect((await pending).message).toBe('stopping')
-  })
-
-  test('a reply cut in the middle is an error: its messages must be asked for again', async () => {
-    await using server = await rawServer(socket =>
-      socket.end('HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n{"ret":0,"msgs":[{"message_id":1'),
-    )
-    expect(((await failure(api.getUpdates(account(server.url), 'c', 1000))) as ILinkError).kind).toMatch(
-      /network|malformed/,
-    )
   })
 })
 

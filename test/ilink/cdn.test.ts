@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
+import type { Socket } from 'node:net'
 import { type CdnOptions, createCdn } from '../../src/ilink/cdn.ts'
 import { decryptStream, encryptStream, paddedSize } from '../../src/ilink/crypto.ts'
 import type { MediaReference } from '../../src/ilink/decode.ts'
@@ -363,58 +364,28 @@ describe('download', () => {
     expect((await bytesOf(stream)).equals(plain)).toBe(true)
   })
 
-  test('HTTP 500 for good is upstream_error', async () => {
-    await using server = httpServer(() => new Response('', { status: 500 }))
-    expect(await failure(cdnWith().download(media(), { cdnUrl: server.url }))).toMatchObject({
-      code: 'upstream_error',
-    })
-  })
-
-  test('nobody there is upstream_error', async () => {
-    expect(await failure(cdnWith().download(media(), { cdnUrl: 'http://127.0.0.1:1' }))).toMatchObject({
-      code: 'upstream_error',
-    })
-  })
-
-  test('silence is upstream_timeout', async () => {
-    await using server = await rawServer(() => {})
-    const cdn = cdnWith({ idleMs: 50 })
-    expect(await failure(cdn.download(media(), { cdnUrl: server.url }))).toMatchObject({
-      code: 'upstream_timeout',
-    })
-  })
-
   const head = 'HTTP/1.1 200 OK\r\ncontent-length: 4096\r\n\r\n'
-  test('silence in the middle fails the stream', async () => {
-    await using server = await rawServer(socket => socket.write(head + 'x'.repeat(64)))
-    const opened = cdnWith({ idleMs: 50 })
-      .download(media(), { cdnUrl: server.url })
-      .then(({ stream }) => bytesOf(stream))
-    expect(await failure(opened)).toMatchObject({ code: 'upstream_timeout' })
-  })
-
-  const cut: [name: string, reply: string][] = [
-    ['a stated length', head],
-    ['chunks', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1000\r\n'],
+  const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1000\r\n'
+  const some = 'x'.repeat(64)
+  const image = media({ kind: 'image' }, { aes_key: undefined })
+  const failing: [name: string, meets: (socket: Socket) => unknown, code: string, of?: MediaReference][] = [
+    ['HTTP 500 for good', socket => socket.end('HTTP/1.1 500 No\r\n\r\n'), 'upstream_error'],
+    ['a broken line', socket => socket.resetAndDestroy(), 'upstream_error'],
+    ['silence', () => {}, 'upstream_timeout'],
+    ['silence in the middle', socket => socket.write(head + some), 'upstream_timeout'],
+    ['an end before the stated length', socket => socket.end(head + some), 'upstream_error'],
+    ['an end in the middle of a chunk', socket => socket.end(chunked + some), 'upstream_error'],
+    ['a plain image cut short', socket => socket.end(head + some), 'upstream_error', image],
   ]
-  for (const [name, reply] of cut) {
-    test(`an end before its time, with ${name}, fails the stream with upstream_error`, async () => {
-      await using server = await rawServer(socket => socket.end(`${reply}${'x'.repeat(64)}`))
-      const opened = cdnWith()
-        .download(media(), { cdnUrl: server.url })
+  for (const [name, meets, code, reference = media()] of failing) {
+    test(`${name} is ${code}`, async () => {
+      await using server = await rawServer(meets)
+      const opened = cdnWith({ idleMs: 50 })
+        .download(reference, { cdnUrl: server.url })
         .then(({ stream }) => bytesOf(stream))
-      expect(await failure(opened)).toMatchObject({ code: 'upstream_error' })
+      expect(await failure(opened)).toMatchObject({ code })
     })
   }
-
-  test('a plain image cut short is not taken for whole', async () => {
-    await using server = await rawServer(socket => socket.end(`${head}${'x'.repeat(64)}`))
-    const image = media({ kind: 'image' }, { aes_key: undefined })
-    const opened = cdnWith()
-      .download(image, { cdnUrl: server.url })
-      .then(({ stream }) => bytesOf(stream))
-    expect(await failure(opened)).toMatchObject({ code: 'upstream_error' })
-  })
 
   test('another key fails a long stream with upstream_error, and a short one before it is opened', async () => {
     const bytes = await cipher()
@@ -497,27 +468,18 @@ describe('download', () => {
       expect(asked).toEqual([full_url])
     })
 
-    test('a refusal of the guard stays what it is', async () => {
-      const cdn = elsewhere(async () => {
-        throw new SvcError('forbidden', 'elsewhere.example does not lead to a public address')
+    for (const [what, thrown, code] of [
+      ['a refusal of the guard stays what it is', 'forbidden', 'forbidden'],
+      ['a failure is not blamed on the caller', 'invalid_arguments', 'upstream_error'],
+    ] as const) {
+      test(what, async () => {
+        const cdn = elsewhere(async () => {
+          throw new SvcError(thrown, 'it cannot be fetched')
+        })
+        const downloading = cdn.download(media({}, { full_url }), { cdnUrl: 'http://127.0.0.1:1' })
+        expect(await failure(downloading)).toMatchObject({ code })
       })
-      expect(
-        await failure(cdn.download(media({}, { full_url }), { cdnUrl: 'http://127.0.0.1:1' })),
-      ).toMatchObject({
-        code: 'forbidden',
-      })
-    })
-
-    test('a failure is not blamed on the caller', async () => {
-      const cdn = elsewhere(async () => {
-        throw new SvcError('invalid_arguments', 'the URL cannot be fetched')
-      })
-      expect(
-        await failure(cdn.download(media({}, { full_url }), { cdnUrl: 'http://127.0.0.1:1' })),
-      ).toMatchObject({
-        code: 'upstream_error',
-      })
-    })
+    }
 
     for (const [http, code] of [
       [404, 'media_expired'],

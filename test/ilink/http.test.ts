@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import type { Socket } from 'node:net'
 import { createApi } from '../../src/ilink/api.ts'
 import {
   clientVersionOf,
@@ -146,28 +147,18 @@ describe('replies', () => {
 })
 
 describe('connections', () => {
-  test('nobody listens: network, certainly not sent', async () => {
-    const gone = httpServer(() => json({}))
-    await gone[Symbol.asyncDispose]()
-    const error = await failure(ask(gone.url))
-    expect(error).toMatchObject({ kind: 'network', neverSent: true, code: 'upstream_error' })
-  })
-
-  test('an unknown host: network, certainly not sent', async () => {
-    expect(await failure(ask('http://no-such-host.invalid/'))).toMatchObject({
-      kind: 'network',
-      neverSent: true,
+  for (const [what, meets, neverSent] of [
+    ['nobody listens', 'http://127.0.0.1:1', true],
+    ['an unknown host', 'http://no-such-host.invalid/', true],
+    ['an address that is none', 'not an address', true],
+    ['reset before the reply', (socket: Socket) => socket.resetAndDestroy(), false],
+  ] as const) {
+    test(`${what}: network, ${neverSent ? 'certainly not' : 'perhaps'} sent`, async () => {
+      await using server = await rawServer(typeof meets === 'string' ? () => {} : meets)
+      const error = await failure(ask(typeof meets === 'string' ? meets : server.url))
+      expect(error).toMatchObject({ kind: 'network', neverSent, code: 'upstream_error' })
     })
-  })
-
-  test('an address that is none: network, certainly not sent', async () => {
-    expect(await failure(ask('not an address'))).toMatchObject({ kind: 'network', neverSent: true })
-  })
-
-  test('reset before the reply: network, perhaps sent', async () => {
-    await using server = await rawServer(socket => socket.resetAndDestroy())
-    expect(await failure(ask(server.url))).toMatchObject({ kind: 'network', neverSent: false })
-  })
+  }
 
   test('closed in the middle of the reply is an error, not a short reply', async () => {
     await using server = await rawServer(socket =>

@@ -56,6 +56,7 @@ test.each(['http', 'sse'] as const)(
       '/openapi.json',
       '/mediax',
       '/outbox/1/approve',
+      '/users/u%40x/name',
     ]) {
       const response = await fetch(at(path), { headers: authorization })
       expect([path, response.status]).toEqual([path, 404])

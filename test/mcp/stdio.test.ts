@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
-import { connectHttp, connectStdio, logInOver, startMcp, type Told } from '../support/mcp.ts'
+import { connectStdio, logInOver, type Told } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
@@ -259,28 +259,4 @@ describe('the user’s own process', () => {
     const id = (seen[1]!.items[0] as { media_id: string }).media_id
     expect(Buffer.from(await sandbox.mediaBytes(id)).equals(large)).toBe(true)
   })
-
-  test('beside a running service it follows, and receives', async () => {
-    await using sandbox = await withSandbox()
-    await using service = await startMcp('openapi', { sandbox })
-    await using remote = await connectHttp(service.url)
-    await logInOver(remote, sandbox)
-    await using client = await connectStdio({ sandbox, dir: service.dir, kind: '2026' })
-    expect(await client.value('sessions')).toMatchObject([{ status: 'connected' }])
-    // A new reader begins with what comes after its first look.
-    expect(await client.value('recv', { consumer: 'agent', timeout: 0 })).toEqual([])
-    await sandbox.say('both of you')
-    expect(await client.value('recv', { consumer: 'agent', timeout: 30 })).toMatchObject([
-      { text: 'both of you' },
-    ])
-    expect(await remote.value('recv', { timeout: 30 })).toMatchObject([{ text: 'both of you' }])
-    const health = await (await fetch(`${new URL(service.url).origin}/healthz`)).json()
-    expect(health.role).toBe('poller')
-    // When the service dies its follower takes over.
-    await service.kill('SIGKILL')
-    await sandbox.say('still there?')
-    expect(await client.value('recv', { consumer: 'agent', timeout: 30 })).toMatchObject([
-      { text: 'still there?' },
-    ])
-  }, 300_000)
 })

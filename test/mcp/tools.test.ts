@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { access } from 'node:fs/promises'
+import type { Client as Client2 } from '@modelcontextprotocol/client'
+import type { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { describedFor, tools } from '../../src/tools/index.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
@@ -107,6 +110,22 @@ describe.concurrent('every way', () => {
   )
 })
 
+/** Has the client hear of this address, as its era does it. @returns addresses that were announced so far */
+async function subscribe(client: McpClient, kind: ClientKind, uri: string): Promise<string[]> {
+  const heard: string[] = []
+  if (kind === 'sdk1') {
+    const raw = client.raw as Client1
+    raw.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void heard.push(params.uri))
+    await raw.subscribeResource({ uri })
+    return heard
+  }
+  const raw = client.raw as Client2
+  raw.setNotificationHandler('notifications/resources/updated', ({ params }) => void heard.push(params.uri))
+  if (kind === '2026') await raw.listen({ resourceSubscriptions: [uri] })
+  else await raw.subscribeResource({ uri })
+  return heard
+}
+
 const fieldsOf = ({ requestedSchema }: Json) => Object.keys(requestedSchema.properties)
 
 async function everyToolWorks(client: McpClient, sandbox: TestSandbox, way: Way) {
@@ -143,12 +162,19 @@ async function everyToolWorks(client: McpClient, sandbox: TestSandbox, way: Way)
   await logInOver(client, sandbox, 'work')
   expect(await client.value('sessions')).toMatchObject([{ name: 'work', status: 'connected' }])
 
+  const heard = await subscribe(client, way[1], 'svc://inbox')
   await sandbox.say('hello\nyou')
+  await until('the inbox is announced', 30_000, () => heard.length > 0)
+  expect([...new Set(heard)]).toEqual(['svc://inbox'])
   const received = await client.call('recv', { timeout: 30 })
   const [hello] = received.structuredContent.result
   expect(hello).toMatchObject({ session: 'work', text: 'hello\nyou', direction: 'received' })
   expect(texts(received).join()).toContain('> hello\n> you\n')
   expect(texts(received).join()).not.toContain('"text"')
+  const talk = await client.raw.readResource({
+    uri: `svc://conversations/work/${encodeURIComponent(hello.from_user)}`,
+  })
+  expect((talk.contents[0] as { text: string }).text).toContain('> hello\n> you\n')
 
   const sent = await client.value('send', {
     to: hello.from_user,
@@ -158,6 +184,8 @@ async function everyToolWorks(client: McpClient, sandbox: TestSandbox, way: Way)
   expect(sent).toMatchObject({ success: true, status: 'accepted', session: 'work' })
   const seen = await sandbox.seen(messages => messages.length === 2)
   expect(seen.flatMap(({ items }) => items.map(({ kind }) => kind))).toEqual(['text', 'image'])
+  const { media_id } = seen[1]!.items[0] as { media_id: string }
+  expect(Buffer.from(await sandbox.mediaBytes(media_id))).toEqual(picture)
 
   await sandbox.media('image', picture, { name: 'cat.png' })
   const [shown] = await client.value('recv', { timeout: 30 })

@@ -343,36 +343,6 @@ describe('upload_id, data, url', () => {
     }
   })
 
-  test('an upload that is empty, too large or breaks off leaves nothing', async () => {
-    await using t = await withTalk({ config: { maxUploadBytes: 1000 } })
-    const accept = (body: ReadableStream<Uint8Array>, signal = new AbortController().signal) =>
-      t.gateway.media.accept({ body }, signal)
-    expect(await failure(accept(streamOf(new Uint8Array())))).toMatchObject({ code: 'invalid_arguments' })
-    expect(await failure(accept(streamOf(new Uint8Array(1001))))).toMatchObject({ code: 'payload_too_large' })
-    const breaking = new ReadableStream<Uint8Array>({
-      start(controller) {
-        controller.enqueue(new Uint8Array(10))
-      },
-      pull: controller => controller.error(new Error('gone')),
-    })
-    expect((await failure(accept(breaking))).message).toContain('gone')
-    // A sender who has fallen silent is not waited for once the call is over.
-    const leaving = new AbortController()
-    let cancelled = false
-    const silent = new ReadableStream<Uint8Array>({
-      start: controller => controller.enqueue(new Uint8Array(10)),
-      cancel: () => {
-        cancelled = true
-      },
-    })
-    const accepting = accept(silent, leaving.signal)
-    await t.until('a file', async () => (await readdir(join(t.mediaRoot, 'uploads'))).length === 1)
-    leaving.abort()
-    await failure(accepting)
-    expect(cancelled).toBe(true)
-    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
-  })
-
   test('base64 in its spellings; what is none, or too much, is refused', async () => {
     await using t = await withTalk()
     const bytes = Buffer.from([251, 255, 190, 1, 2])

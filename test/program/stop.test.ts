@@ -9,18 +9,6 @@ import { stopwatch } from '../support/stopwatch.ts'
 const exitWithinMs = 5000
 
 describe('SIGTERM', () => {
-  test('in the middle of a long poll: it ends with its normal empty answer, and the exit is clean', async () => {
-    await using service = await startService()
-    await logIn(service)
-    const polling = service.call('recv', { timeout: 300 })
-    await busy(service)
-    const { code, tookMs } = await terminate(service)
-    expect(await polling).toEqual({ status: 200, body: [] })
-    expect(code).toBe(0)
-    expect(tookMs).toBeLessThan(exitWithinMs)
-    expect(service.log()).not.toContain('ERROR')
-  })
-
   test('in the middle of a send with a slow upload: the caller hears the truth, and history agrees', async () => {
     const dir = folderOfTest()
     await using sandbox = await withSandbox({ dir: join(dir, 'sandbox') })

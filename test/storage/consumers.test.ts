@@ -445,23 +445,6 @@ test('an older version that runs beside takes nothing from a reader that acknowl
   expect(redelivered.size).toBe(0)
 })
 
-test('a thousand sessions, each read apart, then together: nothing is left and nothing comes twice', async () => {
-  await using t = await openStore()
-  const db = await openDatabase(t.path)
-  db.exec('PRAGMA synchronous = OFF')
-  db.close()
-  for (let i = 0; i < 1000; i++) await add(t.store, 1, `s${i}`)
-  for (let i = 0; i < 1000; i += 2) {
-    const claim = (await t.store.consumers.claim('default', { limit: 5, session: `s${i}` }))!
-    expect(ids(claim)).toEqual([i + 1])
-    await t.store.consumers.ack(claim.lease)
-  }
-  const rest = (await t.store.consumers.claim('default', { limit: 1000 }))!
-  expect(ids(rest)).toEqual(Array.from({ length: 500 }, (_, i) => i * 2 + 2))
-  await t.store.consumers.ack(rest.lease)
-  expect(await t.store.consumers.claim('default', { limit: 5, session: 's0' })).toBeUndefined()
-})
-
 test('a wait ends at a row of our own, of another process, at an abandoned lease, in time, and at abort', async () => {
   await using t = await openStore()
   const own = t.store.log.wait(0, 60_000, never())

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
-import { type EngineStore, message, sending } from './support.ts'
+import { type EngineStore, message, open, sending } from './support.ts'
 
 const receive = (store: EngineStore, text: string, user = 'u', session = 's') =>
   store.intake.insertReceived(session, 'b', [message(text, { from_user: user })])
@@ -92,7 +92,7 @@ onEach(openStore => {
     expect(await upkeep.trouble()).toMatchObject({ code: 'shutting_down' })
   })
 
-  test('spans are counted from 0, by the time that messages bear', async () => {
+  test('spans are counted from 0, by the time that messages bear, of what came and what went out', async () => {
     await using t = await openStore()
     const at = (timestamp: number) => message('x', { timestamp })
     await t.store.intake.insertReceived('s', 'b', [at(1000), at(1999), at(2000), at(999)])
@@ -100,6 +100,13 @@ onEach(openStore => {
       status: 'unknown',
       spent: true,
     })
+    // What was refused, and what waits, went nowhere.
+    await t.store.outbox.settle(await sending(t.store, 's', 'b', { ...out('d'), timestamp: 3500 }), {
+      status: 'refused',
+      spent: false,
+    })
+    const parts = [{ kind: 'text', waiting: { message: { ...out('e'), timestamp: 3500 } } }] as const
+    await t.store.outbox.enqueue({ session: 's', bot_id: 'b', user: 'u', mode: 'queue', parts }, open)
     const counts = await t.store.conversations.counts(1000, 1000)
     expect(counts.sort((a, b) => a.span - b.span)).toEqual([
       { span: 0, received: 2, sent: 0 },

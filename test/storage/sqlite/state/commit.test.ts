@@ -63,22 +63,6 @@ test('marks go with the cursor in one write; those that stand there already are 
   expect((await stat(path, { bigint: true })).ino).toBe(before.ino)
 })
 
-test('batches of many sessions at once: each ends by itself, those of one session in their order', async () => {
-  await using t = await start()
-  const names = Array.from({ length: 80 }, (_, i) => `n${i}`)
-  for (const name of names) await t.sessions.save(name, bot(name, { cursor: 'c0' }))
-  const commits = names.flatMap(session => {
-    const own = { session, token: bot(session).token }
-    return [
-      t.commitBatch(batch(own)),
-      t.commitBatch(batch({ ...own, cursorFrom: 'c1', cursorTo: 'c2' })),
-      t.commitBatch(batch({ ...own, token: 'of another login' })),
-    ]
-  })
-  expect(await Promise.all(commits)).toEqual(names.flatMap(() => ['moved', 'moved', 'gone'] as const))
-  for (const name of names) expect((await t.sessions.get(name))?.bot?.cursor).toBe('c2')
-})
-
 test('where the lock is gone, each that waits is told', async () => {
   await using t = await start()
   await t.lock.close()

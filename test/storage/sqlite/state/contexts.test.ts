@@ -24,18 +24,6 @@ const commit = (t: TestState, inbound: Parameters<TestState['commitBatch']>[0]['
   })
 }
 
-test('a message opens the window and brings its token', async () => {
-  await using t = await withSession()
-  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
-  await commit(t, [{ user_id: 'u', token: 't2', received_at: 2000 }])
-  expect((await t.contexts.of('s')).get('u')).toEqual({
-    token: 't2',
-    received_at: 2000,
-    used: 0,
-    first_seen: 1000,
-  })
-})
-
 /** As version 0.1 left it, which counted here. */
 const used = async (t: TestState, used: number) => {
   const path = join(t.dir, 's', 'contexts.json')

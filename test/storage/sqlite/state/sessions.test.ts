@@ -163,21 +163,6 @@ test('a file replaced by one of the same size and time is seen', async () => {
   expect((await t.sessions.get('s'))?.bot?.token).toBe('b@im.bot:SECRET')
 })
 
-test('marks are set once and removed, of the login that is there; a new login brings none', async () => {
-  await using t = await openTestState()
-  await t.sessions.save('s', bot('b'))
-  const { token } = bot('b')
-  await t.sessions.mark('s', 'another', { expired_at: 5 })
-  expect((await t.sessions.get('s'))?.bot).toEqual(bot('b'))
-  await t.sessions.mark('s', token, { expired_at: 5 })
-  await t.sessions.mark('s', token, { expired_at: 9, lapsed_at: 9, check_at: 9 })
-  expect((await t.sessions.get('s'))?.bot).toEqual(bot('b', { expired_at: 5, lapsed_at: 9, check_at: 9 }))
-  await t.sessions.mark('s', token, { expired_at: undefined, check_at: undefined })
-  expect((await t.sessions.get('s'))?.bot).toEqual(bot('b', { lapsed_at: 9 }))
-  await t.sessions.save('s', bot('b'))
-  expect((await t.sessions.get('s'))?.bot).toEqual(bot('b'))
-})
-
 test('a thousand sessions are listed in milliseconds, in private files', async () => {
   await using t = await openTestState()
   for (let i = 0; i < 1000; i++) {
