@@ -20,7 +20,7 @@ export class Questions {
     this.#now = now
   }
 
-  /** A ticket for a question about these arguments. */
+  /** A ticket for a question about these arguments, as `parse` gave them: their keys stand in the order of the schema. */
   ask(about: unknown): string {
     for (const [ticket, { until }] of this.#open) {
       if (until > this.#now() && this.#open.size < mostOpen) break
@@ -40,16 +40,4 @@ export class Questions {
   }
 }
 
-const digestOf = (value: unknown) =>
-  createHash('sha256')
-    .update(JSON.stringify(sorted(value)))
-    .digest('base64url')
-
-/** The same whatever the order of the keys. */
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.entries(value)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, one]) => [key, sorted(one)])
-}
+const digestOf = (value: unknown) => createHash('sha256').update(JSON.stringify(value)).digest('base64url')

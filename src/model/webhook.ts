@@ -1,15 +1,11 @@
 /** Webhook endpoints and their deliveries, as every door shows them. */
 import { type Static, Type } from '@sinclair/typebox'
 import { badArgument } from './error.ts'
+import { eventTypes } from './event.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 /** The types of events that an endpoint can ask for. */
-export const WebhookEventType = oneOf([
-  'message.received',
-  'message.status',
-  'session.status',
-  'endpoint.disabled',
-])
+const WebhookEventType = oneOf(eventTypes)
 
 /** An object of texts, by whatever names. */
 const texts = (description: string, maxLength?: number) =>

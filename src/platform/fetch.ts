@@ -54,20 +54,11 @@ const through = (socket: string): object =>
         }),
       }
 
-/** Deno knows no async iterables as bodies. */
-function streamed(body: NonNullable<ApiFetchInit['body']>): unknown {
-  if (process.versions.bun || typeof body === 'string' || body instanceof Uint8Array) return body
-  if (body instanceof ReadableStream) return body
-  const chunks = body[Symbol.asyncIterator]()
-  return new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const next = await chunks.next()
-      if (next.done) controller.close()
-      else controller.enqueue(next.value)
-    },
-    cancel: async reason => void (await chunks.return?.(reason)),
-  })
-}
+/** Deno knows no async iterables as bodies; TypeScript does not know `from`. */
+const streamed = (body: NonNullable<ApiFetchInit['body']>) =>
+  process.versions.bun || typeof body === 'string' || !(Symbol.asyncIterator in body)
+    ? body
+    : (ReadableStream as unknown as { from(source: AsyncIterable<Uint8Array>): BodyInit }).from(body)
 
 /**
  * GETs what a caller's URL leads to: http or https, public addresses only, the address connected to being the one

@@ -1,6 +1,5 @@
 /** The arguments of a phone call, from the query or the body; curl needs no content type. */
 import { SvcError } from '../model/error.ts'
-import type { JsonSchema } from '../tools/schema.ts'
 import { type Fields, fieldsOf, fromWire } from './wire-text.ts'
 
 const jsonBytesAtMost = 64 * 1024 * 1024
@@ -41,19 +40,6 @@ function parsed(text: string): Fields {
     throw new SvcError('bad_json', 'the body is not JSON', { cause })
   }
 }
-
-const flags: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false }
-
-/** A query and a form know texts alone: the fields as their schemas want them. */
-export const spelled = (args: Readonly<Record<string, JsonSchema>>, fields: Fields): Fields =>
-  Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => {
-      const type = args[name]?.type
-      if (type === 'boolean') return [name, flags[String(value)] ?? value]
-      if (type === 'integer' && typeof value === 'string' && /^\d+$/.test(value)) return [name, Number(value)]
-      return [name, type === 'string' && typeof value === 'number' ? String(value) : value]
-    }),
-  )
 
 /** What is empty was not given. What no schema knows stays, to be refused: the rest of a text with `&` in it, for one. */
 export const filled = (args: Readonly<Record<string, unknown>>, fields: Fields): Fields =>

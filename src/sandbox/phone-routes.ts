@@ -3,13 +3,13 @@ import { type Static, type TObject, type TProperties, Type } from '@sinclair/typ
 import { badArgument, SvcError } from '../model/error.ts'
 import { MediaKind } from '../model/message.ts'
 import { between, closed, flag, oneOf, optional, text, told } from '../model/shapes.ts'
-import { parse } from '../tools/parse.ts'
+import { parse, spelled } from '../tools/parse.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { mediaItem, quoteForms, quoteOf, textItem } from './compose.ts'
-import { type Asked, filled, spelled } from './phone-args.ts'
+import { type Asked, filled } from './phone-args.ts'
 import { chatText } from './phone-chat.ts'
 import { seenLogin, seenMessages, seenState } from './phone-view.ts'
-import { switchTable } from './switches.ts'
+import { Switches } from './switches.ts'
 import { type Fields, toWire } from './wire-text.ts'
 import type { World } from './world.ts'
 
@@ -44,7 +44,7 @@ const get = <P extends TProperties>(path: string, what: string, args: P, run: Ru
   return {
     ...{ method: 'GET', path: `/phone/${path}`, what },
     args: Object.fromEntries(Object.entries(args).map(([name, one]) => [name, meaning(one)])),
-    run: (asked, world) => run(parse(schema, spelled(args, filled(args, asked.fields))), world, asked),
+    run: (asked, world) => run(parse(schema, spelled(schema, filled(args, asked.fields))), world, asked),
   }
 }
 const post = <P extends TProperties>(...given: Parameters<typeof get<P>>): PhoneRoute => ({
@@ -183,9 +183,13 @@ export const phoneRoutes: readonly PhoneRoute[] = [
     (args, { people }) => people.addUser(args),
   ),
   get('switches', 'How this WeChat behaves, and what each switch means', {}, (_args, { core }) => {
-    const values: Readonly<Record<string, unknown>> = core.switches
+    const current: Readonly<Record<string, unknown>> = core.switches
+    const rows: [string, JsonSchema][] = Object.entries(Switches.properties)
     return Object.fromEntries(
-      Object.entries(switchTable).map(([name, row]) => [name, { value: values[name], ...row }]),
+      rows.map(([name, { default: usual, enum: values, description: what }]) => [
+        name,
+        { value: current[name], default: usual, values, what },
+      ]),
     )
   }),
   {

@@ -3,30 +3,22 @@
  * data. The first value of a row is the faithful default, save `replay`: the sandbox as we start it replays a batch
  * until the cursor moves, the kinder of the two behaviours reported.
  */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { closed, oneOf, optional } from '../model/shapes.ts'
-import { parse } from '../tools/parse.ts'
-import { spelled } from './phone-args.ts'
+import { parse, spelled } from '../tools/parse.ts'
 import type { Fields } from './wire-text.ts'
-
-interface Row<T extends string | number> {
-  readonly default: T
-  /** The words allowed; absent for numbers and free text. */
-  readonly values?: readonly T[]
-  readonly what: string
-}
 
 type Split<S extends string> = S extends `${infer One} ${infer Rest}` ? One | Split<Rest> : S
 /** @param values separated by spaces, the default first */
-const words = <const S extends string>(what: string, values: S): Row<Split<S>> => {
+const words = <const S extends string>(what: string, values: S) => {
   const all = values.split(' ') as Split<S>[]
-  return { default: all[0]!, values: all, what }
+  return oneOf(all, what, { default: all[0] })
 }
-const count = (what: string, value: number): Row<number> => ({ default: value, what })
-const text = (what: string): Row<string> => ({ default: '', what })
+const count = (what: string, usual: number) => Type.Integer({ minimum: 0, default: usual, description: what })
+const text = (what: string) => Type.String({ default: '', description: what })
 
 /** Every switch: default, allowed values, meaning. */
-export const switchTable = {
+export const Switches = closed({
   replay: words(
     'How often a batch of messages comes: again until the cursor moves, once, or again with any old cursor.',
     'until_advance never always',
@@ -112,26 +104,19 @@ export const switchTable = {
   qr_ttl_ms: count('How long a QR code lives, in milliseconds.', 120_000),
   redirect_host: text('A host[:port] that each login is sent to once; empty for none.'),
   typing_ms: count('How long “is typing” stays, in milliseconds.', 6000),
-} as const
+})
 
 /** The switches' values. */
-export type Switches = { [K in keyof typeof switchTable]: (typeof switchTable)[K]['default'] }
+export type Switches = Static<typeof Switches>
 
 /** Every switch at its default. */
-export const defaultSwitches = (): Switches =>
-  Object.fromEntries(Object.entries(switchTable).map(([name, row]) => [name, row.default])) as Switches
+export const defaultSwitches = (): Switches => parse(Switches, {})
 
-const schemaOf = ({ default: usual, values }: Row<string | number>) =>
-  values
-    ? oneOf(values.map(String))
-    : typeof usual === 'number'
-      ? Type.Integer({ minimum: 0 })
-      : Type.String()
-
-const schemas = Object.fromEntries(
-  Object.entries<Row<string | number>>(switchTable).map(([name, row]) => [name, optional(schemaOf(row))]),
+const some = closed(
+  Object.fromEntries(
+    Object.entries(Switches.properties).map(([name, { default: _, ...row }]) => [name, optional(row)]),
+  ),
 )
 
 /** The given switches, checked. @throws SvcError `invalid_arguments` naming the switch and what it takes */
-export const readSwitches = (input: Fields): Partial<Switches> =>
-  parse(closed(schemas), spelled(schemas, input))
+export const readSwitches = (input: Fields): Partial<Switches> => parse(some, spelled(some, input))

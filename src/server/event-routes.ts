@@ -11,6 +11,7 @@ import { following } from '../platform/signals.ts'
 import { type ToldEvent, typesOf } from '../push/events.ts'
 import { placeOf, type WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
+import { queryOf } from './paths.ts'
 import { answered, declared, doorErrors, eventStream, noted, type RouteContext } from './route.ts'
 
 const StreamQuery = closed({
@@ -72,8 +73,7 @@ class EventStreams {
   /** A stream of events, until the reader goes or the service stops. */
   async open(request: Request): Promise<Response> {
     const { gateway, waiting } = this.#context
-    const query = Object.fromEntries(new URL(request.url).searchParams)
-    const { types, session, user, after, consumer } = parse(StreamQuery, query)
+    const { types, session, user, after, consumer } = parse(StreamQuery, queryOf(request))
     const wanted = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
     const cursor = await gateway.events.begin(request.headers.get('last-event-id') || after, consumer)
     // Refused here where it is of another data directory.

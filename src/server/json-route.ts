@@ -1,13 +1,14 @@
 /** How routes that answer with JSON are declared, read and answered: one way for all of them. */
-import type { Static, TSchema } from '@sinclair/typebox'
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { ErrorCode } from '../model/error.ts'
 import { decodedUri } from '../platform/header.ts'
-import { parse } from '../tools/parse.ts'
-import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
+import { parse, spelled } from '../tools/parse.ts'
+import { toJsonSchema } from '../tools/schema.ts'
 import { readJson } from './body.ts'
 import { takesCoding } from './docs.ts'
 import { HttpCall } from './http-call.ts'
+import { queryOf } from './paths.ts'
 import {
   declared,
   doorErrors,
@@ -30,7 +31,7 @@ export interface RouteCall<P, Q, B> {
   request: Request
 }
 
-export interface JsonRoute<P extends TSchema, Q extends TSchema, B extends TSchema, A extends TSchema> {
+export interface JsonRoute<P extends TSchema, Q extends TObject, B extends TSchema, A extends TSchema> {
   summary: string
   description: string
   params?: P
@@ -55,7 +56,7 @@ type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
  */
 export const jsonRoutes =
   (app: Elysia, context: RouteContext, tag: 'accounts' | 'messages' | 'panel' | 'webhooks', prefix = '') =>
-  <P extends TSchema, Q extends TSchema, B extends TSchema, A extends TSchema>(
+  <P extends TSchema, Q extends TObject, B extends TSchema, A extends TSchema>(
     place: `${Method} /${string}`,
     operationId: string,
     route: JsonRoute<P, Q, B, A>,
@@ -68,7 +69,7 @@ export const jsonRoutes =
       try {
         const inputs = {
           params: (params && parse(params, decoded(given))) as Static<P>,
-          query: (query && parse(query, queryOf(request, toJsonSchema(query)))) as Static<Q>,
+          query: (query && parse(query, spelled(query, queryOf(request)))) as Static<Q>,
           body: (body && parse(body, await bodyOf(request))) as Static<B>,
           signal: call.signal,
           request,
@@ -126,19 +127,6 @@ async function jsonResponse(
 async function bodyOf(request: Request): Promise<unknown> {
   if (request.headers.get('content-type') === null && !request.body) return {}
   return await readJson(request, bodyBytes)
-}
-
-/** The query, with numbers where the schema wants some. */
-function queryOf(request: Request, schema: JsonSchema): Record<string, unknown> {
-  const at = request.url.indexOf('?')
-  const given = new URLSearchParams(at < 0 ? '' : request.url.slice(at + 1))
-  return Object.fromEntries(
-    [...given].map(([key, text]) => {
-      const type = schema.properties?.[key]?.type
-      const numeric = (type === 'integer' || type === 'number') && /^-?\d+(\.\d+)?$/.test(text)
-      return [key, numeric ? Number(text) : text]
-    }),
-  )
 }
 
 /** What stands in a path in place of its parameters, as it is meant. */

@@ -6,10 +6,11 @@ import { invalid } from '../model/error.ts'
 import { AcceptedUpload, DigestChoice } from '../model/media.ts'
 import { MediaKind } from '../model/message.ts'
 import { between, bounded, closed, optional, told } from '../model/shapes.ts'
-import { parse } from '../tools/parse.ts'
+import { parse, spelled } from '../tools/parse.ts'
 import { checkAnnounced, limited } from './body.ts'
 import { HttpCall } from './http-call.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
+import { queryOf } from './paths.ts'
 import { answered, declared, doorErrors, jsonAnswer, noted, type RouteContext } from './route.ts'
 
 /** Query, or form fields, of POST /media. */
@@ -39,9 +40,7 @@ async function acceptUpload(
   signal: AbortSignal,
 ): Promise<AcceptedUpload> {
   checkAnnounced(request.headers, maxBytes)
-  const url = request.url
-  const at = url.indexOf('?')
-  const query = parse(UploadQuery, Object.fromEntries(at < 0 ? [] : new URLSearchParams(url.slice(at + 1))))
+  const query = parse(UploadQuery, queryOf(request))
   if (!request.body || request.headers.get('content-length') === '0')
     throw invalid([{ field: 'body', problem: 'expected the bytes of a file' }])
   let broken: unknown
@@ -81,8 +80,8 @@ export async function sendMedia(
   params: Record<string, string>,
   signal: AbortSignal,
 ): Promise<Response> {
-  const item = /^\d{1,3}$/.test(params.item ?? '') ? Number(params.item) : params.item
-  const path = parse(MediaPath, { message_id: params.message_id, item })
+  const { message_id, item } = params
+  const path = parse(MediaPath, spelled(MediaPath, { message_id, item }))
   const media = await gateway.media.open(path, signal)
   const isShown = inline.test(media.content_type)
   return new Response(media.stream, {

@@ -11,6 +11,12 @@ export function pathOf(url: string): string {
   return query < 0 ? url.slice(start) : url.slice(start, query)
 }
 
+/** What the query says, each name once. */
+export function queryOf({ url }: Request): Record<string, string> {
+  const at = url.indexOf('?')
+  return at < 0 ? {} : Object.fromEntries(new URLSearchParams(url.slice(at + 1)))
+}
+
 /** Elysia looks for the path from the 12th character of the address, which hosts of up to three letters break. */
 function routable(request: Request): Request {
   const { url } = request

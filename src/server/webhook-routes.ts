@@ -16,6 +16,7 @@ import { parse } from '../tools/parse.ts'
 import { parseTime } from '../tools/schema.ts'
 import { decoded, jsonRoutes } from './json-route.ts'
 import { sendMedia } from './media-routes.ts'
+import { queryOf } from './paths.ts'
 import { answered, jsonAnswer, type RouteContext } from './route.ts'
 
 const WebhookPath = closed({ id: bounded(64, 'The id of a webhook.', { examples: ['wh_3f1c9a0b2d4e6f80'] }) })
@@ -194,7 +195,7 @@ export function addSharedRoute(app: Elysia, context: RouteContext): void {
   const { webhooks } = context.gateway
   const serve = async (request: Request, given: Record<string, string>) => {
     const to = parse(SharedPath, decoded(given))
-    const { expires, signature } = parse(SharedQuery, Object.fromEntries(new URL(request.url).searchParams))
+    const { expires, signature } = parse(SharedQuery, queryOf(request))
     if (!(await webhooks.opens(to, expires, signature)))
       throw new SvcError('forbidden', 'this link is wrong, or older than 15 minutes', {
         hint: 'Each delivery brings new links; replay the event for another one.',

@@ -83,6 +83,23 @@ function checkedArray(schema: JsonSchema, value: unknown, field: string, problem
   return value.map((entry, index) => checked(schema.items ?? {}, entry, `${field}[${index}]`, problems))
 }
 
+const flags: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false }
+
+/** What stands in a query, a path or a form, which know texts alone, as the schema of the object wants it. */
+export const spelled = (
+  { properties }: Pick<JsonSchema, 'properties'>,
+  fields: Readonly<Record<string, unknown>>,
+) =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => {
+      const type = properties?.[name]?.type
+      if (type === 'boolean') return [name, flags[String(value)] ?? value]
+      if (type === 'string' && typeof value === 'number') return [name, String(value)]
+      const isNumber = (type === 'integer' || type === 'number') && /^-?\d+(\.\d+)?$/.test(String(value))
+      return [name, isNumber ? Number(value) : value]
+    }),
+  )
+
 // An unknown key comes from outside: short, on one line.
 const shownKey = (key: string): string =>
   JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key)

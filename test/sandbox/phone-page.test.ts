@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Page } from 'playwright-core'
 import texts from '../../src/sandbox/page/texts.json' with { type: 'json' }
-import { switchTable } from '../../src/sandbox/switches.ts'
+import { Switches } from '../../src/sandbox/switches.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { ilink } from '../support/ilink-client.ts'
@@ -20,7 +20,7 @@ test('every text of the page is there in each language, and so is a sentence for
   // The sandbox says these in English itself.
   const switches = Object.keys(zh!).filter(key => key.startsWith('switch.'))
   expect(switches).toEqual(
-    Object.keys(switchTable)
+    Object.keys(Switches.properties)
       .map(name => `switch.${name}`)
       .sort(),
   )
