@@ -5,7 +5,7 @@ import { Logins } from '../accounts/logins.ts'
 import { routeTo } from '../accounts/route.ts'
 import { Users } from '../accounts/users.ts'
 import type { Config } from '../config.ts'
-import { createApi, type Upstream } from '../ilink/api.ts'
+import { Api, type Upstream } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
 import { Media } from '../media/media.ts'
 import type { MediaUpstream } from '../media/ports.ts'
@@ -95,7 +95,7 @@ export function connect(
   const trusted = (url: URL) => trustedHosts.has(url.host)
   const fetch = sandboxUrl === undefined ? apiFetch : sandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
   return {
-    api: createApi({ fetch, channelVersion: config.channelVersion, version, slots }),
+    api: new Api({ fetch, channelVersion: config.channelVersion, version, slots }),
     account: bot => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token }),
     ...{ loginUrl, sandboxed: sandboxUrl !== undefined },
     cdn: createCdn({ fetch: apiFetch, trusted, slots: slots.media }),

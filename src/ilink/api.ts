@@ -1,7 +1,7 @@
 /** The upstream API, one function per endpoint (protocol notes 2; deadlines are those of the official client). */
 import type { MediaKind } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
-import type { FetchSlots, Slots } from '../platform/slots.ts'
+import type { FetchSlots } from '../platform/slots.ts'
 import { uploadTypeOf } from './encode.ts'
 import { countOf, filledOf, idOf, objectOf } from './fields.ts'
 import {
@@ -78,8 +78,6 @@ const briefMs = 10_000
 /** A QR code holds 2,953 bytes at most; the links in them have about 80. */
 const qrcodeBytes = 2000
 
-export type Api = ReturnType<typeof createApi>
-
 /** WeChat, or the sandbox in its place. */
 export interface Upstream {
   api: Api
@@ -91,221 +89,200 @@ export interface Upstream {
   sandboxed: boolean
 }
 
-/** Every endpoint, for one client version. */
-export function createApi(options: ApiOptions) {
-  const calls = callsOf(options)
-  return {
-    ...loginCalls(calls),
-    ...pollCalls(calls, options.holdSlackMs),
-    ...sendCalls(calls),
-    ...typingCalls(calls),
-  }
-}
-
-type Calls = ReturnType<typeof callsOf>
-
 interface CallOptions {
   timeoutMs: number
   signal?: AbortSignal
   emptyOk?: boolean
+  /** What it takes a slot of. */
+  kind?: keyof NonNullable<ApiOptions['slots']>
 }
 
-/** How requests are made: their headers, what stands in every body, and which slots they take. */
-function callsOf({ fetch, channelVersion, version, slots }: ApiOptions) {
-  const appHeaders = { 'iLink-App-Id': 'bot', 'iLink-App-ClientVersion': clientVersionOf(channelVersion) }
-  const base_info = { channel_version: channelVersion, bot_agent: `svc/${version}` }
+/** Every endpoint, for one client version. */
+export class Api {
+  readonly #options: ApiOptions
+  readonly #appHeaders: Record<string, string>
 
-  const request = (
-    url: string,
-    token: string | undefined,
-    body: object,
-    options: CallOptions & { slots?: Slots },
-  ): Promise<Reply> =>
-    exchange(fetch, {
+  constructor(options: ApiOptions) {
+    this.#options = options
+    this.#appHeaders = {
+      'iLink-App-Id': 'bot',
+      'iLink-App-ClientVersion': clientVersionOf(options.channelVersion),
+    }
+  }
+
+  /**
+   * A new QR code to scan.
+   *
+   * @param host the login host
+   * @param localTokens bot tokens we hold, newest first; lets upstream tell when the scanned bot is one of them
+   * @throws ILinkError; `malformed` also when the reply has no code
+   */
+  async getBotQrcode(
+    host: string,
+    localTokens: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<QrcodeReply> {
+    const url = joinUrl(host, 'ilink/bot/get_bot_qrcode?bot_type=3')
+    const body = { local_token_list: localTokens.slice(0, 10) }
+    const { fields } = await this.#request(
       url,
-      method: 'POST',
-      headers: {
+      { timeoutMs: createMs, signal, kind: 'logins' },
+      JSON.stringify(body),
+    )
+    const qrcode = filledOf(fields.qrcode)
+    const content = filledOf(fields.qrcode_img_content)
+    if (qrcode === undefined || content === undefined)
+      throw new ILinkError('malformed', 'WeChat answered without a QR code')
+    if (Buffer.byteLength(content) > qrcodeBytes || !content.isWellFormed())
+      throw new ILinkError('malformed', 'WeChat answered with what no QR code holds')
+    return { qrcode, qrcode_img_content: content }
+  }
+
+  /**
+   * The state of a QR code; upstream holds the question for up to about 30 s.
+   *
+   * Never throws: whatever goes wrong (timeouts, HTML of a gateway, an abort) means "wait, and ask again". Such a
+   * reply carries the error, so that it is not taken for upstream's word.
+   */
+  async getQrcodeStatus(
+    host: string,
+    qrcode: string,
+    verifyCode?: string,
+    signal?: AbortSignal,
+  ): Promise<QrcodeStatusReply & { error?: ILinkError }> {
+    const query = new URLSearchParams({ qrcode })
+    if (verifyCode) query.set('verify_code', verifyCode)
+    const url = joinUrl(host, `ilink/bot/get_qrcode_status?${query}`)
+    try {
+      const { fields } = await this.#request(url, { timeoutMs: statusMs, signal, kind: 'logins' })
+      return {
+        status: filledOf(fields.status) ?? 'wait',
+        redirect_host: filledOf(fields.redirect_host),
+        bot_token: filledOf(fields.bot_token),
+        ilink_bot_id: filledOf(fields.ilink_bot_id),
+        baseurl: filledOf(fields.baseurl),
+        ilink_user_id: filledOf(fields.ilink_user_id),
+      }
+    } catch (error) {
+      const known = isILinkError(error) ? error : new ILinkError('network', 'the question was cancelled')
+      return { status: 'wait', error: known }
+    }
+  }
+
+  /**
+   * What came after `cursor`; returns at once when there is something, else when upstream ends the hold.
+   *
+   * @param cursor opaque, from the last reply; '' on first contact
+   * @param holdMs how long upstream is expected to hold; no reply some seconds later means no messages, not an error
+   * @throws ILinkError, `expired` on -14 in `ret` or in `errcode`; the signal's reason when aborted
+   */
+  async getUpdates(account: Account, cursor: string, holdMs: number, signal?: AbortSignal): Promise<Updates> {
+    const { holdSlackMs = 8000 } = this.#options
+    const timeoutMs = Math.min(holdMs, holdLimitMs) + holdSlackMs
+    const body = { get_updates_buf: cursor }
+    try {
+      return updatesOf(await this.#post(account, 'getupdates', body, { timeoutMs, signal }))
+    } catch (error) {
+      // A reply that has begun may carry messages: its failure is an error, silence is not.
+      if (isILinkError(error, 'timeout') && error.httpStatus === undefined) return { messages: [] }
+      throw error
+    }
+  }
+
+  /** Says that polling begins; best effort. @throws ILinkError */
+  async notifyStart(account: Account, signal?: AbortSignal): Promise<void> {
+    await this.#post(
+      account,
+      'msg/notifystart',
+      {},
+      { timeoutMs: briefMs, signal, emptyOk: true, kind: 'polls' },
+    )
+  }
+
+  /** Says that polling ends; best effort. @throws ILinkError */
+  async notifyStop(account: Account, signal?: AbortSignal): Promise<void> {
+    await this.#post(
+      account,
+      'msg/notifystop',
+      {},
+      { timeoutMs: briefMs, signal, emptyOk: true, kind: 'polls' },
+    )
+  }
+
+  /**
+   * Hands one message over. `message_id` is missing on older servers, and suspect on newer ones.
+   *
+   * @param message from `outgoing`
+   * @throws ILinkError; `neverSent` says that it certainly did not arrive, `refused` that upstream did not take it
+   */
+  async sendMessage(account: Account, message: WeixinMessage, signal?: AbortSignal) {
+    const options = { timeoutMs: sendMs, signal, emptyOk: true, kind: 'sends' as const }
+    const { fields } = await this.#post(account, 'sendmessage', { msg: message }, options)
+    return { message_id: idOf(fields.message_id) }
+  }
+
+  /** Where to upload a file for a user. @throws ILinkError; `malformed` when the reply names no place */
+  async getUploadUrl(account: Account, upload: UploadRequest, signal?: AbortSignal): Promise<UploadTarget> {
+    const body = {
+      filekey: upload.filekey,
+      media_type: uploadTypeOf(upload.mediaType),
+      to_user_id: upload.to,
+      rawsize: upload.rawSize,
+      rawfilemd5: upload.rawMd5.toLowerCase(),
+      filesize: upload.cipherSize,
+      aeskey: upload.aesKeyHex,
+      no_need_thumb: true,
+    }
+    const options = { timeoutMs: sendMs, signal, kind: 'sends' as const }
+    const { fields } = await this.#post(account, 'getuploadurl', body, options)
+    const url = filledOf(fields.upload_full_url)
+    const uploadParam = filledOf(fields.upload_param)
+    if (url !== undefined && /^https?:/i.test(url) && URL.canParse(url)) return { url }
+    if (uploadParam !== undefined) return { uploadParam }
+    throw new ILinkError('malformed', 'WeChat answered without an upload address')
+  }
+
+  /** The ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
+  async getConfig(account: Account, userId: string, contextToken?: string, signal?: AbortSignal) {
+    const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
+    const options = { timeoutMs: briefMs, signal, kind: 'sends' as const }
+    const { fields } = await this.#post(account, 'getconfig', body, options)
+    return { typing_ticket: filledOf(fields.typing_ticket) }
+  }
+
+  /** Shows or ends the typing indicator; it fades by itself after a few seconds. @throws ILinkError */
+  async sendTyping(
+    account: Account,
+    { userId, ticket, typing }: { userId: string; ticket: string; typing: boolean },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const body = { ilink_user_id: userId, typing_ticket: ticket, status: typing ? 1 : 2 }
+    const options = { timeoutMs: briefMs, signal, emptyOk: true, kind: 'sends' as const }
+    await this.#post(account, 'sendtyping', body, options)
+  }
+
+  /** What a bot asks: with its token, and `base_info` in the body. */
+  #post({ base_url, token }: Account, path: string, body: object, options: CallOptions): Promise<Reply> {
+    const { channelVersion, version } = this.#options
+    const base_info = { channel_version: channelVersion, bot_agent: `svc/${version}` }
+    const url = joinUrl(base_url, `ilink/bot/${path}`)
+    return this.#request(url, options, JSON.stringify({ ...body, base_info }), token)
+  }
+
+  /** A POST of the body; without one a GET, as a question of a login is. */
+  #request(url: string, { kind, ...rest }: CallOptions, body?: string, token?: string): Promise<Reply> {
+    const { fetch, slots } = this.#options
+    const headers = {
+      ...(body !== undefined && {
         'Content-Type': 'application/json',
         AuthorizationType: 'ilink_bot_token',
         'X-WECHAT-UIN': randomUin(),
-        ...appHeaders,
-        ...(token !== undefined && { Authorization: `Bearer ${token.trim()}` }),
-      },
-      body: JSON.stringify(token === undefined ? body : { ...body, base_info }),
-      ...options,
-    })
-
-  return {
-    slots,
-    /** A question of a login: a GET without a body. */
-    ask: (url: string, options: CallOptions): Promise<Reply> =>
-      exchange(fetch, { url, method: 'GET', headers: appHeaders, slots: slots?.logins, ...options }),
-    /** The QR call carries no token and no `base_info`. */
-    postLogin: (url: string, body: object, options: CallOptions): Promise<Reply> =>
-      request(url, undefined, body, { slots: slots?.logins, ...options }),
-    post: (
-      { base_url, token }: Account,
-      path: string,
-      body: object,
-      options: CallOptions & { slots?: Slots },
-    ): Promise<Reply> => request(joinUrl(base_url, `ilink/bot/${path}`), token, body, options),
-  }
-}
-
-function loginCalls({ ask, postLogin }: Calls) {
-  return {
-    /**
-     * A new QR code to scan.
-     *
-     * @param host the login host
-     * @param localTokens bot tokens we hold, newest first; lets upstream tell when the scanned bot is one of them
-     * @throws ILinkError; `malformed` also when the reply has no code
-     */
-    async getBotQrcode(
-      host: string,
-      localTokens: readonly string[],
-      signal?: AbortSignal,
-    ): Promise<QrcodeReply> {
-      const url = joinUrl(host, 'ilink/bot/get_bot_qrcode?bot_type=3')
-      const body = { local_token_list: localTokens.slice(0, 10) }
-      const { fields } = await postLogin(url, body, { timeoutMs: createMs, signal })
-      const qrcode = filledOf(fields.qrcode)
-      const content = filledOf(fields.qrcode_img_content)
-      if (qrcode === undefined || content === undefined)
-        throw new ILinkError('malformed', 'WeChat answered without a QR code')
-      if (Buffer.byteLength(content) > qrcodeBytes || !content.isWellFormed())
-        throw new ILinkError('malformed', 'WeChat answered with what no QR code holds')
-      return { qrcode, qrcode_img_content: content }
-    },
-
-    /**
-     * The state of a QR code; upstream holds the question for up to about 30 s.
-     *
-     * Never throws: whatever goes wrong (timeouts, HTML of a gateway, an abort) means "wait, and ask again". Such a
-     * reply carries the error, so that it is not taken for upstream's word.
-     */
-    async getQrcodeStatus(
-      host: string,
-      qrcode: string,
-      verifyCode?: string,
-      signal?: AbortSignal,
-    ): Promise<QrcodeStatusReply & { error?: ILinkError }> {
-      const query = new URLSearchParams({ qrcode })
-      if (verifyCode) query.set('verify_code', verifyCode)
-      const url = joinUrl(host, `ilink/bot/get_qrcode_status?${query}`)
-      try {
-        const { fields } = await ask(url, { timeoutMs: statusMs, signal })
-        return {
-          status: filledOf(fields.status) ?? 'wait',
-          redirect_host: filledOf(fields.redirect_host),
-          bot_token: filledOf(fields.bot_token),
-          ilink_bot_id: filledOf(fields.ilink_bot_id),
-          baseurl: filledOf(fields.baseurl),
-          ilink_user_id: filledOf(fields.ilink_user_id),
-        }
-      } catch (error) {
-        const known = isILinkError(error) ? error : new ILinkError('network', 'the question was cancelled')
-        return { status: 'wait', error: known }
-      }
-    },
-  }
-}
-
-function pollCalls({ post, slots }: Calls, holdSlackMs = 8000) {
-  const notify = async (account: Account, path: string, signal?: AbortSignal): Promise<void> => {
-    await post(account, path, {}, { timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.polls })
-  }
-
-  return {
-    /**
-     * What came after `cursor`; returns at once when there is something, else when upstream ends the hold.
-     *
-     * @param cursor opaque, from the last reply; '' on first contact
-     * @param holdMs how long upstream is expected to hold; no reply some seconds later means no messages, not an error
-     * @throws ILinkError, `expired` on -14 in `ret` or in `errcode`; the signal's reason when aborted
-     */
-    async getUpdates(
-      account: Account,
-      cursor: string,
-      holdMs: number,
-      signal?: AbortSignal,
-    ): Promise<Updates> {
-      const timeoutMs = Math.min(holdMs, holdLimitMs) + holdSlackMs
-      const body = { get_updates_buf: cursor }
-      try {
-        return updatesOf(await post(account, 'getupdates', body, { timeoutMs, signal }))
-      } catch (error) {
-        // A reply that has begun may carry messages: its failure is an error, silence is not.
-        if (isILinkError(error, 'timeout') && error.httpStatus === undefined) return { messages: [] }
-        throw error
-      }
-    },
-
-    /** Says that polling begins; best effort. @throws ILinkError */
-    notifyStart: (account: Account, signal?: AbortSignal) => notify(account, 'msg/notifystart', signal),
-
-    /** Says that polling ends; best effort. @throws ILinkError */
-    notifyStop: (account: Account, signal?: AbortSignal) => notify(account, 'msg/notifystop', signal),
-  }
-}
-
-function sendCalls({ post, slots }: Calls) {
-  return {
-    /**
-     * Hands one message over. `message_id` is missing on older servers, and suspect on newer ones.
-     *
-     * @param message from `outgoing`
-     * @throws ILinkError; `neverSent` says that it certainly did not arrive, `refused` that upstream did not take it
-     */
-    async sendMessage(account: Account, message: WeixinMessage, signal?: AbortSignal) {
-      const options = { timeoutMs: sendMs, signal, emptyOk: true, slots: slots?.sends }
-      const { fields } = await post(account, 'sendmessage', { msg: message }, options)
-      return { message_id: idOf(fields.message_id) }
-    },
-
-    /** Where to upload a file for a user. @throws ILinkError; `malformed` when the reply names no place */
-    async getUploadUrl(account: Account, upload: UploadRequest, signal?: AbortSignal): Promise<UploadTarget> {
-      const body = {
-        filekey: upload.filekey,
-        media_type: uploadTypeOf(upload.mediaType),
-        to_user_id: upload.to,
-        rawsize: upload.rawSize,
-        rawfilemd5: upload.rawMd5.toLowerCase(),
-        filesize: upload.cipherSize,
-        aeskey: upload.aesKeyHex,
-        no_need_thumb: true,
-      }
-      const options = { timeoutMs: sendMs, signal, slots: slots?.sends }
-      const { fields } = await post(account, 'getuploadurl', body, options)
-      const url = filledOf(fields.upload_full_url)
-      const uploadParam = filledOf(fields.upload_param)
-      if (url !== undefined && /^https?:/i.test(url) && URL.canParse(url)) return { url }
-      if (uploadParam !== undefined) return { uploadParam }
-      throw new ILinkError('malformed', 'WeChat answered without an upload address')
-    },
-  }
-}
-
-function typingCalls({ post, slots }: Calls) {
-  return {
-    /** The ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
-    async getConfig(account: Account, userId: string, contextToken?: string, signal?: AbortSignal) {
-      const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
-      const options = { timeoutMs: briefMs, signal, slots: slots?.sends }
-      const { fields } = await post(account, 'getconfig', body, options)
-      return { typing_ticket: filledOf(fields.typing_ticket) }
-    },
-
-    /** Shows or ends the typing indicator; it fades by itself after a few seconds. @throws ILinkError */
-    async sendTyping(
-      account: Account,
-      { userId, ticket, typing }: { userId: string; ticket: string; typing: boolean },
-      signal?: AbortSignal,
-    ): Promise<void> {
-      const body = { ilink_user_id: userId, typing_ticket: ticket, status: typing ? 1 : 2 }
-      const options = { timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.sends }
-      await post(account, 'sendtyping', body, options)
-    },
+      }),
+      ...this.#appHeaders,
+      ...(token !== undefined && { Authorization: `Bearer ${token.trim()}` }),
+    }
+    const method = body === undefined ? 'GET' : 'POST'
+    return exchange(fetch, { url, method, headers, body, slots: kind && slots?.[kind], ...rest })
   }
 }
 

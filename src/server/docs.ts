@@ -51,7 +51,7 @@ const assets: Record<string, () => Promise<Prepared>> = {
   '/docs/scalar.js': async () => {
     const br = await scalar()
     const { brotliDecompressSync } = await import('node:zlib')
-    return prepare(brotliDecompressSync(br), javascript, br)
+    return prepare(brotliDecompressSync(br), javascript, { br })
   },
 }
 
@@ -92,25 +92,20 @@ export interface Prepared {
   readonly forms: ReadonlyMap<'br' | 'gzip' | 'identity', Uint8Array>
 }
 
-/** Compresses it, unless `br` is what that gives. */
-export async function prepare(bytes: Uint8Array, type: string, br?: Uint8Array): Promise<Prepared> {
-  if (bytes.length <= 1000) return prepareForms(type, bytes, {})
-  // Loaded on use: 3 ms of a start.
-  const [zlib, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
-  const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: 5 }
-  br ??= await promisify(zlib.brotliCompress)(bytes, { params })
-  return prepareForms(type, bytes, { br, gzip: await promisify(zlib.gzip)(bytes) })
-}
-
-/** The same of bytes that were compressed before. */
-export function prepareForms(
-  type: string,
+/** Compresses it where it is long, but for the forms that are there already. */
+export async function prepare(
   bytes: Uint8Array,
-  { br, gzip }: { br?: Uint8Array; gzip?: Uint8Array },
-): Prepared {
+  type: string,
+  { br, gzip }: { br?: Uint8Array; gzip?: Uint8Array } = {},
+): Promise<Prepared> {
   const forms = new Map<'br' | 'gzip' | 'identity', Uint8Array>([['identity', bytes]])
-  if (br) forms.set('br', br)
-  if (gzip) forms.set('gzip', gzip)
+  if (bytes.length > 1000) {
+    // Loaded on use: 3 ms of a start.
+    const [zlib, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
+    const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: 5 }
+    forms.set('br', br ?? (await promisify(zlib.brotliCompress)(bytes, { params })))
+    forms.set('gzip', gzip ?? (await promisify(zlib.gzip)(bytes)))
+  }
   return { type, etag: createHash('sha256').update(bytes).digest('base64url').slice(0, 27), forms }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type Account, createApi } from '../../src/ilink/api.ts'
+import { type Account, Api } from '../../src/ilink/api.ts'
 import { outgoingMessage, textItem } from '../../src/ilink/encode.ts'
 import type { Fetch } from '../../src/ilink/http.ts'
 import { failure } from '../support/failure.ts'
@@ -29,7 +29,7 @@ function recording(body: unknown, init?: ResponseInit) {
   return Object.assign(server, { seen })
 }
 
-const apiWith = (fetch: Fetch = plainFetch) => createApi({ fetch, channelVersion: '2.4.9', version: '0.1.0' })
+const apiWith = (fetch: Fetch = plainFetch) => new Api({ fetch, channelVersion: '2.4.9', version: '0.1.0' })
 const api = apiWith()
 const account = (url: string): Account => ({ base_url: url, token: ' 0123@im.bot:secret ' })
 const base_info = { channel_version: '2.4.9', bot_agent: 'svc/0.1.0' }
@@ -249,7 +249,7 @@ describe('getUpdates', () => {
 
   test('silence for the whole hold means no messages and the same cursor', async () => {
     await using server = await rawServer(() => {})
-    const brief = createApi({ fetch: plainFetch, channelVersion: '2.4.9', version: '0', holdSlackMs: 30 })
+    const brief = new Api({ fetch: plainFetch, channelVersion: '2.4.9', version: '0', holdSlackMs: 30 })
     expect(await brief.getUpdates(account(server.url), 'c', 20)).toEqual({ messages: [] })
   })
 

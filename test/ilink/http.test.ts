@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
-import { createApi } from '../../src/ilink/api.ts'
+import { Api } from '../../src/ilink/api.ts'
 import {
   clientVersionOf,
   exchange,
@@ -260,14 +260,14 @@ describe('connections', () => {
       [absent.url, /^WeChat answered with HTTP 404$/, /in its place.*--upstream-url/],
       [broken.url, /^WeChat answered with HTTP 502$/, /again later/],
     ]
-    const { getBotQrcode } = createApi({ fetch: plainFetch, channelVersion: '2.4.9', version: '1.0.0' })
+    const api = new Api({ fetch: plainFetch, channelVersion: '2.4.9', version: '1.0.0' })
     for (const [url, said, hint] of read) {
       // Only the silent one is to be given up.
       const timeoutMs = url === silent.url ? 300 : 30_000
       const error = (await failure(ask(`${url}/ilink/bot/getupdates`, { timeoutMs }))) as ILinkError
       expect(error.message).toMatch(said)
       expect(error.hint).toMatch(hint)
-      if (url !== silent.url) expect((await failure(getBotQrcode(url, []))).message).toMatch(said)
+      if (url !== silent.url) expect((await failure(api.getBotQrcode(url, []))).message).toMatch(said)
     }
   })
 

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createApi } from '../../src/ilink/api.ts'
+import { Api } from '../../src/ilink/api.ts'
 import type { Fetch } from '../../src/ilink/http.ts'
 import { apiFetch } from '../../src/platform/fetch.ts'
 import { createLog } from '../../src/platform/log.ts'
@@ -48,7 +48,13 @@ export async function withPoller(
   const wanted = fetch(apiFetch)
   const ingesting = ingest(storage.ingest)
   const holds: number[] = []
-  const api = createApi({
+  class Noting extends Api {
+    override getUpdates(...asked: Parameters<Api['getUpdates']>) {
+      holds.push(asked[2])
+      return counted(super.getUpdates(...asked))
+    }
+  }
+  const api = new Noting({
     fetch: wanted,
     channelVersion: '2.4.9',
     version: '0',
@@ -58,13 +64,7 @@ export async function withPoller(
   const poller = new Poller(
     {
       upstream: {
-        api: {
-          ...api,
-          getUpdates: (account, cursor, holdMs, signal) => {
-            holds.push(holdMs)
-            return counted(api.getUpdates(account, cursor, holdMs, signal))
-          },
-        },
+        api,
         account: ({ token }) => ({ base_url: sandbox.url, token }),
       },
       sessions: state.sessions,

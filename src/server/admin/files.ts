@@ -7,7 +7,7 @@ import { extname, join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
 import { absentAs } from '../../platform/files.ts'
 import { packedBrotli, packedNames, readPacked } from '../../platform/packed.ts'
-import { type Prepared, prepare, prepareForms, respond } from '../docs.ts'
+import { type Prepared, prepare, respond } from '../docs.ts'
 
 /** Nothing inline runs, and nothing is loaded from, sent to or framed by anybody else. */
 const policy = [
@@ -92,7 +92,7 @@ async function load(folders: readonly string[]) {
     const { bytes, ...forms } = await place.read(name)
     const path = `/${name.replaceAll('\\', '/')}`
     if (bytes && type === htmlType) html.set(path, new TextDecoder().decode(bytes))
-    else if (bytes) files.set(path, prepareForms(type, bytes, forms))
+    else if (bytes) files.set(path, await prepare(bytes, type, forms))
   }
   const languages = languagesIn(files)
   const pages = new Map<string, Prepared>()
@@ -135,11 +135,10 @@ function placeOfPack(): Place | undefined {
   if (names.length === 0) return undefined
   return {
     names,
-    async read(name) {
-      const bytes = await readPacked(`${folder}${name}`)
-      const [{ gzip }, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
-      return { bytes, br: packedBrotli(`${folder}${name}`), gzip: bytes && (await promisify(gzip)(bytes)) }
-    },
+    read: async name => ({
+      bytes: await readPacked(`${folder}${name}`),
+      br: packedBrotli(`${folder}${name}`),
+    }),
   }
 }
 
