@@ -3,17 +3,19 @@
  * (`mediaOf`). None of them throws for a message of whatever fields: a malformed one is UNKNOWN, with what is there.
  */
 import { createHash } from 'node:crypto'
-import type {
-  Direction,
-  MediaInfo,
-  MediaKind,
-  Message,
-  MessageItem,
-  MessageKind,
-  SentStatus,
-} from '../model/message.ts'
+import type { MediaInfo, MediaKind, Message, MessageItem, MessageKind } from '../model/message.ts'
 import { parseAesKey } from './crypto.ts'
-import { countOf, filledOf, idOf, kindOfItem, objectOf, payloadOfKind, textOf, timeOf } from './fields.ts'
+import {
+  countOf,
+  defined,
+  filledOf,
+  idOf,
+  kindOfItem,
+  objectOf,
+  payloadOfKind,
+  textOf,
+  timeOf,
+} from './fields.ts'
 import { parseLossless } from './lossless.ts'
 import { type KnownMessage, quoteOf } from './quote.ts'
 import { messageType, type WeixinMessage } from './wire.ts'
@@ -105,19 +107,10 @@ const userOf = (value: unknown) => {
 /** What is no text and no number may be nested deeper than the stack. */
 const plain = (value: unknown) => (typeof value === 'object' ? null : value)
 
-export interface DecodeContext {
-  /** Row id. */
-  id: number
-  session: string
-  bot_id: string
-  direction: Direction
-  status?: SentStatus
-  reason?: string
-  reason_code?: string
-  reason_quote?: string
-  sent_with?: string
-  /** As the store knows it. */
-  message_id: string
+/** What is known of a message besides. */
+export interface DecodeContext
+  extends Pick<Message, 'id' | 'message_id' | 'session' | 'bot_id' | 'direction'>,
+    Partial<Pick<Message, 'status' | 'reason' | 'reason_code' | 'reason_quote' | 'sent_with'>> {
   /** Unix ms for messages that carry no create time (all sent ones). */
   timestamp?: number
   /** Looks up, by upstream id, a message that a quote names. */
@@ -134,26 +127,19 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
   const items = itemsOf(wire)
   const shown = items.map(publicItem)
   const first = shown[0]
-  const sent = context.direction === 'sent'
+  const { id, message_id, session, bot_id, direction, timestamp = 0, quoted, ...rest } = context
+  const sent = direction === 'sent'
   const message: Message = {
-    id: context.id,
-    message_id: context.message_id,
-    session: context.session,
-    bot_id: context.bot_id,
-    direction: context.direction,
-    from_user: userOf(wire.from_user_id) ?? (sent ? context.bot_id : ''),
-    to_user: userOf(wire.to_user_id) ?? (sent ? '' : context.bot_id),
+    ...{ id, message_id, session, bot_id, direction },
+    from_user: userOf(wire.from_user_id) ?? (sent ? bot_id : ''),
+    to_user: userOf(wire.to_user_id) ?? (sent ? '' : bot_id),
     msg_type: first?.kind ?? 'UNKNOWN',
     text: joinedText(items),
-    timestamp: timeOf(wire.create_time_ms) ?? context.timestamp ?? 0,
+    timestamp: timeOf(wire.create_time_ms) ?? timestamp,
     items: shown,
+    ...rest,
   }
-  if (context.status !== undefined) message.status = context.status
-  if (context.reason !== undefined) message.reason = context.reason
-  if (context.reason_code !== undefined) message.reason_code = context.reason_code
-  if (context.reason_quote !== undefined) message.reason_quote = context.reason_quote
-  if (context.sent_with !== undefined) message.sent_with = context.sent_with
-  const quote = quoteOf(wire, context.quoted)
+  const quote = quoteOf(wire, quoted)
   if (quote) message.ref_msg = quote
   const group = filledOf(wire.group_id)
   if (group !== undefined) message.group_id = group
@@ -293,22 +279,17 @@ function publicItem(item: Fields): MessageItem {
   const payload = payloadOf(item, kind)
   const shown: MessageItem = { kind, has_media: hasMedia(item) }
   if (!payload) return shown
-  if (kind === 'TEXT') {
-    const text = textOf(payload.text)
-    if (text !== undefined) shown.text = text
-    return shown
-  }
-  const set = <K extends keyof MessageItem>(name: K, value: MessageItem[K]) => {
-    if (value !== undefined) shown[name] = value
-  }
-  set('file_name', filledOf(payload.file_name))
-  set('size', sizeOf(payload))
-  // Upstream states no other dimensions than those of the preview, which has the shape of the original.
-  set('width', countOf(payload.thumb_width))
-  set('height', countOf(payload.thumb_height))
-  set('playtime', countOf(payload.playtime) ?? countOf(payload.play_length))
-  if (kind === 'VOICE') set('transcript', filledOf(payload.text))
-  return shown
+  if (kind === 'TEXT') return defined({ ...shown, text: textOf(payload.text) })
+  return defined({
+    ...shown,
+    file_name: filledOf(payload.file_name),
+    size: sizeOf(payload),
+    // Upstream states no other dimensions than those of the preview, which has the shape of the original.
+    width: countOf(payload.thumb_width),
+    height: countOf(payload.thumb_height),
+    playtime: countOf(payload.playtime) ?? countOf(payload.play_length),
+    transcript: kind === 'VOICE' ? filledOf(payload.text) : undefined,
+  })
 }
 
 function wireOf(raw: WeixinMessage | string): WeixinMessage {

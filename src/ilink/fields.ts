@@ -31,6 +31,13 @@ export function countOf(value: unknown): number | undefined {
 /** Unix milliseconds; 0 means none. */
 export const timeOf = (value: unknown): number | undefined => countOf(value) || undefined
 
+/** The same without what is undefined. In a loop: each message that is shown passes here several times. */
+export function defined<T extends object>(fields: T): T {
+  const kept = {} as T
+  for (const key in fields) if (fields[key] !== undefined) kept[key] = fields[key]
+  return kept
+}
+
 const kindOfType: Record<number, MessageKind> = {
   [itemType.text]: 'TEXT',
   [itemType.image]: 'IMAGE',

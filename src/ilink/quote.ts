@@ -1,7 +1,7 @@
 /** What a message answers to, from the little that upstream sends of it (protocol notes 3.3). */
 import { createHash } from 'node:crypto'
 import type { Message, QuotedMessage } from '../model/message.ts'
-import { countOf, idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts'
+import { countOf, defined, idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts'
 import type { WeixinMessage } from './wire.ts'
 
 /** What the store knows of a message that a quote names by id. */
@@ -27,17 +27,14 @@ export function quoteOf(
     const whole = textOf(objectOf(inner?.text_item)?.text) || known?.text || textOf(ref.title)
     const part = whole === undefined ? undefined : partialQuote(whole, ref.partial_text)
 
-    const quote: QuotedMessage = {}
-    const messageId = known?.message_id ?? id
-    if (messageId !== undefined) quote.message_id = messageId
-    const msgType = kind && kind !== 'UNKNOWN' ? kind : known?.msg_type
-    if (msgType !== undefined) quote.msg_type = msgType
-    const text = part ?? whole
-    if (text !== undefined) quote.text = text
-    if (part !== undefined && part !== whole) quote.partial = true
-    if (known?.from_user !== undefined) quote.from_user = known.from_user
-    const timestamp = timeOf(inner?.create_time_ms) ?? known?.timestamp
-    if (timestamp !== undefined) quote.timestamp = timestamp
+    const quote: QuotedMessage = defined({
+      message_id: known?.message_id ?? id,
+      msg_type: kind && kind !== 'UNKNOWN' ? kind : known?.msg_type,
+      text: part ?? whole,
+      partial: (part !== undefined && part !== whole) || undefined,
+      from_user: known?.from_user,
+      timestamp: timeOf(inner?.create_time_ms) ?? known?.timestamp,
+    })
     if (Object.keys(quote).length > 0) return quote
   }
   return undefined

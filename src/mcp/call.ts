@@ -13,22 +13,9 @@ import { type Call, Delivery, type Progress, type Question, type Unanswered } fr
 import { badArgument, SvcError } from '../model/error.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { type Linked, linked } from '../platform/signals.ts'
-import type { Waiting } from '../server/http-call.ts'
+import type { McpContext } from './context.ts'
 import { Ticker } from './progress.ts'
 import type { Questions } from './questions.ts'
-
-/** What a call needs from its door. */
-export interface CallDoor {
-  /** See `McpContext`. */
-  readonly local: Call['local']
-  readonly era: 'legacy' | 'modern'
-  /** Ends the waits when the service stops; the calls then still give their answers. */
-  readonly waiting: Waiting
-  /** What people were asked, of this door. */
-  readonly questions: Questions
-  /** Takes a call whose answer is on its way, and settles it once it is known to be written or lost. */
-  deliver(call: McpCall, ctx: ServerContext): void
-}
 
 /** Characters of what is said of a step. */
 const mostWhat = 160
@@ -61,12 +48,13 @@ export class McpCall implements Call {
   #wanted: { inputRequests: InputRequests; requestState?: string } | undefined
 
   /** @param capabilities of a client of the legacy era, as it said them once; a modern one says them with each request */
-  constructor(ctx: ServerContext, door: CallDoor, capabilities: ClientCapabilities | undefined) {
+  constructor(ctx: ServerContext, context: McpContext, capabilities: ClientCapabilities | undefined) {
+    const { local, era, calls } = context
     this.#ctx = ctx
-    this.local = door.local
-    this.#questions = door.questions
+    this.local = local
+    this.#questions = calls.questions
     this.#given = { ...ctx.mcpReq.inputResponses }
-    this.#linked = linked(ctx.mcpReq.signal, door.waiting.signal)
+    this.#linked = linked(ctx.mcpReq.signal, calls.waiting.signal)
     const token = ctx.mcpReq._meta?.progressToken
     if (token !== undefined) {
       const ticker = new Ticker(token, notification => ctx.mcpReq.notify(notification))
@@ -74,7 +62,7 @@ export class McpCall implements Call {
       // What it says may hold the name that a user gave to a file.
       this.progress = step => ticker.step({ ...step, what: seen(step.what.slice(0, mostWhat)) })
     }
-    const modern = door.era === 'modern'
+    const modern = era === 'modern'
     const { elicitation } = (modern ? envelopeCapabilities(ctx) : capabilities) ?? {}
     // A client that names no kind means forms: there was no other kind at first.
     if (elicitation && (elicitation.form !== undefined || elicitation.url === undefined)) {

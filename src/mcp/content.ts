@@ -10,8 +10,8 @@ import type { SilentSession } from '../model/session.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Tool } from '../tools/index.ts'
 import { textLength, type UntrustedOptions, untrustedText } from '../tools/untrusted.ts'
-import { mediaUri } from './context.ts'
 import type { Reading } from './reading.ts'
+import { mediaUri } from './uris.ts'
 
 /** Tools whose answers hold what people on WeChat wrote or named, or a picture; the others' hold neither. */
 export const fromOutside: ReadonlySet<string> = new Set(['recv', 'history', 'download', 'login'])

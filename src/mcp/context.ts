@@ -1,9 +1,11 @@
 /** What everything that is offered over MCP (tools, resources, prompts) may use, and what it knows of its connection. */
-
+import type { ServerContext } from '@modelcontextprotocol/server'
 import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
-import type { Call } from '../model/call.ts'
+import type { Call, Delivery } from '../model/call.ts'
 import type { Log } from '../platform/log.ts'
+import type { Waiting } from '../server/http-call.ts'
 import type { Tool } from '../tools/index.ts'
+import type { Questions } from './questions.ts'
 
 /** The gateway's face, with what happens and who talks to whom: for those who look without taking. */
 export interface McpGateway extends Gateway, Pick<PanelGateway, 'changes' | 'conversations'> {}
@@ -35,6 +37,17 @@ export interface McpContext extends McpShared {
   readonly lasting: boolean
   /** Aborts when the connection, or the one request, is over. */
   readonly closed: AbortSignal
+  readonly calls: CallDoor
+}
+
+/** What a call needs from its door. */
+export interface CallDoor {
+  /** Ends the waits when the service stops; the calls then still give their answers. */
+  readonly waiting: Waiting
+  /** What people were asked, of this door. */
+  readonly questions: Questions
+  /** Takes the delivery of an answer that is on its way, and settles it once it is known to be written or lost. */
+  deliver(delivery: Delivery, ctx: ServerContext): void
 }
 
 /** Something that subscribers want to hear of. */
@@ -51,7 +64,3 @@ export interface Changes {
   /** @returns ends it; safe to call twice */
   subscribe(listener: (change: Change) => void): () => void
 }
-
-/** URI of a piece of media: `svc://media/<message_id>/<item>`, the parts percent-encoded. */
-export const mediaUri = (messageId: string, item: number): string =>
-  `svc://media/${encodeURIComponent(messageId)}/${item}`

@@ -20,8 +20,7 @@ import { problemResponse } from '../server/errors.ts'
 import { Waiting } from '../server/http-call.ts'
 import { FailedTries } from '../server/tries.ts'
 import { toSvcError } from '../tools/index.ts'
-import type { CallDoor } from './call.ts'
-import type { McpContext, McpShared } from './context.ts'
+import type { CallDoor, McpContext, McpShared } from './context.ts'
 import { Exchanges, watched } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
@@ -99,19 +98,17 @@ const legacy = { era: 'legacy', lasting: true } as const
 function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchanges): Servers {
   const make = options.server ?? createMcpServer
   const questions = new Questions()
-  const settled: CallDoor['deliver'] = (call, ctx) => {
+  const settled: CallDoor['deliver'] = (delivery, ctx) => {
     const exchange = exchanges.of(ctx.http?.req)
-    if (exchange) exchange.onDelivered(delivered => call.delivery.settle(delivered))
-    else call.delivery.settle(false)
+    if (exchange) exchange.onDelivered(delivered => delivery.settle(delivered))
+    else delivery.settle(false)
   }
   return (request, { era, lasting, closed }, deliver = settled) =>
-    make(
-      {
-        ...{ ...options, local: false, era, lasting, closed },
-        structured: options.structured || asksForStructure(request?.url),
-      },
-      { local: false, era, waiting, questions, deliver },
-    )
+    make({
+      ...{ ...options, local: false, era, lasting, closed },
+      structured: options.structured || asksForStructure(request?.url),
+      calls: { waiting, questions, deliver },
+    })
 }
 
 /** Serves requests that stand for themselves: the modern era, and plain calls of the legacy one without a session. */
@@ -190,7 +187,7 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
 function olderPaths(servers: Servers): Paths {
   const sse = new SseSessions(
     (closed, request, delivered) =>
-      servers(request, { ...legacy, closed }, (call, ctx) => delivered(ctx.mcpReq.id, call)),
+      servers(request, { ...legacy, closed }, (delivery, ctx) => delivered(ctx.mcpReq.id, delivery)),
     '/messages',
   )
   async function posted(request: Request): Promise<Response> {

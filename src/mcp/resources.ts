@@ -11,7 +11,7 @@ import type { Session } from '../model/session.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
 import { aliasLine, untrustedText } from '../tools/untrusted.ts'
 import { blobMaxBytes } from './content.ts'
-import { type McpContext, mediaUri } from './context.ts'
+import type { McpContext } from './context.ts'
 import { answerText, conversationText, conversationWith } from './conversations.ts'
 import * as uris from './uris.ts'
 
@@ -196,7 +196,9 @@ async function readMedia(
     chunks.push(chunk)
   }
   const blob = Buffer.concat(chunks).toString('base64')
-  return { contents: [{ uri: mediaUri(request.message_id, request.item), mimeType: content_type, blob }] }
+  return {
+    contents: [{ uri: uris.mediaUri(request.message_id, request.item), mimeType: content_type, blob }],
+  }
 }
 
 /** A variable of the template as it was before the address was percent-encoded. */

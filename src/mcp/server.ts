@@ -1,7 +1,6 @@
 /** The one factory: what svc offers over MCP, the same on every transport and in both eras of the protocol. */
 import { McpServer, type ServerContext } from '@modelcontextprotocol/server'
 import { addAnnouncements } from './announcements.ts'
-import type { CallDoor } from './call.ts'
 import { addCompletions } from './completions.ts'
 import type { McpContext } from './context.ts'
 import { instructionsFor } from './instructions.ts'
@@ -11,7 +10,7 @@ import { addResources } from './resources.ts'
 import { addTools, unchecked } from './tools.ts'
 
 /** A server for one connection, or for one request of the stateless era. */
-export function createMcpServer(context: McpContext, door: CallDoor): McpServer {
+export function createMcpServer(context: McpContext): McpServer {
   const server = new McpServer(
     { name: 'svc', title: 'svc: WeChat bot tools', version: context.version },
     {
@@ -23,7 +22,7 @@ export function createMcpServer(context: McpContext, door: CallDoor): McpServer 
     },
   )
   server.server.onerror = error => context.log.debug('mcp', { error })
-  addTools(server, context, door)
+  addTools(server, context)
   addResources(server, context)
   addPrompts(server, context)
   addCompletions(server, context)

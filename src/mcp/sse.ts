@@ -9,7 +9,7 @@ import {
   type RequestId,
   type Transport,
 } from '@modelcontextprotocol/server'
-import type { McpCall } from './call.ts'
+import type { Delivery } from '../model/call.ts'
 import { held } from './exchange.ts'
 
 const keepAliveMs = 15_000
@@ -21,7 +21,7 @@ const maxStreams = 3000
 export type SseServer = (
   closed: AbortSignal,
   request: Request,
-  deliver: (id: RequestId, call: McpCall) => void,
+  deliver: (id: RequestId, delivery: Delivery) => void,
 ) => McpServer
 
 /** The open streams by their session ids. */
@@ -43,8 +43,8 @@ export class SseSessions {
     const id = randomUUID()
     const closed = new AbortController()
     const transport = new SseTransport(`${this.#messagesPath}?sessionId=${id}`, caller, request.signal)
-    const server = this.#server(closed.signal, request, (requestId, call) =>
-      transport.deliver(requestId, call),
+    const server = this.#server(closed.signal, request, (requestId, delivery) =>
+      transport.deliver(requestId, delivery),
     )
     server.server.onclose = () => {
       closed.abort()
@@ -86,7 +86,7 @@ class SseTransport implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
-  readonly #calls = new Map<RequestId, McpCall>()
+  readonly #deliveries = new Map<RequestId, Delivery>()
   readonly #queue: Frame[] = []
   readonly #signal: AbortSignal
   readonly #gone = () => void this.close()
@@ -134,22 +134,22 @@ class SseTransport implements Transport {
     })
   }
 
-  /** Settles the call once its answer is taken. */
-  deliver(id: RequestId, call: McpCall): void {
-    if (this.#closed) call.delivery.settle(false)
-    else this.#calls.set(id, call)
+  /** Settles it once the answer is taken. */
+  deliver(id: RequestId, delivery: Delivery): void {
+    if (this.#closed) delivery.settle(false)
+    else this.#deliveries.set(id, delivery)
   }
 
   /** Never rejects, as that of stdio. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return
     const id = 'method' in message ? undefined : message.id
-    const call = id === undefined ? undefined : this.#calls.get(id)
+    const delivery = id === undefined ? undefined : this.#deliveries.get(id)
     const text = `event: message\ndata: ${JSON.stringify(message)}\n\n`
-    if (id === undefined || !call) return this.#push({ text })
+    if (id === undefined || !delivery) return this.#push({ text })
     const taken = (delivered: boolean) => {
-      this.#calls.delete(id)
-      call.delivery.settle(delivered && isJSONRPCResultResponse(message))
+      this.#deliveries.delete(id)
+      delivery.settle(delivered && isJSONRPCResultResponse(message))
     }
     this.#push({ text, taken })
   }
@@ -159,8 +159,8 @@ class SseTransport implements Transport {
     this.#closed = true
     clearInterval(this.#keepAlive)
     this.#signal.removeEventListener('abort', this.#gone)
-    for (const call of this.#calls.values()) call.delivery.settle(false)
-    this.#calls.clear()
+    for (const delivery of this.#deliveries.values()) delivery.settle(false)
+    this.#deliveries.clear()
     this.#wake?.()
     this.onclose?.()
   }

@@ -12,10 +12,10 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import type { Delivery } from '../model/call.ts'
 import { endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
-import type { McpCall } from './call.ts'
 import type { McpContext, McpShared } from './context.ts'
 import { held } from './exchange.ts'
 import { Questions } from './questions.ts'
@@ -49,13 +49,10 @@ export function serveMcpStdio(
   const wire = new LineTransport(streams, shared.log)
   const handle = serveStdio(
     ({ era }) =>
-      createMcpServer(
-        { ...shared, era, lasting: true, closed: closed.signal },
-        {
-          ...{ local: shared.local, era, waiting, questions },
-          deliver: (call, ctx) => wire.deliver(ctx.mcpReq.id, call),
-        },
-      ),
+      createMcpServer({
+        ...{ ...shared, era, lasting: true, closed: closed.signal },
+        calls: { waiting, questions, deliver: (delivery, ctx) => wire.deliver(ctx.mcpReq.id, delivery) },
+      }),
     { transport: wire, onerror: error => shared.log.debug('mcp', { error }) },
   )
   let closing: Promise<void> | undefined
@@ -81,7 +78,7 @@ export class LineTransport implements Transport {
   readonly #output: Writable
   readonly #log: Log
   readonly #end: () => void
-  readonly #calls = new Map<RequestId, McpCall>()
+  readonly #deliveries = new Map<RequestId, Delivery>()
   readonly #unanswered = new Set<RequestId>()
   #allAnswered: (() => void) | undefined
   #parts: Buffer[] = []
@@ -109,22 +106,22 @@ export class LineTransport implements Transport {
     this.#output.on('error', this.#end)
   }
 
-  /** Settles the call once its answer is written. */
-  deliver(id: RequestId, call: McpCall): void {
-    this.#calls.set(id, call)
+  /** Settles it once the answer is written. */
+  deliver(id: RequestId, delivery: Delivery): void {
+    this.#deliveries.set(id, delivery)
   }
 
   /** Never rejects: the library lets news go without looking after them. A client that is gone is told by `ended`. */
   async send(message: JSONRPCMessage): Promise<void> {
     const id = 'method' in message ? undefined : message.id
-    const call = id === undefined ? undefined : this.#calls.get(id)
-    if (id !== undefined) this.#calls.delete(id)
+    const delivery = id === undefined ? undefined : this.#deliveries.get(id)
+    if (id !== undefined) this.#deliveries.delete(id)
     const written = await this.#write(message)
     if (!written) this.#end()
     // What is written to a client that leaves may be read by nobody: then it comes again.
-    if (call) {
+    if (delivery) {
       await held()
-      call.delivery.settle(written && !this.#leaving && isJSONRPCResultResponse(message))
+      delivery.settle(written && !this.#leaving && isJSONRPCResultResponse(message))
     }
     if (id !== undefined) this.#done(id)
   }
@@ -144,8 +141,8 @@ export class LineTransport implements Transport {
     this.#input.off('data', this.#read)
     // A paused standard input does not keep the process alive.
     this.#input.pause()
-    for (const call of this.#calls.values()) call.delivery.settle(false)
-    this.#calls.clear()
+    for (const delivery of this.#deliveries.values()) delivery.settle(false)
+    this.#deliveries.clear()
     this.onclose?.()
   }
 

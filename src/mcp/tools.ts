@@ -16,7 +16,7 @@ import { seenWithin } from '../platform/escape-controls.ts'
 import { problemOf } from '../server/errors.ts'
 import { describedFor, invoke, type Tool, toSvcError, verbs } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
-import { type CallDoor, McpCall } from './call.ts'
+import { McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
 import { contentOf, fromOutside, mostCounted } from './content.ts'
 import type { McpContext } from './context.ts'
@@ -26,7 +26,7 @@ import { apart, inputSchemaOf } from './reading.ts'
 export const problemKey = 'svc/problem'
 
 /** Adds the tools of the context. */
-export function addTools(server: McpServer, context: McpContext, door: CallDoor): void {
+export function addTools(server: McpServer, context: McpContext): void {
   const { local } = context
   const where = !local ? 'remote' : local === true ? 'anyFile' : 'someFiles'
   for (const tool of context.tools)
@@ -39,7 +39,7 @@ export function addTools(server: McpServer, context: McpContext, door: CallDoor)
         ...(isStructured(tool, context) && { outputSchema: declared(structuredSchema(tool)) }),
         annotations: annotationsOf(tool),
       },
-      (input, ctx) => callTool(server, tool, input, ctx, context, door),
+      (input, ctx) => callTool(server, tool, input, ctx, context),
     )
 }
 
@@ -86,11 +86,10 @@ async function callTool(
   input: unknown,
   ctx: ServerContext,
   context: McpContext,
-  door: CallDoor,
 ): Promise<CallToolResult | InputRequiredResult> {
-  const call = new McpCall(ctx, door, server.server.getClientCapabilities())
+  const call = new McpCall(ctx, context, server.server.getClientCapabilities())
   try {
-    const { stopped } = door.waiting
+    const { stopped } = context.calls.waiting
     if (stopped) throw stopped
     const seconds = (input as { timeout?: unknown } | undefined)?.timeout
     call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
@@ -111,7 +110,7 @@ async function callTool(
     if (call.cancelled) {
       call.delivery.settle(false)
       context.log.debug('mcp call cancelled', { tool: tool.name })
-    } else if (call.delivery.awaited) door.deliver(call, ctx)
+    } else if (call.delivery.awaited) context.calls.deliver(call.delivery, ctx)
     return result
   } catch (error) {
     call.delivery.settle(false)

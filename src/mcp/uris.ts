@@ -15,6 +15,9 @@ export const usersUri = (session: string): string => `svc://sessions/${encodeURI
 export const conversationUri = (session: string, user: string): string =>
   `svc://conversations/${encodeURIComponent(session)}/${encodeURIComponent(user)}`
 
+export const mediaUri = (messageId: string, item: number): string =>
+  `svc://media/${encodeURIComponent(messageId)}/${item}`
+
 /** A part of an address as it was before it was percent-encoded; undefined when it is not well encoded. */
 export const decodedPart = (part: string | readonly string[] | undefined): string | undefined =>
   typeof part === 'string' ? decodedUri(part) : undefined

@@ -78,36 +78,17 @@ export class Views {
 
   /** Each row by itself: one that cannot be read is shown by what its columns say, and keeps nobody from the others. */
   #decoded(row: StoredMessage, quoted?: (messageId: string) => Message | undefined): Message {
-    const {
-      id,
-      message_id,
-      session,
-      bot_id,
-      direction,
-      status,
-      reason,
-      reason_code,
-      reason_quote,
-      sent_with,
-      timestamp,
-    } = row
-    const known = {
-      ...{ id, message_id, session, bot_id, direction, timestamp },
-      ...(status && { status }),
-      ...(reason !== undefined && { reason }),
-      ...(reason_code !== undefined && { reason_code }),
-      ...(reason_quote !== undefined && { reason_quote }),
-      ...(sent_with !== undefined && { sent_with }),
-    }
+    const { raw, from_user, text: _text, msg_type: _kind, user_name: _name, past: _past, ...known } = row
+    const { id, message_id, session, bot_id, direction } = known
     try {
-      return decodeMessage(row.raw, { ...known, ...(quoted && { quoted }) })
+      return decodeMessage(raw, { ...known, ...(quoted && { quoted }) })
     } catch (error) {
       if (isSvcError(error)) throw error
       if (!this.#unreadable.has(id))
         this.#log.error('a stored message cannot be read', { session, id, message_id, error })
       this.#unreadable.add(id)
       const to_user = direction === 'received' ? bot_id : ''
-      return { ...known, from_user: row.from_user, to_user, msg_type: 'UNKNOWN', text: '', items: [] }
+      return { ...known, from_user, to_user, msg_type: 'UNKNOWN', text: '', items: [] }
     }
   }
 }

@@ -88,8 +88,8 @@ beforeAll(async () => {
     tools: tools.toSorted((a, b) => Number(b.name === 'sessions') - Number(a.name === 'sessions')),
     changes: new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock }),
     config: { host: '127.0.0.1', allowHosts: [] },
-    server(context, calls) {
-      const server = createMcpServer(context, calls)
+    server(context) {
+      const server = createMcpServer(context)
       addConformanceFixtures(server, context.era)
       return server
     },

@@ -1,7 +1,6 @@
 /** A client and a server of our additions to MCP, joined in memory, over a real gateway. */
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
 import { Announcements } from '../../src/mcp/announcements.ts'
-import type { CallDoor } from '../../src/mcp/call.ts'
 import type { McpContext } from '../../src/mcp/context.ts'
 import { Questions } from '../../src/mcp/questions.ts'
 import { createMcpServer } from '../../src/mcp/server.ts'
@@ -36,13 +35,10 @@ export async function withMcpPair(
       changes,
     },
     ...{ local: true, era: 'legacy', lasting: true, closed: closed.signal },
+    calls: { waiting: new Waiting(), questions: new Questions(), deliver: one => one.settle(true) },
     ...options.context,
   }
-  const [waiting, questions] = [new Waiting(), new Questions()]
-  const deliver: CallDoor['deliver'] = call => call.delivery.settle(true)
-  const server = createMcpServer(context, {
-    ...{ local: context.local, era: 'legacy', waiting, questions, deliver },
-  })
+  const server = createMcpServer(context)
   const client = new Client({ name: 'test', version: '0.0.0' })
   const news: string[] = []
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => void news.push(params.uri))
