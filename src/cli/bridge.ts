@@ -1,9 +1,8 @@
 /** `svc mcp --url`: standard input and output as a bridge to the MCP of a running service. */
 import type { Command } from 'commander'
 import { badArgument } from '../model/error.ts'
-import { keepStdoutClean } from '../platform/console.ts'
 import { createLog } from '../platform/log.ts'
-import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
+import { keepStdoutClean, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { givenToken } from '../server/token.ts'
 import { configFrom, refuseBesideUrl, typedUrl } from './command.ts'
 

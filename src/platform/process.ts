@@ -1,5 +1,4 @@
 /** The process itself: how it was started, how it is stopped, and others that it starts. */
-
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import process from 'node:process'
@@ -162,4 +161,10 @@ export async function runProgram(
       },
     )
   })
+}
+
+/** From here on whatever prints by the console prints to stderr: stdout carries something else. */
+export function keepStdoutClean(): void {
+  const toStderr = (...values: unknown[]) => console.error(...values)
+  for (const name of ['log', 'info', 'debug', 'table', 'dir'] as const) console[name] = toStderr
 }

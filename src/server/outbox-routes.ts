@@ -4,8 +4,7 @@ import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { OutboxEntry } from '../model/message.ts'
 import { bounded, closed, flag, integer, optional } from '../model/shapes.ts'
-import { jsonRoutes } from './json-route.ts'
-import type { RouteContext } from './route.ts'
+import { jsonRoutes, type RouteContext } from './route.ts'
 
 /** What DELETE /outbox/{id} answers. */
 export const Cancelled = Type.Object({

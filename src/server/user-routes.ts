@@ -4,8 +4,7 @@ import type { Elysia } from 'elysia'
 import { KnownUser } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
 import { exampleUser } from '../tools/example-values.ts'
-import { jsonRoutes } from './json-route.ts'
-import type { RouteContext } from './route.ts'
+import { jsonRoutes, type RouteContext } from './route.ts'
 
 const user = 'A user id, or the name of one user.'
 

@@ -14,10 +14,9 @@ import {
 } from '../model/webhook.ts'
 import { parse } from '../tools/parse.ts'
 import { parseTime } from '../tools/schema.ts'
-import { decoded, jsonRoutes } from './json-route.ts'
 import { sendMedia } from './media-routes.ts'
 import { queryOf } from './paths.ts'
-import { answered, jsonAnswer, type RouteContext } from './route.ts'
+import { answered, decoded, jsonAnswer, jsonRoutes, type RouteContext } from './route.ts'
 
 const WebhookPath = closed({ id: bounded(64, 'The id of a webhook.', { examples: ['wh_3f1c9a0b2d4e6f80'] }) })
 const ReplayBody = closed({

@@ -6,8 +6,7 @@ import type { PanelGateway } from '../../gateway/gateway-api.ts'
 import type { LoginFlow } from '../../model/login.ts'
 import { SessionCheck } from '../../model/session.ts'
 import { closed } from '../../model/shapes.ts'
-import { jsonRoutes } from '../json-route.ts'
-import type { RouteContext } from '../route.ts'
+import { jsonRoutes, type RouteContext } from '../route.ts'
 import * as bodies from './bodies.ts'
 
 /** What the panel's routes work with. */
