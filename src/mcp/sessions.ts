@@ -8,14 +8,15 @@
  */
 import { randomUUID } from 'node:crypto'
 import {
+  type EventStore,
   isJSONRPCRequest,
+  type JSONRPCMessage,
   type McpServer,
   type RequestId,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
 import { type AwakeTimer, afterAwake } from '../platform/clock.ts'
-import { Events, streamOf } from './events.ts'
 import { type Exchanges, watched } from './exchange.ts'
 
 export interface SessionsOptions {
@@ -240,3 +241,66 @@ function endUnanswered(transport: WebStandardStreamableHTTPServerTransport, id: 
     transport.send({ jsonrpc: '2.0', id, error: { code: -32000, message: 'Cancelled' } }).catch(() => {})
   })
 }
+
+const maxEvents = 500
+const maxLength = 4 * 1024 * 1024
+/** A client that has not come back by then does not come back. */
+const keptMs = 60_000
+
+interface Kept {
+  readonly id: string
+  readonly stream: string
+  readonly message: JSONRPCMessage
+  readonly length: number
+  readonly at: number
+}
+
+/**
+ * What the streams of one session sent last, so that a client whose connection broke can read on. Bounded: the oldest
+ * events are forgotten first. An event's id names its stream.
+ */
+class Events implements EventStore {
+  readonly #kept: Kept[] = []
+  #length = 0
+  #last = 0
+
+  async storeEvent(stream: string, message: JSONRPCMessage): Promise<string> {
+    const id = `${stream}_${++this.#last}`
+    const { length } = JSON.stringify(message)
+    this.#kept.push({ id, stream, message, length, at: performance.now() })
+    this.#length += length
+    this.forget()
+    return id
+  }
+
+  /** Drops what is too much or too old. */
+  forget(): void {
+    const oldest = performance.now() - keptMs
+    for (let first = this.#kept[0]; first; first = this.#kept[0]) {
+      const many = this.#kept.length > maxEvents || (this.#length > maxLength && this.#kept.length > 1)
+      if (!many && first.at >= oldest) return
+      this.#kept.shift()
+      this.#length -= first.length
+    }
+  }
+
+  async getStreamIdForEventId(id: string): Promise<string | undefined> {
+    return streamOf(id)
+  }
+
+  async replayEventsAfter(
+    lastEventId: string,
+    { send }: { send: (id: string, message: JSONRPCMessage) => Promise<void> },
+  ): Promise<string> {
+    const stream = streamOf(lastEventId) ?? ''
+    const numberOf = (id: string) => Number(id.slice(id.lastIndexOf('_') + 1))
+    // The event that opens a stream carries no message.
+    for (const event of [...this.#kept])
+      if (event.stream === stream && numberOf(event.id) > numberOf(lastEventId) && 'jsonrpc' in event.message)
+        await send(event.id, event.message)
+    return stream
+  }
+}
+
+/** The stream that an event belongs to. */
+const streamOf = (eventId: string): string | undefined => /^(.+)_\d+$/.exec(eventId)?.[1]

@@ -4,11 +4,11 @@
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 import { createReadStream, writeSync } from 'node:fs'
-import { open, readdir, rename } from 'node:fs/promises'
+import { open, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline, Readable } from 'node:stream'
 import type { MediaKind } from '../model/message.ts'
-import { ensurePrivateDir, removeQuietly } from '../platform/files.ts'
+import { ensurePrivateDir, removeQuietly, sweep } from '../platform/files.ts'
 import type { Core } from './core.ts'
 import { newMediaId, newMediaParam } from './ids.ts'
 import { type Fields, fieldsOf, textOf } from './wire-text.ts'
@@ -48,9 +48,7 @@ export class Media {
 
   /** Removes what a killed process left half written. */
   async sweep(): Promise<void> {
-    const folder = join(this.#core.dir, 'media')
-    const names = await readdir(folder).catch(() => [])
-    for (const name of names) if (name.endsWith('.part')) await removeQuietly(join(folder, name))
+    await sweep(join(this.#core.dir, 'media'), /\.part$/, Number.POSITIVE_INFINITY)
   }
 
   /** Keeps a place for an upload announced by getuploadurl. */

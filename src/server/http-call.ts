@@ -30,17 +30,17 @@ export class Waiting {
 export class HttpCall implements Call {
   readonly local = false
   readonly delivery = new Delivery()
-  readonly #request: Request
+  readonly request: Request
   readonly #waiting: Waiting
   #linked: Linked | undefined
 
   constructor(request: Request, waiting: Waiting) {
-    this.#request = request
+    this.request = request
     this.#waiting = waiting
   }
 
   get signal(): AbortSignal {
-    this.#linked ??= linked(this.#request.signal, this.#waiting.signal)
+    this.#linked ??= linked(this.request.signal, this.#waiting.signal)
     return this.#linked.signal
   }
 
@@ -48,26 +48,16 @@ export class HttpCall implements Call {
     this.delivery.onDelivered(listener)
   }
 
-  /** The caller's connection is known to be closed. */
-  get callerGone(): boolean {
-    return this.#request.signal.aborted
-  }
-
-  /** What becomes of the answer that is about to be given, see `whenWritten` of the platform. */
-  whenWritten(): Promise<boolean> | undefined {
-    return whenWritten(this.#request)
-  }
-
   /** Nothing waits for this call any more. */
   end(): void {
     this.#linked?.[Symbol.dispose]()
   }
+}
 
-  /** Calls `onGone` when the caller's connection closes before the answer is complete. */
-  whenGone(onGone: () => void): void {
-    if (this.#request.signal.aborted) onGone()
-    else this.#request.signal.addEventListener('abort', onGone, { once: true })
-  }
+/** Nobody gets the answer once the caller's connection closes before it is complete. */
+function lostWithItsCaller({ request: { signal }, delivery }: HttpCall): void {
+  if (signal.aborted) delivery.settle(false)
+  else signal.addEventListener('abort', () => delivery.settle(false), { once: true })
 }
 
 /** One turn of the event loop: a hang-up that the kernel knows of is heard. */
@@ -84,10 +74,10 @@ const turn = () => new Promise(resolve => setImmediate(resolve))
  */
 export async function settlingBody(text: string, call: HttpCall): Promise<BodyInit> {
   await turn()
-  const written = call.whenWritten()
+  const written = whenWritten(call.request)
   if (!written) return streamedBody(new TextEncoder().encode(text), call)
   void written.then(delivered => call.delivery.settle(delivered))
-  call.whenGone(() => call.delivery.settle(false))
+  lostWithItsCaller(call)
   return text
 }
 
@@ -97,14 +87,14 @@ export async function settlingBody(text: string, call: HttpCall): Promise<BodyIn
  */
 function streamedBody(bytes: Uint8Array, call: HttpCall): ReadableStream<Uint8Array> {
   const pieces = piecesOf(bytes)
-  call.whenGone(() => call.delivery.settle(false))
+  lostWithItsCaller(call)
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         const next = pieces.next()
         if (!next.done) return controller.enqueue(next.value)
         await turn()
-        if (call.callerGone) return call.delivery.settle(false)
+        if (call.request.signal.aborted) return call.delivery.settle(false)
         controller.close()
         // Closed is not sent: Bun writes the end, and of an answer that had to wait even the messages, after this
         // callback (strace).
