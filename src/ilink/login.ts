@@ -126,7 +126,7 @@ function redirectedHost(host: string | undefined, loginHost: string): string | u
 
 /** The API address of the account; the login host where upstream names none, or one that would send tokens in clear. */
 function baseUrl(given: string | undefined, loginHost: string): string {
-  const url = given && URL.canParse(given) ? new URL(given) : undefined
+  const url = URL.parse(given ?? '')
   const usable = url && (url.protocol === 'https:' || (url.protocol === 'http:' && isPlain(loginHost)))
   return withoutSlashes(usable && given ? given : loginHost)
 }

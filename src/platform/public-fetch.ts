@@ -113,9 +113,8 @@ const meant = (error: unknown): unknown => {
 }
 
 function parsedUrl(text: string, base?: URL): URL {
-  if (!URL.canParse(text, base))
-    throw unfetchable(base ? 'it redirects to a malformed URL' : 'it is malformed')
-  const url = new URL(text, base)
+  const url = URL.parse(text, base?.href)
+  if (!url) throw unfetchable(base ? 'it redirects to a malformed URL' : 'it is malformed')
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
     throw unfetchable('only http and https are allowed')
   if (url.username || url.password) throw unfetchable('it carries a user name or password')

@@ -91,9 +91,8 @@ const foreignOrigin = () =>
  * the default port of http or https. On other ports of that host others may serve pages. `null` is nobody's.
  */
 function isOwnOrigin(origin: string, host: string, allowed: ReadonlySet<string>): boolean {
-  if (!URL.canParse(origin)) return false
-  const url = new URL(origin)
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return false
+  const url = URL.parse(origin)
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return false
   if (url.protocol === 'http:' && url.host === withoutDefaultPort(host)) return true
   const defaultPort = url.protocol === 'https:' ? 443 : 80
   return allowed.has(url.host) || (url.port === '' && allowed.has(`${url.host}:${defaultPort}`))

@@ -73,9 +73,7 @@ export function readBytes(request: Request, maxBytes: number): Promise<Uint8Arra
 
 async function readWatched(request: Request, maxBytes: number): Promise<Uint8Array> {
   if (!request.body) return new Uint8Array()
-  const chunks: Uint8Array[] = []
-  for await (const chunk of limited(request.body as ReadableStream<Uint8Array>, maxBytes)) chunks.push(chunk)
-  return Buffer.concat(chunks)
+  return Buffer.concat(await Array.fromAsync(limited(request.body, maxBytes)))
 }
 
 const lookMs = 1000

@@ -168,10 +168,10 @@ function tidyOperation(operation: Operation, known: Map<string, string>, used: S
   if (body) Object.assign(body, examplesOf(notes, 'input'))
   const result = responses['200']?.content?.[jsonType]
   if (result) Object.assign(result, examplesOf(notes, 'output'))
-  for (const [status, codes] of byStatus(notes.errors)) {
-    for (const code of codes) used.add(code)
-    responses[status] = problemAnswer(Number(status), codes)
-  }
+  for (const code of notes.errors) used.add(code)
+  const byStatus = Map.groupBy(notes.errors, code => errorKind(code).status)
+  for (const status of [...byStatus.keys()].sort((a, b) => a - b))
+    responses[status] = problemAnswer(status, byStatus.get(status) ?? [])
   out.responses = responses
   if (notes.open) out.security = []
   return out
@@ -187,15 +187,6 @@ function examplesOf(notes: RouteNotes, side: 'input' | 'output'): Json {
     ]),
   )
   return Object.keys(examples).length > 0 ? { examples } : {}
-}
-
-function byStatus(codes: readonly ErrorCode[]): [string, ErrorCode[]][] {
-  const groups = new Map<string, ErrorCode[]>()
-  for (const code of codes) {
-    const status = String(errorKind(code).status)
-    groups.set(status, [...(groups.get(status) ?? []), code])
-  }
-  return [...groups].sort(([a], [b]) => Number(a) - Number(b))
 }
 
 function problemAnswer(status: number, codes: readonly ErrorCode[]): Json {

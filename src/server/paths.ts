@@ -26,14 +26,13 @@ function routable(request: Request): Request {
 
 /** Paths with `:name` segments → their methods. */
 export function methodsByPath(app: Elysia): ReadonlyMap<string, readonly string[]> {
-  const found = new Map<string, string[]>()
-  for (const route of app.routes)
-    found.set(route.path, [...(found.get(route.path) ?? []), route.method.toUpperCase()])
-  for (const list of found.values()) {
-    if (list.includes('GET')) list.push('HEAD')
-    list.push('OPTIONS')
-  }
-  return found
+  const byPath = Map.groupBy(app.routes, ({ path }) => path)
+  return new Map(
+    [...byPath].map(([path, routes]) => {
+      const own = routes.map(({ method }) => method.toUpperCase())
+      return [path, [...own, ...(own.includes('GET') ? ['HEAD'] : []), 'OPTIONS']]
+    }),
+  )
 }
 
 /** The path of the route that has it, with `:name` where its parts vary. */

@@ -69,18 +69,12 @@ export const failed = (
 ): Response => problemResponse(toSvcError(error, log, { tool, signal }))
 
 /** What the work answers, or the answer of its failure. */
-export const answered = async (
+export const answered = (
   context: RouteContext,
   { signal }: Pick<Request, 'signal'>,
   work: () => Promise<Response>,
   tool?: string,
-): Promise<Response> => {
-  try {
-    return await work()
-  } catch (error) {
-    return failed(error, context, tool, signal)
-  }
-}
+): Promise<Response> => work().catch(error => failed(error, context, tool, signal))
 
 /** Server-sent events. A reader that is `behindBytes` behind has no room left (`desiredSize`). */
 export const eventStream = (behindBytes: number, source: UnderlyingDefaultSource<Uint8Array>): Response =>
