@@ -7,7 +7,8 @@ import process from 'node:process'
 import { pathToFileURL } from 'node:url'
 import { errorCodeOf } from './files.ts'
 
-export type SqlValue = string | number | null | Uint8Array
+/** NULL is undefined, in a row as among parameters: absent as everywhere else in svc. */
+export type SqlValue = string | number | Uint8Array | undefined
 export type Row = Record<string, SqlValue>
 
 /** A statement: a template, whose values become its parameters; or a text with `?` for each, where parts of it vary. */
@@ -37,10 +38,15 @@ interface Engine {
   close(): void
 }
 
+/** What an engine gives: null for NULL. */
+type Native = Exclude<SqlValue, undefined> | null
+
 interface Compiled {
-  all(...params: SqlValue[]): Row[]
-  get(...params: SqlValue[]): Row | undefined
+  all(...params: SqlValue[]): Record<string, Native>[]
+  get(...params: SqlValue[]): Record<string, Native> | undefined
   run(...params: SqlValue[]): Changed
+  /** Of its rows, once there was one. */
+  columns?: string[]
   /** Bun's alone: while a statement lives its database stays open, -wal file and all, whatever `close` was told. */
   finalize?(): void
 }
@@ -67,12 +73,14 @@ async function openEngine(
     return {
       exec: sql => void db.run(sql),
       prepare(sql) {
-        const statement = db.prepare<Row, SqlValue[]>(steady(sql))
+        const statement = db.prepare<Record<string, Native>, Native[]>(steady(sql))
+        // It takes undefined for NULL; to replace it costs as much as a small statement.
+        const given = (params: SqlValue[]) => params as Native[]
         return {
-          all: (...params) => statement.all(...params),
-          get: (...params) => statement.get(...params) ?? undefined,
+          all: (...params) => statement.all(...given(params)),
+          get: (...params) => statement.get(...given(params)) ?? undefined,
           run(...params) {
-            const { changes, lastInsertRowid } = statement.run(...params)
+            const { changes, lastInsertRowid } = statement.run(...given(params))
             return { changes, lastInsertRowid: Number(lastInsertRowid) }
           },
           finalize: () => statement.finalize(),
@@ -91,11 +99,13 @@ async function openEngine(
     exec: sql => coded(() => db.exec(sql)),
     prepare(sql) {
       const statement = coded(() => db.prepare(sql))
+      const given = (params: SqlValue[]) => params.map(value => value ?? null)
       return {
-        all: (...params) => coded(() => statement.all(...params) as Row[]),
-        get: (...params) => coded(() => statement.get(...params) as Row | undefined),
+        all: (...params) => coded(() => statement.all(...given(params)) as Record<string, Native>[]),
+        get: (...params) =>
+          coded(() => statement.get(...given(params)) as Record<string, Native> | undefined),
         run(...params) {
-          const { changes, lastInsertRowid } = coded(() => statement.run(...params))
+          const { changes, lastInsertRowid } = coded(() => statement.run(...given(params)))
           return { changes: Number(changes), lastInsertRowid: Number(lastInsertRowid) }
         },
       }
@@ -141,6 +151,12 @@ function coded<T>(work: () => T): T {
   }
 }
 
+/** In place, and by the names that a statement's rows have in common: ten times cheaper than a copy. */
+function withoutNulls(statement: Compiled, row: Record<string, Native | undefined>): void {
+  statement.columns ??= Object.keys(row)
+  for (const column of statement.columns) if (row[column] === null) row[column] = undefined
+}
+
 /** Opens (and creates, unless readonly) the file. @throws the engine's error when it is not a database */
 export async function openDatabase(path: string, options: OpenOptions = {}): Promise<Database> {
   const engine = await openEngine(path, options)
@@ -168,8 +184,18 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   }
   return {
     exec: sql => engine.exec(sql),
-    all: <R>(sql: Sql, ...params: SqlValue[]) => compiled(sql).all(...params) as R[],
-    get: <R>(sql: Sql, ...params: SqlValue[]) => compiled(sql).get(...params) as R | undefined,
+    all<R>(sql: Sql, ...params: SqlValue[]) {
+      const statement = compiled(sql)
+      const rows = statement.all(...params)
+      for (const row of rows) withoutNulls(statement, row)
+      return rows as R[]
+    },
+    get<R>(sql: Sql, ...params: SqlValue[]) {
+      const statement = compiled(sql)
+      const row = statement.get(...params)
+      if (row) withoutNulls(statement, row)
+      return row as R | undefined
+    },
     run: (sql, ...params) => compiled(sql).run(...params),
     transaction(work) {
       if (depth > 0) return work()

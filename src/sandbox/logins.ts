@@ -17,9 +17,9 @@ export interface Login {
   status: string
   /** The status the client heard last: a poll that would hear it again is held. */
   told: string
-  user_id: string | null
-  bot_id: string | null
-  verify_code: string | null
+  user_id?: string
+  bot_id?: string
+  verify_code?: string
   wrong_codes: number
   auto_confirm: number
   redirected: number
@@ -157,14 +157,14 @@ export class Logins {
     const code =
       options.verify_code ??
       login.verify_code ??
-      (this.#core.switches.verify_code === 'on' ? newVerifyCode() : null)
+      (this.#core.switches.verify_code === 'on' ? newVerifyCode() : undefined)
     this.#set(login, {
       user_id: user.id,
       verify_code: code,
       auto_confirm: options.confirm ? 1 : 0,
-      status: code === null ? 'scaned' : 'need_verifycode',
+      status: code === undefined ? 'scaned' : 'need_verifycode',
     })
-    if (options.confirm && code === null) this.confirm(login.qrcode)
+    if (options.confirm && code === undefined) this.confirm(login.qrcode)
     return this.#known(login.qrcode)
   }
 

@@ -16,8 +16,8 @@ import { type Fields, fieldsOf, textOf } from './wire-text.ts'
 /** A piece of media, or the place kept for one. */
 export interface Piece {
   id: string
-  upload_param: string | null
-  filekey: string | null
+  upload_param?: string
+  filekey?: string
   /** encrypt_query_param of the download. */
   param: string
   kind: MediaKind
@@ -25,7 +25,7 @@ export interface Piece {
   raw_size: number
   cipher_size: number
   md5: string
-  name: string | null
+  name?: string
   /** Stored without encryption (images without a key). */
   plain: boolean
   ready: boolean
@@ -53,7 +53,7 @@ export class Media {
 
   /** Keeps a place for an upload announced by getuploadurl. */
   announce(piece: Pick<Piece, 'filekey' | 'kind' | 'key_hex' | 'raw_size' | 'cipher_size' | 'md5'>): Piece {
-    return this.#insert({ ...piece, upload_param: newMediaParam(), name: null, plain: false, ready: false })
+    return this.#insert({ ...piece, upload_param: newMediaParam(), plain: false, ready: false })
   }
 
   byUpload(param: string, filekey: string): Piece | undefined {
@@ -111,13 +111,13 @@ export class Media {
   }
 
   /** Encrypts and keeps what the user sends from the phone. */
-  async add(kind: MediaKind, name: string | null, body: Bytes): Promise<Piece> {
+  async add(kind: MediaKind, name: string | undefined, body: Bytes): Promise<Piece> {
     const plain = kind === 'image' && this.#core.switches.image_key === 'none'
     const key = randomBytes(16)
     const cipher = createCipheriv('aes-128-ecb', key, null)
     const md5 = createHash('md5')
     const piece = this.#insert({
-      ...{ upload_param: null, filekey: null, kind, name, plain, ready: false },
+      ...{ kind, name, plain, ready: false },
       ...{ key_hex: key.toString('hex'), raw_size: 0, cipher_size: 0, md5: '' },
     })
     let rawBytes = 0

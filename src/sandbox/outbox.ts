@@ -65,7 +65,7 @@ export class Outbox {
       if (switches.missing_context_token === 'drop') return silent
       this.#core.log.info('send without context token accepted', { bot: bot.id })
     }
-    const open = peer.last_inbound_at !== null && now - peer.last_inbound_at <= switches.window_ms
+    const open = peer.last_inbound_at !== undefined && now - peer.last_inbound_at <= switches.window_ms
     if (!open && switches.window === 'refuse') return refusal
     if (!open && switches.window === 'silent_drop') return silent
     if (switches.quota > 0 && peer.used >= switches.quota) return { ret: -2 }
@@ -103,8 +103,8 @@ export class Outbox {
     })
     this.#core.db.run`INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, client_id, wire,
       shown, note)
-      VALUES (${seq}, ${messageId}, ${bot.id}, ${to}, 'out', ${now}, ${clientId || null}, ${wire},
-      ${note ? 0 : 1}, ${note ?? null})`
+      VALUES (${seq}, ${messageId}, ${bot.id}, ${to}, 'out', ${now}, ${clientId || undefined}, ${wire},
+      ${note ? 0 : 1}, ${note})`
     return messageId
   }
 

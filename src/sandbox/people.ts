@@ -28,14 +28,14 @@ export interface Bot {
 export interface Peer {
   bot_id: string
   user_id: string
-  context_token: string | null
-  last_inbound_at: number | null
+  context_token?: string
+  last_inbound_at?: number
   /** Accepted sends since the last inbound message. */
   used: number
   /** Times of the last sends, refused ones too. */
   attempts: number[]
   blocked: boolean
-  ticket: string | null
+  ticket?: string
   typing_until: number
 }
 
@@ -205,7 +205,4 @@ const peerOf = (row: PeerRow): Peer => ({
 })
 
 /** Nothing was ever said between the two. */
-const stranger = {
-  ...{ context_token: null, last_inbound_at: null, ticket: null },
-  ...{ used: 0, attempts: [], blocked: false, typing_until: 0 },
-}
+const stranger = { used: 0, attempts: [], blocked: false, typing_until: 0 }

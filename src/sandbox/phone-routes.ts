@@ -112,7 +112,7 @@ export const phoneRoutes: readonly PhoneRoute[] = [
     },
     async ({ kind, name, from, to, ...args }, world, { body, origin }) => {
       const quote = quoteIn(args, world)
-      const piece = await world.media.add(kind, name ?? null, body)
+      const piece = await world.media.add(kind, name, body)
       const item = mediaItem(world.core, piece, { ...args, origin })
       const said = world.inbox.say(from, to, [{ ...item, ...quote }])
       return { ...said, media_id: piece.id, size: piece.raw_size, md5: piece.md5 }

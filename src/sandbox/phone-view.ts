@@ -46,8 +46,8 @@ export function seenMessages(
   const rows = world.core.db.all(
     `SELECT * FROM message WHERE ${options.user ? 'user_id = ?' : '? IS NULL'}
        AND ${options.bot ? 'bot_id = ?' : '? IS NULL'} AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
-    options.user ?? null,
-    options.bot ?? null,
+    options.user,
+    options.bot,
     options.after ?? 0,
     options.before ?? Number.MAX_SAFE_INTEGER,
     options.limit,
@@ -66,8 +66,8 @@ export function seenMessages(
       items: items.map(item => seenItem(world, item)),
       ...(quote && { quote: seenQuote(world.core, quote) }),
       shown: row.shown === 1,
-      ...(row.note !== null && { why: String(row.note) }),
-      ...(row.client_id !== null && { client_id: String(row.client_id) }),
+      ...(row.note !== undefined && { why: String(row.note) }),
+      ...(row.client_id !== undefined && { client_id: String(row.client_id) }),
     }
   })
 }
@@ -149,7 +149,7 @@ export function seenState(world: World) {
         typing: peer.typing_until > now,
         used: peer.used,
         window_closes_at:
-          peer.last_inbound_at === null ? null : peer.last_inbound_at + core.switches.window_ms,
+          peer.last_inbound_at === undefined ? null : peer.last_inbound_at + core.switches.window_ms,
       })),
     })),
     bots: bots.map(bot => ({ id: bot.id, user_id: bot.user_id, live: bot.live, started: bot.started })),

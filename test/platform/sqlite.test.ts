@@ -59,7 +59,9 @@ test('a closed database is closed: its side files are gone', async () => {
 test('parameters keep their kinds, and a question mark in a text is text', async () => {
   const db = await openDatabase(':memory:')
   const row = db.get`SELECT '?' AS mark, 'it''s ?' AS quoted, typeof(${'1'}) AS text, typeof(${1}) AS number,
-    typeof(${null}) AS none LIMIT ${1}`
+    typeof(${undefined}) AS none LIMIT ${1}`
   expect(row).toEqual({ mark: '?', quoted: "it's ?", text: 'text', number: 'integer', none: 'null' })
+  const none = db.get`SELECT NULL AS a, ${undefined} AS b, 0 AS c`
+  expect(none && [none.a, none.b, none.c]).toEqual([undefined, undefined, 0])
   db.close()
 })

@@ -66,14 +66,9 @@ export class Acknowledgements extends EnginePart {
   }
 
   #places(consumer: string): Places {
-    const rows = this.db.all`SELECT session, position, handed_out FROM acknowledged
-      WHERE consumer = ${consumer}`
-    return new Map(
-      rows.map(row => [
-        Number(row.session),
-        { position: Number(row.position), handedOut: Number(row.handed_out) },
-      ]),
-    )
+    const rows = this.db.all<Place & { session: number }>`SELECT session, position, handed_out AS handedOut
+      FROM acknowledged WHERE consumer = ${consumer}`
+    return new Map(rows.map(row => [row.session, row]))
   }
 
   /** @throws SvcError `invalid_arguments`; then nothing has changed */
@@ -102,9 +97,9 @@ export class Acknowledgements extends EnginePart {
   #begin(consumer: string): void {
     const isNew = !this.db.get`SELECT 1 AS found FROM consumer WHERE name = ${consumer}`
     const position = this.#consumers.position(consumer)
-    const open = this.db.get`SELECT min(json_extract(ids, '$[0]')) AS first FROM lease
+    const open = this.db.get<{ first?: number }>`SELECT min(json_extract(ids, '$[0]')) AS first FROM lease
       WHERE consumer = ${consumer}`?.first
-    const before = typeof open === 'number' ? open - 1 : Number.MAX_SAFE_INTEGER
+    const before = open === undefined ? Number.MAX_SAFE_INTEGER : open - 1
     this.db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
       VALUES (${consumer}, ${all}, ${Math.min(position, before)}, ${isNew ? 0 : position})`
     this.db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
@@ -116,10 +111,10 @@ export class Acknowledgements extends EnginePart {
   }
 
   #idsOfAll(consumer: string, position: number, limit: number): { id: number; key: number }[] {
-    return this.db.all`SELECT m.id, m.session FROM message m
+    return this.db.all`SELECT m.id, m.session AS key FROM message m
       LEFT JOIN acknowledged a ON a.consumer = ${consumer} AND a.session = m.session
       WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
-      ORDER BY m.id LIMIT ${limit}`.map(row => ({ id: Number(row.id), key: Number(row.session) }))
+      ORDER BY m.id LIMIT ${limit}`
   }
 }
 

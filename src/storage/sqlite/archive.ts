@@ -39,16 +39,12 @@ export class Archive extends EnginePart {
   of(session: string, users?: readonly string[]): Map<string, UserContext> {
     const key = this.messages.knownKey(session)
     if (key === undefined) return new Map()
-    const only = users ? ' AND peer IN (SELECT value FROM json_each(?))' : ''
-    return new Map(
-      this.db
-        .all(
-          `SELECT peer, context FROM outbox_lane WHERE session = ? AND context IS NOT NULL${only}`,
-          key,
-          ...(users ? [JSON.stringify(users)] : []),
-        )
-        .map((row): [string, UserContext] => [String(row.peer), JSON.parse(String(row.context))]),
+    const rows = this.db.all<{ peer: string; context: string }>(
+      `SELECT peer, context FROM outbox_lane WHERE session = ? AND context IS NOT NULL
+       ${users ? 'AND peer IN (SELECT value FROM json_each(?))' : ''}`,
+      ...(users ? [key, JSON.stringify(users)] : [key]),
     )
+    return new Map(rows.map(({ peer, context }) => [peer, JSON.parse(context)]))
   }
 
   count(session: string): number {
@@ -59,10 +55,9 @@ export class Archive extends EnginePart {
   }
 
   knowing(user: string): ReadonlySet<string> {
-    const holders = this.db
-      .all`SELECT name FROM outbox_lane JOIN session ON key = session WHERE peer = ${user}
-      AND context IS NOT NULL`
-    return new Set([...this.messages.writtenTo(user), ...holders.map(row => String(row.name))])
+    const holders = this.db.all<{ name: string }>`SELECT name FROM outbox_lane JOIN session ON key = session
+      WHERE peer = ${user} AND context IS NOT NULL`
+    return new Set([...this.messages.writtenTo(user), ...holders.map(({ name }) => name)])
   }
 
   drop(session: string, users: readonly string[]): void {

@@ -44,8 +44,9 @@ export class BigramIndex {
     this.#characters += text.length
     if (id - this.#position < tailRows && this.#characters < tailCharacters) return
     this.#characters = 0
-    const tail = this.#db.all`SELECT id, text FROM message WHERE id > ${this.position} ORDER BY id`
-    for (const row of tail) this.#insert(Number(row.id), String(row.text))
+    const tail = this.#db.all<{ id: number; text: string }>`SELECT id, text FROM message
+      WHERE id > ${this.position} ORDER BY id`
+    for (const { id, text } of tail) this.#insert(id, text)
     this.#db.run`UPDATE gram_position SET position = ${id}`
     this.#position = id
   }

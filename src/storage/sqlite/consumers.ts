@@ -1,6 +1,5 @@
 /** Named readers of the log. A position moves when rows are handed out; what is not confirmed stands in a lease. */
 import { badArgument } from '../../model/error.ts'
-import type { Row } from '../../platform/sqlite.ts'
 import type { StoredMessage, Wanted } from '../messages.ts'
 import type { Claim } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
@@ -14,6 +13,12 @@ const seenEveryMs = 60 * 60_000
 const neverSeen = -1
 /** The consumer that begins at the beginning. */
 const firstConsumer = 'default'
+
+/** When, and by whose death, it lapses. */
+interface Lease {
+  owner: string
+  expires_at: number
+}
 
 export class Consumers extends EnginePart {
   claim(consumer: string, options: Omit<Wanted, 'direction'>): Claim | undefined {
@@ -42,10 +47,9 @@ export class Consumers extends EnginePart {
 
   #waiting(consumer: string, { limit, session }: Pick<Wanted, 'limit' | 'session'>): number {
     const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
-    const row = this.db.get`SELECT position FROM consumer WHERE name = ${consumer}`
-    const position = row ? Number(row.position) : consumer === firstConsumer ? 0 : this.messages.head()
+    const position = this.#row(consumer)?.position ?? this.#firstPosition(consumer)
     const again = this.#lapsedLeases(consumer).flatMap(({ ids }) =>
-      (JSON.parse(ids) as number[]).filter(id => keys === undefined || this.#isOf(id, keys)),
+      ids.filter(id => keys === undefined || this.#isOf(id, keys)),
     )
     const fresh =
       keys === undefined
@@ -56,16 +60,17 @@ export class Consumers extends EnginePart {
 
   giveBack({ lease, redelivered }: Pick<Claim, 'lease' | 'redelivered'>, from: number): void {
     this.db.transaction(() => {
-      const row = this.db.get`SELECT consumer, ids FROM lease WHERE id = ${lease}`
+      const row = this.db.get<{ consumer: string; ids: string }>`SELECT consumer, ids FROM lease
+        WHERE id = ${lease}`
       if (!row) return
-      const ids: number[] = JSON.parse(String(row.ids))
+      const ids: number[] = JSON.parse(row.ids)
       this.#left(
         lease,
         ids.filter(id => id < from),
       )
       for (const wasSeen of [true, false]) {
         const back = ids.filter(id => id >= from && redelivered.has(id) === wasSeen)
-        if (back.length > 0) this.#lease(String(row.consumer), back, wasSeen ? 0 : neverSeen)
+        if (back.length > 0) this.#lease(row.consumer, back, wasSeen ? 0 : neverSeen)
       }
     })
   }
@@ -88,39 +93,36 @@ export class Consumers extends EnginePart {
   }
 
   lags(most: number): { consumer: string; messages: number }[] {
-    const readers = this.db
-      .all`SELECT name, position FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most})
-      ORDER BY position DESC`
+    const readers = this.db.all<{ consumer: string; position: number }>`SELECT name AS consumer, position
+      FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most}) ORDER BY position DESC`
     // One walk serves all, but for what each was given of a session alone.
     let [above, lag] = [this.messages.head(), 0]
-    return readers.map(({ name, position }) => {
-      const from = Math.min(above, Number(position))
+    return readers.map(({ consumer, position }) => {
+      const from = Math.min(above, position)
       lag += this.messages.countReceived(from, above)
       above = from
       const ahead = this.db.get`SELECT count(m.id) AS n FROM consumer_ahead a
         JOIN message m INDEXED BY message_session ON m.session = a.session AND m.id > ${from} AND m.id <= a.position
-        WHERE a.consumer = ${String(name)} AND m.sent = 0`
-      return { consumer: String(name), messages: lag - Number(ahead?.n) }
+        WHERE a.consumer = ${consumer} AND m.sent = 0`
+      return { consumer, messages: lag - Number(ahead?.n) }
     })
   }
 
   /** Consumers with rows that were handed out, and are to be handed out again. */
   lapsed(): ReadonlySet<string> {
-    const rows = this.db.all`SELECT consumer, owner, expires_at FROM lease`
-    return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => String(consumer)))
+    const rows = this.db.all<Lease & { consumer: string }>`SELECT consumer, owner, expires_at FROM lease`
+    return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => consumer))
   }
 
   #isIdle(consumer: string, keys: number[] | undefined): boolean {
-    const row = this.db.get`SELECT position, seen_at,
-      EXISTS (SELECT 1 FROM acknowledged WHERE consumer = name) AS acknowledges
-      FROM consumer WHERE name = ${consumer}`
+    const row = this.#row(consumer)
     if (row?.acknowledges === 1)
       throw badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {
         hint: 'Give the id of the last message that is dealt with (0 to begin), or use another consumer.',
       })
-    if (!row || this.#seenLongAgo(Number(row.seen_at))) return false
+    if (!row || this.#seenLongAgo(row.seen_at)) return false
     if (this.#lapsedLeases(consumer).length > 0) return false
-    const position = Number(row.position)
+    const { position } = row
     if (position >= this.messages.head()) return true
     return (
       keys !== undefined &&
@@ -135,39 +137,47 @@ export class Consumers extends EnginePart {
 
   /** Whether a reader of that name was here lately: then `position` writes nothing. */
   isKnown(consumer: string): boolean {
-    const row = this.db.get`SELECT seen_at FROM consumer WHERE name = ${consumer}`
-    return row !== undefined && !this.#seenLongAgo(Number(row.seen_at))
+    const row = this.#row(consumer)
+    return row !== undefined && !this.#seenLongAgo(row.seen_at)
+  }
+
+  #row(consumer: string) {
+    return this.db.get<{ position: number; seen_at: number; acknowledges: number }>`SELECT position, seen_at,
+      EXISTS (SELECT 1 FROM acknowledged WHERE consumer = name) AS acknowledges
+      FROM consumer WHERE name = ${consumer}`
+  }
+
+  #firstPosition(consumer: string): number {
+    return consumer === firstConsumer ? 0 : this.messages.head()
   }
 
   /** Where a reader is, who is here now. Inside a transaction. */
   position(consumer: string): number {
     const now = this.clock.now()
-    const row = this.db.get`SELECT position, seen_at FROM consumer WHERE name = ${consumer}`
+    const row = this.#row(consumer)
     if (row) {
-      if (this.#seenLongAgo(Number(row.seen_at))) {
+      if (this.#seenLongAgo(row.seen_at)) {
         this.db.run`UPDATE consumer SET seen_at = ${now} WHERE name = ${consumer}`
       }
-      return Number(row.position)
+      return row.position
     }
-    const position = consumer === firstConsumer ? 0 : this.messages.head()
+    const position = this.#firstPosition(consumer)
     this.db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${position}, ${now})`
     return position
   }
 
-  #lapsedLeases(consumer: string): { id: number; ids: string; wasSeen: boolean }[] {
-    return this.db.all`SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ${consumer}
-      ORDER BY id`
+  #lapsedLeases(consumer: string): { id: number; ids: number[]; wasSeen: boolean }[] {
+    const rows = this.db.all<Lease & { id: number; ids: string }>`SELECT id, ids, owner, expires_at
+      FROM lease WHERE consumer = ${consumer} ORDER BY id`
+    return rows
       .filter(row => this.#hasLapsed(row))
-      .map(({ id, ids, expires_at }) => ({
-        ...{ id: Number(id), ids: String(ids) },
-        wasSeen: Number(expires_at) !== neverSeen,
-      }))
+      .map(({ id, ids, expires_at }) => ({ id, ids: JSON.parse(ids), wasSeen: expires_at !== neverSeen }))
   }
 
-  #hasLapsed({ expires_at, owner }: Row): boolean {
-    const left = Number(expires_at) - this.clock.now()
+  #hasLapsed({ expires_at, owner }: Lease): boolean {
+    const left = expires_at - this.clock.now()
     // Far more than a whole lease is left when the clock was set back.
-    return left <= 0 || left > 2 * leaseMs || this.owner.isDead(String(owner))
+    return left <= 0 || left > 2 * leaseMs || this.owner.isDead(owner)
   }
 
   /** Rows of lapsed leases, taken out of them. */
@@ -182,9 +192,8 @@ export class Consumers extends EnginePart {
     let isFull = false
     for (const lease of this.#lapsedLeases(consumer)) {
       if (isFull) break
-      const ids: number[] = JSON.parse(lease.ids)
       const left: number[] = []
-      for (const id of ids) {
+      for (const id of lease.ids) {
         const row = isFull ? undefined : this.messages.byId(id)
         const isWanted = row && (keys === undefined || this.#isOf(id, keys))
         if (isWanted && fits(row)) {
@@ -197,7 +206,7 @@ export class Consumers extends EnginePart {
           if (isWanted) isFull = true
         }
       }
-      if (left.length < ids.length) this.#left(lease.id, left)
+      if (left.length < lease.ids.length) this.#left(lease.id, left)
     }
     return { rows: rows.sort((a, b) => a.id - b.id), redelivered }
   }

@@ -1,7 +1,7 @@
 /** The log seen by users: who wrote, the newest message of each, and what nobody has looked at yet. */
 
 import type { SentStatus } from '../../model/message.ts'
-import type { Database, Row } from '../../platform/sqlite.ts'
+import type { Database } from '../../platform/sqlite.ts'
 import type { Thread } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
 
@@ -10,10 +10,10 @@ const countedUnread = 100
 
 /** By session, how many messages since then (Unix ms) WeChat took without giving them an id, where there are any. */
 export function suspectsOf(db: Database, since: number): Map<string, number> {
-  const rows = db.all`SELECT s.name, count(*) AS messages
+  const rows = db.all<{ name: string; messages: number }>`SELECT s.name, count(*) AS messages
     FROM message m INDEXED BY message_suspect CROSS JOIN session s ON s.key = m.session
     WHERE m.status = 'suspect' AND m.timestamp >= ${since} GROUP BY s.name`
-  return new Map(rows.map(row => [String(row.name), Number(row.messages)]))
+  return new Map(rows.map(({ name, messages }) => [name, messages]))
 }
 
 /** What another process sent shows after this; a look each cost a small call 4 µs. */
@@ -24,30 +24,29 @@ export class Conversations extends EnginePart {
 
   /** Two steps of the index each, however many messages. */
   peers(after = '', limit: number): { peer: string; newest: number }[] {
-    const rows = this.db.all`WITH RECURSIVE peers (peer) AS (
+    return this.db.all`WITH RECURSIVE peers (peer) AS (
         SELECT min(peer) FROM message WHERE peer > ${after}
         UNION ALL
         SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL
       ) SELECT peer, (SELECT max(id) FROM message m WHERE m.peer = peers.peer) AS newest
         FROM peers WHERE peer IS NOT NULL LIMIT ${limit}`
-    return rows.map(row => ({ peer: String(row.peer), newest: Number(row.newest) }))
   }
 
   thread(peer: string, session?: string): Thread | undefined {
     const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
     const named = keys ? [JSON.stringify(keys)] : []
     const within = keys ? ' AND m.session IN (SELECT value FROM json_each(?))' : ''
-    const newest = this.db.all(
+    const newest = this.db.all<{ id: number; sent: number; session: number; status?: SentStatus }>(
       `SELECT m.id, m.sent, m.session, m.status FROM message m INDEXED BY message_peer
          WHERE m.peer = ?${within} ORDER BY m.id DESC LIMIT ${countedUnread}`,
       ...[peer, ...named],
     )
     const first = newest[0]
-    const last = first && this.messages.byId(Number(first.id))
+    const last = first && this.messages.byId(first.id)
     if (!last) return undefined
     const own = newest.filter(row => row.session === first.session)
-    const read = this.#position(Number(first.session), peer)
-    const seen = own.findIndex(row => row.sent !== 0 || Number(row.id) <= read)
+    const read = this.#position(first.session, peer)
+    const seen = own.findIndex(row => row.sent !== 0 || row.id <= read)
     const refused =
       newest.every(row => row.status === 'refused') &&
       !this.db.get(
@@ -76,21 +75,17 @@ export class Conversations extends EnginePart {
   }
 
   open(): { id: number; status: SentStatus; reason_code?: string }[] {
-    return this.db.all<Row & { status: SentStatus }>`SELECT m.id, m.status, m.reason_code FROM (
+    return this.db.all`SELECT m.id, m.status, m.reason_code FROM (
       SELECT message FROM outbox_part WHERE status = 'asked' UNION
       SELECT message FROM outbox_part WHERE status = 'sending'
       UNION SELECT message FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL
       ORDER BY message DESC LIMIT 1000
-      ) AS waiting CROSS JOIN message m ON m.id = waiting.message`.map(row => ({
-      id: Number(row.id),
-      status: row.status,
-      ...(row.reason_code !== null && { reason_code: String(row.reason_code) }),
-    }))
+      ) AS waiting CROSS JOIN message m ON m.id = waiting.message`
   }
 
   counts(since: number, spanMs: number): { span: number; received: number; sent: number }[] {
     const count = (messages: string, from: string) =>
-      this.db.all(
+      this.db.all<{ span: number; every: number; out: number }>(
         `SELECT (timestamp - ?) / ? AS span, ${messages} FROM ${from} AND timestamp >= ? GROUP BY span`,
         since,
         spanMs,
@@ -100,12 +95,12 @@ export class Conversations extends EnginePart {
       count(
         `count(*) AS every, sum(status IS NULL OR status NOT IN ('refused', 'queued', 'sending')) AS out`,
         'message INDEXED BY message_sent WHERE sent = 1',
-      ).map(row => [row.span, { every: Number(row.every), out: Number(row.out) }]),
+      ).map(row => [row.span, row]),
     )
     // By an index that holds all it needs, and less the ones above: a day of a busy gateway is many rows.
-    return count('count(*) AS every', 'message INDEXED BY message_time WHERE 1').map(row => {
-      const { every, out } = kept.get(row.span) ?? { every: 0, out: 0 }
-      return { span: Number(row.span), received: Number(row.every) - every, sent: out }
+    return count('count(*) AS every', 'message INDEXED BY message_time WHERE 1').map(({ span, every }) => {
+      const ours = kept.get(span) ?? { every: 0, out: 0 }
+      return { span, received: every - ours.every, sent: ours.out }
     })
   }
 

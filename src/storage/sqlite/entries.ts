@@ -1,8 +1,7 @@
 /** Rows of the outbox: a call of send is an entry with a part per message. */
 import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
-import type { Row } from '../../platform/sqlite.ts'
-import type { EndReason, Entry, EntryPart, KeptFile, Lane, NewEntry, SendMode } from '../outbox.ts'
+import type { EndReason, Entry, EntryPart, KeptFile, Lane, NewEntry } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import type { Lanes } from './lanes.ts'
 import type { Slots } from './slots.ts'
@@ -47,13 +46,13 @@ export class Entries extends EnginePart {
   }
 
   part(id: number): EntryPart | undefined {
-    const row = this.db.get<PartRow>`SELECT * FROM outbox_part WHERE id = ${id}`
+    const row = this.db.get<PartRow>(`SELECT ${partColumns} WHERE p.id = ?`, id)
     return row && partOf(row)
   }
 
   #parts(entry: number): EntryPart[] {
-    return this.db.all<PartRow>`SELECT * FROM outbox_part
-      WHERE id >= ${partId(entry, 0)} AND id < ${partId(entry + 1, 0)} ORDER BY id`.map(partOf)
+    const found = `SELECT ${partColumns} WHERE p.id >= ? AND p.id < ? ORDER BY p.id`
+    return this.db.all<PartRow>(found, partId(entry, 0), partId(entry + 1, 0)).map(partOf)
   }
 
   /**
@@ -67,13 +66,13 @@ export class Entries extends EnginePart {
     lane: Lane,
     begun?: { row: number; slot?: number },
   ): Entry {
-    const owner = mode === 'fail' ? this.owner.name : null
+    const owner = mode === 'fail' ? this.owner.name : undefined
     const created_at = this.clock.now()
     const expires_at = created_at + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
     const { lastInsertRowid: id } = this.db.run`INSERT INTO outbox (lane, mode, owner, key, content,
       created_at, expires_at, asked)
-      VALUES (${lane.id}, ${mode}, ${owner}, ${key ?? null}, ${content}, ${created_at}, ${expires_at},
-      ${asked ?? null})`
+      VALUES (${lane.id}, ${mode}, ${owner}, ${key}, ${content}, ${created_at}, ${expires_at},
+      ${asked})`
     const written = parts.map(({ kind, waiting }, nth): EntryPart => {
       const first = nth === 0 ? begun : undefined
       const waits = { status: 'queued', ...(asked && { error: asksFirst(waiting?.file) }) } as const
@@ -83,22 +82,19 @@ export class Entries extends EnginePart {
       const part: EntryPart = {
         ...{ id: partId(id, nth), entry: id, lane: lane.id, kind, msg_type, tries: 0, text, raw },
         status: first ? 'sending' : asked ? 'asked' : 'queued',
-        ...(message !== undefined && { message }),
-        ...(first?.slot !== undefined && { slot: first.slot }),
-        ...(waiting?.file && { file: waiting.file }),
+        ...{ message, slot: first?.slot, file: waiting?.file },
       }
       // Text as JSON: SQLite keeps neither NUL nor lone surrogates.
       this.db.run`INSERT INTO outbox_part (id, entry, lane, kind, msg_type, status, message, slot, owner,
         began_at, file, text, raw)
-        VALUES (${part.id}, ${id}, ${lane.id}, ${kind}, ${msg_type}, ${part.status}, ${message ?? null},
-        ${first?.slot ?? null}, ${first ? owner : null}, ${first ? created_at : null},
-        ${waiting?.file ? JSON.stringify(waiting.file) : null}, ${JSON.stringify(text)}, ${raw})`
+        VALUES (${part.id}, ${id}, ${lane.id}, ${kind}, ${msg_type}, ${part.status}, ${message},
+        ${first?.slot}, ${first && owner}, ${first && created_at}, ${inJson(waiting?.file)},
+        ${JSON.stringify(text)}, ${raw})`
       return part
     })
     const { session: name, user } = lane
     return {
-      ...{ id, session: name, user, mode, content, created_at, expires_at, ended: false },
-      ...(asked && { asked }),
+      ...{ id, session: name, user, mode, asked, content, created_at, expires_at, ended: false },
       parts: written,
     }
   }
@@ -115,58 +111,54 @@ export class Entries extends EnginePart {
 
   /** How many sends of a session wait for a person's yes. */
   asked(session: number): number {
-    const row = this.db.get`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'
-      AND lane IN (SELECT id FROM outbox_lane WHERE session = ${session})`
-    return Number(row?.n)
+    return this.db.get<{
+      n: number
+    }>`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'
+      AND lane IN (SELECT id FROM outbox_lane WHERE session = ${session})`!.n
   }
 
   /** A part is on its way from here on, with that row in the log. */
   begin(id: number, { row, slot }: { row: number; slot?: number }): void {
-    this.db.run`UPDATE outbox_part SET status = 'sending', message = ${row}, slot = ${slot ?? null},
+    this.db.run`UPDATE outbox_part SET status = 'sending', message = ${row}, slot = ${slot},
       owner = ${this.owner.name}, began_at = ${this.clock.now()} WHERE id = ${id}`
   }
 
   /** What waits for users, oldest first. */
   list(filter: { user_id?: string; session?: string } = {}): Entry[] {
     const keys = filter.session === undefined ? undefined : this.messages.sessionKeys(filter.session)
-    return this.db.all`SELECT o.id, l.session, l.peer FROM outbox o JOIN outbox_lane l ON l.id = o.lane
+    const waiting = this.db.all<{ id: number; session: number; peer: string }>`SELECT o.id, l.session, l.peer
+      FROM outbox o JOIN outbox_lane l ON l.id = o.lane
       WHERE o.mode = 'queue' AND o.ended_at IS NULL ORDER BY o.id`
-      .filter(row => filter.user_id === undefined || row.peer === filter.user_id)
-      .filter(row => keys === undefined || keys.includes(Number(row.session)))
-      .flatMap(row => this.entry(Number(row.id)) ?? [])
+    return waiting
+      .filter(({ peer }) => filter.user_id === undefined || peer === filter.user_id)
+      .filter(({ session }) => keys === undefined || keys.includes(session))
+      .flatMap(({ id }) => this.entry(id) ?? [])
   }
 
   depth(): { messages: number; oldest_at?: number } {
-    const messages = this.db.get`SELECT count(*) AS n FROM outbox_part
-      WHERE status = 'queued' AND message IS NOT NULL`
-    const oldest = this.db
-      .get`SELECT min(created_at) AS at FROM outbox WHERE mode = 'queue' AND ended_at IS NULL`
-    return {
-      messages: Number(messages?.n),
-      ...(typeof oldest?.at === 'number' && { oldest_at: oldest.at }),
-    }
+    return this.db.get<{ messages: number; oldest_at?: number }>`SELECT
+      (SELECT count(*) FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) AS messages,
+      (SELECT min(created_at) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL) AS oldest_at`!
   }
 
   /** What waits for the user of a lane, in its order, the first `limit` of it. */
   waiting(lane: number, limit: number): EntryPart[] {
-    return this.db.all<PartRow>`SELECT * FROM outbox_part
-      WHERE lane = ${lane} AND status = 'queued' AND message IS NOT NULL ORDER BY id LIMIT ${limit}`.map(
-      partOf,
-    )
+    const found = `SELECT ${partColumns} WHERE p.lane = ? AND p.status = 'queued' AND p.message IS NOT NULL
+      ORDER BY p.id LIMIT ?`
+    return this.db.all<PartRow>(found, lane, limit).map(partOf)
   }
 
   /** How many messages wait for the user of a lane, or are on their way from there. */
   unsent(lane: number): number {
-    const row = this.db.get`SELECT count(*) AS n FROM outbox o
+    return this.db.get<{ n: number }>`SELECT count(*) AS n FROM outbox o
       JOIN outbox_part p ON p.id >= o.id * ${partsPerEntry} AND p.id < (o.id + 1) * ${partsPerEntry}
       WHERE o.lane = ${lane} AND o.mode = 'queue' AND o.ended_at IS NULL
-      AND p.status IN ('queued', 'sending')`
-    return Number(row?.n)
+      AND p.status IN ('queued', 'sending')`!.n
   }
 
   endPart(id: number, status: SentStatus, error?: EndReason, messageId?: string): void {
-    this.db.run`UPDATE outbox_part SET status = ${status}, error = ${error ? JSON.stringify(error) : null},
-      message_id = ${messageId ?? null} WHERE id = ${id}`
+    this.db.run`UPDATE outbox_part SET status = ${status}, error = ${inJson(error)},
+      message_id = ${messageId} WHERE id = ${id}`
   }
 
   /** Ends the parts that wait; what is on its way goes its way. @returns those */
@@ -198,11 +190,11 @@ export class Entries extends EnginePart {
     if (entry.mode === 'fail' && (!entry.keyed || sentNothing)) this.remove(id)
     else {
       this.db.run`UPDATE outbox SET ended_at = ${this.clock.now()}, used = ${counter?.used ?? 0},
-        received_at = ${counter?.received_at ?? null} WHERE id = ${id}`
+        received_at = ${counter?.received_at} WHERE id = ${id}`
       this.db.run`UPDATE outbox_part SET file = NULL, text = '""', raw = ''
         WHERE id >= ${partId(id, 0)} AND id < ${partId(id + 1, 0)}`
     }
-    return { ...entry, ended: true, ...(counter && { counter }) }
+    return { ...entry, ended: true, counter }
   }
 
   remove(id: number): void {
@@ -212,54 +204,47 @@ export class Entries extends EnginePart {
 
   /** Names of the kept files that are still needed. */
   files(): string[] {
-    const rows = this.db.all<{ file: string }>`SELECT file FROM outbox_part WHERE file IS NOT NULL
-      AND status IN ('asked', 'queued', 'sending')`
-    return rows.map(({ file }): KeptFile => JSON.parse(file)).map(({ name }) => name)
+    const rows = this.db.all<{ name: string }>`SELECT file ->> 'name' AS name FROM outbox_part
+      WHERE file IS NOT NULL AND status IN ('asked', 'queued', 'sending')`
+    return rows.map(({ name }) => name)
   }
 }
 
 /** Nothing has become of these yet. */
 const open: ReadonlySet<EntryPart['status']> = new Set(['asked', 'queued', 'sending'])
 
-type EntryRow = Row & { mode: SendMode; asked: SendMode | null }
+type EntryRow = Omit<Entry, 'session' | 'user' | 'parts'> & {
+  /** Of a session and a lane that may not be there: a call of version 0.1. */
+  name?: string
+  peer?: string
+  key?: string
+  ended_at?: number
+  used: number
+  received_at?: number
+}
 
 function entryOf(row: EntryRow, parts: EntryPart[]): Entry {
-  const ended = row.ended_at !== null
+  const { id, name = '', peer = '', mode, asked, content = '', created_at, expires_at, answer } = row
+  const { used, received_at } = row
+  const ended = row.ended_at !== undefined
   return {
-    ...{ id: Number(row.id), session: String(row.name ?? ''), user: String(row.peer ?? '') },
-    mode: row.mode,
-    content: String(row.content ?? ''),
-    ...(row.key !== null && { keyed: true }),
-    ...(row.asked !== null && !ended && { asked: row.asked }),
-    ...{ created_at: Number(row.created_at), expires_at: Number(row.expires_at), ended, parts },
-    ...(ended && {
-      counter: {
-        used: Number(row.used),
-        ...(row.received_at !== null && { received_at: Number(row.received_at) }),
-      },
-    }),
-    ...(row.answer !== null && { answer: String(row.answer) }),
+    ...{ id, session: name, user: peer, mode, content, created_at, expires_at, ended, answer, parts },
+    ...(row.key !== undefined && { keyed: true }),
+    ...(ended ? { counter: { used, received_at } } : { asked }),
   }
 }
 
-/** `error` and `file` are JSON. */
-export type PartRow = Row & Pick<EntryPart, 'kind' | 'msg_type' | 'status'>
+/** What is read of a part: an `EntryPart`, of which `text`, `error` and `file` are JSON. */
+export const partColumns = `p.id, p.entry, p.lane, p.kind, p.msg_type, p.status, p.tries, p.message, p.message_id,
+  p.error, p.slot, p.file, p.text, p.raw FROM outbox_part p`
 
-export function partOf(row: PartRow): EntryPart {
-  const error: EndReason | null = row.error === null ? null : JSON.parse(String(row.error))
-  const file: KeptFile | null = row.file === null ? null : JSON.parse(String(row.file))
-  return {
-    ...{ id: Number(row.id), entry: Number(row.entry), lane: Number(row.lane) },
-    kind: row.kind,
-    msg_type: row.msg_type,
-    status: row.status,
-    tries: Number(row.tries),
-    ...(row.message !== null && { message: Number(row.message) }),
-    ...(row.message_id !== null && { message_id: String(row.message_id) }),
-    ...(error && { error }),
-    ...(row.slot !== null && { slot: Number(row.slot) }),
-    text: JSON.parse(String(row.text)),
-    ...(file && { file }),
-    raw: String(row.raw),
-  }
-}
+export type PartRow = Omit<EntryPart, 'error' | 'file'> & { error?: string; file?: string }
+
+export const partOf = (row: PartRow): EntryPart => ({
+  ...row,
+  text: JSON.parse(row.text),
+  error: row.error === undefined ? undefined : JSON.parse(row.error),
+  file: row.file === undefined ? undefined : JSON.parse(row.file),
+})
+
+export const inJson = (value: object | undefined): string | undefined => value && JSON.stringify(value)

@@ -6,9 +6,8 @@
  * counted on from the one before. So places grow with the time of the commit, in all processes.
  */
 import { badArgument } from '../../model/error.ts'
-import type { SentStatus } from '../../model/message.ts'
 import { sessionKey } from '../../model/session.ts'
-import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
+import type { Database, SqlValue } from '../../platform/sqlite.ts'
 import {
   type EventPage,
   type EventType,
@@ -93,9 +92,9 @@ export class Events extends EnginePart {
     const found = [
       ...(wants('message.received') ? this.#received(first, last, limit, narrowed) : []),
       ...this.#others(from, looked, limit, { ...narrowed, ...(types && { types }) }),
-    ].sort((a, b) => Number(a.place) - Number(b.place))
+    ].sort((a, b) => a.place - b.place)
     const rows = found.slice(0, limit)
-    const reached = found.length < limit ? looked : Number(rows.at(-1)!.place)
+    const reached = found.length < limit ? looked : rows.at(-1)!.place
     return {
       events: rows.map(one => this.#eventOf(one)),
       cursor: this.#cursorOf(reached),
@@ -106,15 +105,15 @@ export class Events extends EnginePart {
   /** How far a page looks that begins behind that message: those of one user are looked up. */
   #lookedTo(first: number, user: string | undefined): number {
     if (user === undefined) return first + scanned
-    const found = this.db.get`SELECT
+    const found = this.db.get<{ own?: number; other?: number }>`SELECT
       (SELECT id FROM message INDEXED BY message_peer WHERE peer = ${user} AND id > ${first}
         ORDER BY id LIMIT 1 OFFSET ${scanned}) AS own,
       (SELECT place FROM event WHERE place > ${first * placesPerMessage} ORDER BY place LIMIT 1 OFFSET ${scanned}) AS other`
-    const other = found?.other == null ? Infinity : Math.floor(Number(found.other) / placesPerMessage)
-    return Math.max(first, Math.min(other, Number(found?.own ?? Infinity)))
+    const { own = Infinity, other = Infinity } = found ?? {}
+    return Math.max(first, Math.min(Math.floor(other / placesPerMessage), own))
   }
 
-  #received(first: number, last: number, limit: number, { session, user, hidden }: Narrowed): Row[] {
+  #received(first: number, last: number, limit: number, { session, user, hidden }: Narrowed): EventRow[] {
     const keys = session === undefined ? undefined : JSON.stringify(this.messages.sessionKeys(session))
     return this.db.all(
       `SELECT id * ${placesPerMessage} AS place, 'message.received' AS type, stored_at AS at, id AS message
@@ -130,7 +129,7 @@ export class Events extends EnginePart {
     to: number,
     limit: number,
     { session, user, types, hidden }: Narrowed & Pick<WantedEvents, 'types'>,
-  ): Row[] {
+  ): EventRow[] {
     const keys = session === undefined ? undefined : JSON.stringify(this.messages.sessionKeys(session))
     const folded = session === undefined ? undefined : sessionKey(session)
     return this.db.all(
@@ -147,18 +146,18 @@ export class Events extends EnginePart {
   head(before?: number): string {
     const { end } = this.#end()
     if (before === undefined) return this.#cursorOf(end)
-    const row = this.db.get`SELECT max(place) AS place FROM (
+    const row = this.db.get<{ place?: number }>`SELECT max(place) AS place FROM (
       SELECT * FROM (SELECT id * ${placesPerMessage} AS place FROM message WHERE stored_at < ${before} ORDER BY id DESC LIMIT 1)
       UNION ALL SELECT * FROM (SELECT place FROM event WHERE at < ${before} ORDER BY place DESC LIMIT 1))`
-    return this.#cursorOf(Number(row?.place ?? 0))
+    return this.#cursorOf(row?.place ?? 0)
   }
 
   countAfter(cursor: string): number {
     const place = this.#placeOf(cursor)
-    const others = this.db
-      .get`SELECT count(*) AS n FROM event WHERE place > ${place} AND status IS NOT 'sending'`
+    const others = this.db.get<{ n: number }>`SELECT count(*) AS n FROM event WHERE place > ${place}
+      AND status IS NOT 'sending'`!.n
     const from = Math.floor(place / placesPerMessage)
-    return this.messages.countReceived(from, this.messages.head()) + Number(others?.n)
+    return this.messages.countReceived(from, this.messages.head()) + others
   }
 
   append(events: readonly NewEvent[], seen?: string): boolean {
@@ -171,7 +170,7 @@ export class Events extends EnginePart {
           AND session IN (SELECT value FROM json_each(${JSON.stringify(named)}))`
       if (newer) return false
       for (const event of events) {
-        const session = 'session' in event ? sessionKey(event.session) : null
+        const session = 'session' in event ? sessionKey(event.session) : undefined
         this.db.run(
           `INSERT INTO event (place, type, at, session, data) VALUES (${nextPlace(newestRow)}, ?, ?, ?, ?)`,
           ...[event.type, this.clock.now(), session, JSON.stringify(event.data)],
@@ -182,8 +181,8 @@ export class Events extends EnginePart {
   }
 
   position(reader: string): string | undefined {
-    const row = this.db.get`SELECT place FROM event_reader WHERE name = ${reader}`
-    return row && this.#cursorOf(Number(row.place))
+    const row = this.db.get<{ place: number }>`SELECT place FROM event_reader WHERE name = ${reader}`
+    return row && this.#cursorOf(row.place)
   }
 
   move(reader: string, cursor: string): void {
@@ -194,23 +193,23 @@ export class Events extends EnginePart {
   }
 
   readers(most: number): { reader: string; events: number }[] {
-    return this.db.all`SELECT name, place FROM event_reader ORDER BY place DESC LIMIT ${most}`.map(row => ({
-      reader: String(row.name),
-      events: this.countAfter(this.#cursorOf(Number(row.place))),
-    }))
+    const rows = this.db.all<{ reader: string; place: number }>`SELECT name AS reader, place
+      FROM event_reader ORDER BY place DESC LIMIT ${most}`
+    return rows.map(({ reader, place }) => ({ reader, events: this.countAfter(this.#cursorOf(place)) }))
   }
 
   /** The newest place, and the row id of the newest message there was. */
   #end(): { end: number; row: number } {
-    const found = this.db.get(`SELECT (SELECT max(place) FROM event) AS place, ${newestRow} AS row`)
-    const row = Number(found?.row ?? 0)
-    return { row, end: Math.max(Number(found?.place ?? 0), row * placesPerMessage) }
+    const { place = 0, row = 0 } = this.db.get<{ place?: number; row?: number }>(
+      `SELECT (SELECT max(place) FROM event) AS place, ${newestRow} AS row`,
+    )!
+    return { row, end: Math.max(place, row * placesPerMessage) }
   }
 
   /** The place from which on everything is kept. */
   #oldest(): number {
-    const first = this.db.get(`SELECT coalesce(min(id), ${newestRow} + 1, 1) AS id FROM message`)?.id
-    return (Number(first) - 1) * placesPerMessage
+    const first = `SELECT coalesce(min(id), ${newestRow} + 1, 1) AS id FROM message`
+    return (this.db.get<{ id: number }>(first)!.id - 1) * placesPerMessage
   }
 
   #cursorOf(place: number): string {
@@ -225,14 +224,16 @@ export class Events extends EnginePart {
     return Number(place[2])
   }
 
-  #eventOf({ place, type, at, message, status, data }: Row): LoggedEvent {
-    return {
-      ...{ cursor: this.#cursorOf(Number(place)), type: type as EventType, at: Number(at) },
-      ...(message != null && { message: Number(message) }),
-      ...(status != null && { status: status as SentStatus }),
-      ...(data != null && { data: JSON.parse(String(data)) }),
-    }
+  #eventOf({ place, type, at, message, status, data }: EventRow): LoggedEvent {
+    const said = data === undefined ? undefined : JSON.parse(data)
+    return { cursor: this.#cursorOf(place), type, at, message, status, data: said }
   }
+}
+
+/** One of `event`, or a message as one. `data`: JSON. */
+interface EventRow extends Omit<LoggedEvent, 'cursor' | 'data'> {
+  place: number
+  data?: string
 }
 
 type Narrowed = Pick<WantedEvents, 'session' | 'user' | 'hidden'>

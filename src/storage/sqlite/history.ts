@@ -129,9 +129,9 @@ export class History extends EnginePart {
   async #find(plan: Plan, top: number, skip: number, count: number, signal?: AbortSignal): Promise<number[]> {
     if (plan.match === '1' && skip > 0) {
       // Where nothing is filtered, rows are skipped by count: the windows would build the id of each.
-      const first = this.db.get`SELECT id FROM message WHERE id <= ${top}
+      const first = this.db.get<{ id: number }>`SELECT id FROM message WHERE id <= ${top}
         ORDER BY id DESC LIMIT 1 OFFSET ${skip}`
-      return first ? this.#find(plan, Number(first.id), 0, count, signal) : []
+      return first ? this.#find(plan, first.id, 0, count, signal) : []
     }
     const found: number[] = []
     let left = skip
@@ -146,9 +146,8 @@ export class History extends EnginePart {
   async #total(plan: Plan, top: number, signal?: AbortSignal): Promise<number> {
     if (plan.match === '1') {
       // Every row of one narrow index is counted with the fewest pages.
-      const row = this.db.get`SELECT count(*) AS total FROM (SELECT 1
-        FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`
-      return Number(row?.total)
+      return this.db.get<{ total: number }>`SELECT count(*) AS total FROM (SELECT 1
+        FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`!.total
     }
     let total = 0
     for await (const { matched } of this.#windows(plan, top, {
@@ -169,7 +168,7 @@ export class History extends EnginePart {
     { wanted, withIds, signal }: { wanted: number; withIds: boolean; signal: AbortSignal | undefined },
   ): AsyncGenerator<Window> {
     let high = Math.min(top, plan.range?.high ?? top)
-    let bottom = Number(this.db.get`SELECT min(id) AS first FROM message`?.first ?? 0)
+    let bottom = this.db.get<{ first?: number }>`SELECT min(id) AS first FROM message`?.first ?? 0
     if (plan.range) bottom = Math.max(bottom, plan.range.low)
     let width = firstWidth
     let candidates = Math.min(wanted, candidateLimit)
@@ -219,36 +218,24 @@ export class History extends EnginePart {
   }
 
   #countIn({ from, where, params }: Way, low: number, high: number): number {
-    const row = this.db.get(
+    return this.db.get<{ rows: number }>(
       `SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
-      ...params,
-      low,
-      high,
-      fewRows + 1,
-    )
-    return Number(row?.rows)
+      ...[...params, low, high, fewRows + 1],
+    )!.rows
   }
 
   #walk(plan: Plan, way: Way, low: number, high: number, candidates: number, withIds: boolean): Window {
-    const row = this.db.get(
+    const found = this.db.get<{ seen: number; matched: number; low?: number; ids?: string }>(
       `SELECT count(*) AS seen, min(id) AS low, count(hit) AS matched${withIds ? ', json_group_array(id) FILTER (WHERE hit) AS ids' : ''}
          FROM (SELECT ${way.id} AS id, ${plan.match} AS hit FROM ${way.from}
                WHERE ${way.where} AND ${way.id} BETWEEN ? AND ? ORDER BY ${way.id} DESC LIMIT ?)`,
-      ...plan.matchParams,
-      ...way.params,
-      low,
-      high,
-      candidates,
-    )
-    const seen = Number(row?.seen ?? 0)
-    const ids: number[] = withIds ? JSON.parse(String(row?.ids ?? '[]')) : []
-    return {
-      ids: ids.sort((a, b) => b - a),
-      matched: Number(row?.matched ?? 0),
-      seen,
-      // All candidates of the window were looked at, or the rest of them lies below the last one.
-      low: seen === candidates ? Number(row?.low) : low,
-    }
+      ...[...plan.matchParams, ...way.params, low, high, candidates],
+    )!
+    const ids: number[] = JSON.parse(found.ids ?? '[]')
+    const { matched, seen } = found
+    // All candidates of the window were looked at, or the rest of them lies below the last one.
+    const lowest = seen === candidates ? found.low! : low
+    return { ids: ids.sort((a, b) => b - a), matched, seen, low: lowest }
   }
 }
 

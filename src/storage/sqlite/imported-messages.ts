@@ -6,8 +6,7 @@ import { receivedElsewhere } from './messages.ts'
 export class Past extends EnginePart {
   count(): number {
     // Ids have no gaps.
-    const ids = this.db.get`SELECT min(id) AS first, max(id) AS last FROM message`
-    return ids?.last == null ? 0 : Number(ids.last) - Number(ids.first) + 1
+    return this.db.get<{ n: number }>`SELECT coalesce(max(id) - min(id) + 1, 0) AS n FROM message`!.n
   }
 
   has(batch: readonly PastMessage[]): boolean[] {
@@ -28,23 +27,23 @@ export class Past extends EnginePart {
   }
 
   /** The id and the content's hash to store it under; undefined when it is there already. */
-  #placeOf(message: PastMessage): { id: string; hash: string | null } | undefined {
+  #placeOf(message: PastMessage): { id: string; hash?: string } | undefined {
     if (message.direction === 'received') {
       const [judged] = this.messages.judged(message.bot_id, [message])
       return judged?.verdict === 'new' || judged?.verdict === 'renamed' ? judged : undefined
     }
     const id = message.message_id ?? `local:${message.derived_id}`
     const known = this.db.get`SELECT 1 AS found FROM message WHERE message_id = ${id}`
-    return known ? undefined : { id, hash: null }
+    return known ? undefined : { id }
   }
 
-  #insert(message: PastMessage, { id, hash }: { id: string; hash: string | null }): void {
+  #insert(message: PastMessage, { id, hash }: { id: string; hash?: string }): void {
     const sent = message.direction === 'sent'
     const text = searchable(message.text)
     const { lastInsertRowid } = this.db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
       peer, msg_type, timestamp, stored_at, content_hash, text, raw)
       VALUES (${id}, ${this.messages.keyOf(message.session)}, ${sent ? 1 : receivedElsewhere},
-      ${sent ? 'accepted' : null}, ${message.bot_id}, ${message.from_user}, ${message.msg_type},
+      ${sent ? 'accepted' : undefined}, ${message.bot_id}, ${message.from_user}, ${message.msg_type},
       ${message.timestamp}, ${this.clock.now()}, ${hash}, ${text}, ${message.raw})`
     this.messages.grams.added(lastInsertRowid, text)
   }

@@ -4,7 +4,6 @@
  */
 import type { Hold } from '../../model/admission.ts'
 import type { Counter } from '../../model/session.ts'
-import type { Row } from '../../platform/sqlite.ts'
 import type { Lane } from '../outbox.ts'
 import { EnginePart } from './engine-part.ts'
 
@@ -18,7 +17,7 @@ export class Lanes extends EnginePart {
   /** Every lane in which a queued send waits. */
   lanes(): Lane[] {
     return this.db
-      .all(`SELECT ${columns} WHERE l.id IN
+      .all<LaneRow>(`SELECT ${columns} WHERE l.id IN
            (SELECT lane FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) ORDER BY l.id`)
       .map(laneOf)
   }
@@ -32,12 +31,12 @@ export class Lanes extends EnginePart {
   }
 
   find(session: number, user: string): Lane | undefined {
-    const row = this.db.get(`SELECT ${columns} WHERE l.session = ? AND l.peer = ?`, session, user)
+    const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.session = ? AND l.peer = ?`, session, user)
     return row && laneOf(row)
   }
 
   lane(id: number): Lane | undefined {
-    const row = this.db.get(`SELECT ${columns} WHERE l.id = ?`, id)
+    const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.id = ?`, id)
     return row && laneOf(row)
   }
 
@@ -46,29 +45,25 @@ export class Lanes extends EnginePart {
     const key = this.messages.knownKey(session)
     if (key === undefined) return new Map()
     const one = user === undefined ? '' : ' AND peer = ?'
-    return new Map(
-      this.db
-        .all(
-          `SELECT peer, received_at, used, last_sent_at FROM outbox_lane WHERE session = ?${one}`,
-          key,
-          ...(user === undefined ? [] : [user]),
-        )
-        .map(row => [String(row.peer), counterOf(row)]),
+    const rows = this.db.all<Counter & { peer: string }>(
+      `SELECT peer, received_at, used, last_sent_at FROM outbox_lane WHERE session = ?${one}`,
+      ...(user === undefined ? [key] : [key, user]),
     )
+    return new Map(rows.map(({ peer, ...counter }) => [peer, counter]))
   }
 
   count(id: number, { received_at, used, last_sent_at }: Counter): void {
-    this.db.run`UPDATE outbox_lane SET received_at = ${received_at ?? null}, used = ${used},
-      last_sent_at = ${last_sent_at ?? null} WHERE id = ${id}`
+    this.db.run`UPDATE outbox_lane SET received_at = ${received_at}, used = ${used},
+      last_sent_at = ${last_sent_at} WHERE id = ${id}`
   }
 
   /** Takes a lane, or keeps it. @returns false while another process has it */
   claim(lane: number): boolean {
-    const row = this.db.get`SELECT owner, lease_until FROM outbox_lane WHERE id = ${lane}`
+    const row = this.db.get<{ owner?: string; lease_until: number }>`SELECT owner, lease_until
+      FROM outbox_lane WHERE id = ${lane}`
     if (!row) return false
     const now = this.clock.now()
-    const owner = row.owner === null ? undefined : String(row.owner)
-    if (!this.owner.mayTake(owner, Number(row.lease_until) - now, laneLeaseMs)) return false
+    if (!this.owner.mayTake(row.owner, row.lease_until - now, laneLeaseMs)) return false
     this.db.run`UPDATE outbox_lane SET owner = ${this.owner.name}, lease_until = ${now + laneLeaseMs}
       WHERE id = ${lane}`
     return true
@@ -81,8 +76,8 @@ export class Lanes extends EnginePart {
 
   /** Nothing goes before the hold is over, or the user writes; undefined ends it. */
   hold(lane: number, hold: Hold | undefined): void {
-    this.db.run`UPDATE outbox_lane SET held_at = ${hold?.since ?? null},
-      held_until = ${hold?.until ?? null}, holds = ${hold?.count ?? 0} WHERE id = ${lane}`
+    this.db.run`UPDATE outbox_lane SET held_at = ${hold?.since},
+      held_until = ${hold?.until}, holds = ${hold?.count ?? 0} WHERE id = ${lane}`
   }
 
   /** What waits is not tried before `notBefore` (Unix ms). */
@@ -91,22 +86,20 @@ export class Lanes extends EnginePart {
   }
 }
 
-function laneOf(row: Row): Lane {
-  return {
-    id: Number(row.id),
-    session: String(row.name),
-    user: String(row.peer),
-    counter: counterOf(row),
-    ...(row.held_until !== null && {
-      hold: { since: Number(row.held_at), until: Number(row.held_until), count: Number(row.holds) },
-    }),
-    not_before: Number(row.not_before),
-    failures: Number(row.failures),
-  }
+interface LaneRow extends Counter, Pick<Lane, 'id' | 'not_before' | 'failures'> {
+  name: string
+  peer: string
+  held_at?: number
+  held_until?: number
+  holds: number
 }
 
-const counterOf = (row: Row): Counter => ({
-  ...(row.received_at !== null && { received_at: Number(row.received_at) }),
-  used: Number(row.used),
-  ...(row.last_sent_at !== null && { last_sent_at: Number(row.last_sent_at) }),
-})
+function laneOf(row: LaneRow): Lane {
+  const { id, name, peer, received_at, used, last_sent_at, not_before, failures } = row
+  return {
+    ...{ id, session: name, user: peer, counter: { received_at, used, last_sent_at }, not_before, failures },
+    ...(row.held_until !== undefined && {
+      hold: { since: row.held_at ?? 0, until: row.held_until, count: row.holds },
+    }),
+  }
+}

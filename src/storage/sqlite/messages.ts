@@ -1,10 +1,10 @@
 /** Rows of the message log: inserted once, settled, read forward. */
-import type { MessageKind, SentStatus } from '../../model/message.ts'
+import type { SentStatus } from '../../model/message.ts'
 import { sessionKey } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
-import type { Database, Row } from '../../platform/sqlite.ts'
-import { type Arrived, batchOf, type Stored } from '../deduplication.ts'
+import type { Database } from '../../platform/sqlite.ts'
+import { type Arrived, batchOf, type Known, type Stored } from '../deduplication.ts'
 import type { ReceivedMessage, SentMessage, StoredMessage, Wanted } from '../messages.ts'
 import { BigramIndex, searchable } from './bigram-index.ts'
 
@@ -33,9 +33,12 @@ export interface Settled {
   error?: { code: string; detail: string; quote?: string }
 }
 
-const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session,
-  m.bot_id, m.sent, m.status, m.peer, m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code, m.reason_quote,
-  m.sent_with, (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name`
+/** A row as it is read: a `StoredMessage`, but for `past`, which is 1 here. */
+const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session, m.bot_id,
+  iif(m.sent = 1, 'sent', 'received') AS direction, m.status, iif(m.sent = 1, m.bot_id, m.peer) AS from_user,
+  m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code, m.reason_quote, m.sent_with,
+  (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name,
+  nullif(m.sent = ${receivedElsewhere}, 0) AS past`
 
 export class Messages {
   readonly #db: Database
@@ -59,11 +62,12 @@ export class Messages {
 
   /** How many rows after `from` and up to `to` readers are given: all but what the indexes of the others have. */
   countReceived(from: number, to: number): number {
-    const found = this.#db.get`SELECT (SELECT min(id) FROM message) AS first,
+    const found = this.#db.get<{ first?: number; sent: number; past: number }>`SELECT
+      (SELECT min(id) FROM message) AS first,
       (SELECT count(*) FROM message WHERE sent = 1 AND id > ${from} AND id <= ${to}) AS sent,
       (SELECT count(*) FROM message WHERE sent = 2 AND id > ${from} AND id <= ${to}) AS past`
-    const { first, sent, past } = found ?? {}
-    return Math.max(0, to - Math.max(from, Number(first ?? to + 1) - 1) - Number(sent) - Number(past))
+    const { first = to + 1, sent, past } = found!
+    return Math.max(0, to - Math.max(from, first - 1) - sent - past)
   }
 
   /** Counts what was done here to rows of sent messages, and to the names of their sessions. */
@@ -88,15 +92,14 @@ export class Messages {
   judged(botId: string, batch: readonly ReceivedMessage[]): Arrived[] {
     const stored: Stored = {
       under: id => {
-        const row = this.#db.get`SELECT bot_id, sent, content_hash FROM message WHERE message_id = ${id}`
-        return row && { botId: String(row.bot_id), sent: row.sent === 1, hash: String(row.content_hash) }
+        const row = this.#db.get<Omit<Known, 'sent'> & { sent: number }>`SELECT bot_id AS botId, sent,
+          coalesce(content_hash, '') AS hash FROM message WHERE message_id = ${id}`
+        return row && { ...row, sent: row.sent === 1 }
       },
       copies: (bot, { message, hash }, since) =>
-        Number(
-          this.#db.get`SELECT count(*) AS copies FROM message INDEXED BY message_time
-            WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
-            AND peer = ${message.from_user} AND bot_id = ${bot} AND stored_at > ${since}`?.copies,
-        ),
+        this.#db.get<{ n: number }>`SELECT count(*) AS n FROM message INDEXED BY message_time
+          WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
+          AND peer = ${message.from_user} AND bot_id = ${bot} AND stored_at > ${since}`!.n,
     }
     return batchOf(stored, botId, batch, this.#clock.now())
   }
@@ -145,7 +148,7 @@ export class Messages {
       peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code, reason_quote)
       VALUES (${`local:${message.client_id}`}, ${session}, 1, ${status}, ${botId}, ${message.to_user},
       ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw},
-      ${error?.detail ?? null}, ${error?.code ?? null}, ${error?.quote ?? null})`
+      ${error?.detail}, ${error?.code}, ${error?.quote})`
     this.grams.added(lastInsertRowid, text)
     return lastInsertRowid
   }
@@ -153,23 +156,23 @@ export class Messages {
   /** Other content for a sent row. Inside a transaction. @returns whether there is such a row */
   rewrite(id: number, botId: string, message: SentMessage, status: SentStatus): boolean {
     const text = searchable(message.text)
-    const before = this.#db.get`SELECT text FROM message WHERE id = ${id}`
+    const before = this.#db.get<{ text: string }>`SELECT text FROM message WHERE id = ${id}`
     if (!before) return false
     this.#sentChanges += 1
     this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
       status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
       reason = NULL, reason_code = NULL, reason_quote = NULL, sent_with = NULL WHERE id = ${id}`
     this.#dated(id)
-    if (String(before.text) !== text) this.grams.changed(id, text)
+    if (before.text !== text) this.grams.changed(id, text)
     return true
   }
 
   /** It certainly did not go out, and waits again. Inside a transaction. */
   rewind(id: number, message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>): void {
-    const row = this.#db.get<MessageRow>`SELECT bot_id, peer, msg_type FROM message WHERE id = ${id}`
-    if (!row) return
-    const whole = { ...message, to_user: String(row.peer), msg_type: row.msg_type }
-    this.rewrite(id, String(row.bot_id), whole, 'queued')
+    const row = this.#db.get<Pick<SentMessage, 'to_user' | 'msg_type'> & { bot_id: string }>`SELECT bot_id,
+      peer AS to_user, msg_type FROM message WHERE id = ${id}`
+    if (row)
+      this.rewrite(id, row.bot_id, { ...message, to_user: row.to_user, msg_type: row.msg_type }, 'queued')
   }
 
   settleSent(id: number, settled: Settled): void {
@@ -185,7 +188,7 @@ export class Messages {
   }
 
   #settle(id: number, { status, messageId, error }: Settled): void {
-    const [reason, code, quote] = [error?.detail ?? null, error?.code ?? null, error?.quote ?? null]
+    const { detail: reason, code, quote }: Partial<typeof error> = error ?? {}
     if (messageId !== undefined) {
       // An id that another row has already is not ours to take; the local one stays.
       const { changes } = this.#db.run`UPDATE OR IGNORE message
@@ -214,30 +217,26 @@ export class Messages {
     const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
     const found =
       session === undefined
-        ? this.#db.all(
+        ? this.#db.all<{ id: number }>(
             `SELECT m.id FROM message m WHERE m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
-            id,
-            limit,
+            ...[id, limit],
           )
         : this.idsAfter(this.sessionKeys(session), () => id, limit, narrowed)
-    return found.map(row => Number(row.id))
+    return found.map(row => row.id)
   }
 
   recent(since: number, { limit, direction, session }: Omit<Wanted, 'characters'>): number[] {
     // Row ids grow with the time of storing, so one walk from the end finds where it begins.
-    const before = this.#db.get`SELECT id FROM message WHERE stored_at < ${since} ORDER BY id DESC LIMIT 1`
+    const before = this.#db.get<{ id: number }>`SELECT id FROM message WHERE stored_at < ${since}
+      ORDER BY id DESC LIMIT 1`
     const keys = session === undefined ? undefined : JSON.stringify(this.sessionKeys(session))
-    return this.#db
-      .all(
-        `SELECT m.id FROM message m NOT INDEXED WHERE m.id > ?
-         ${direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
-         ${keys === undefined ? '' : ' AND m.session IN (SELECT value FROM json_each(?))'} ORDER BY m.id DESC LIMIT ?`,
-        Number(before?.id ?? 0),
-        ...(keys === undefined ? [] : [keys]),
-        limit,
-      )
-      .map(row => Number(row.id))
-      .reverse()
+    const rows = this.#db.all<{ id: number }>(
+      `SELECT m.id FROM message m NOT INDEXED WHERE m.id > ?
+       ${direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
+       ${keys === undefined ? '' : ' AND m.session IN (SELECT value FROM json_each(?))'} ORDER BY m.id DESC LIMIT ?`,
+      ...[before?.id ?? 0, ...(keys === undefined ? [] : [keys]), limit],
+    )
+    return rows.map(({ id }) => id).reverse()
   }
 
   /** One read after the other. */
@@ -266,15 +265,11 @@ export class Messages {
   ): { id: number; key: number }[] {
     return keys
       .flatMap(key =>
-        this.#db
-          .all(
-            `SELECT m.id FROM message m INDEXED BY message_session
-             WHERE m.session = ? AND m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
-            key,
-            positionOf(key),
-            limit,
-          )
-          .map(row => ({ id: Number(row.id), key })),
+        this.#db.all<{ id: number; key: number }>(
+          `SELECT m.id, m.session AS key FROM message m INDEXED BY message_session
+           WHERE m.session = ? AND m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
+          ...[key, positionOf(key), limit],
+        ),
       )
       .sort((a, b) => a.id - b.id)
       .slice(0, limit)
@@ -287,7 +282,7 @@ export class Messages {
     const rows: StoredMessage[] = []
     const fits = within(characters)
     for (const [nth, id] of ids.entries()) {
-      const found = this.#db.get<MessageRow>(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, id)
+      const found = this.#db.get<StoredMessage>(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, id)
       const row = found && stored(found)
       if (row && !fits(row)) return { rows, rest: ids.slice(nth) }
       if (row) rows.push(row)
@@ -296,12 +291,12 @@ export class Messages {
   }
 
   byId(id: number): StoredMessage | undefined {
-    const row = this.#db.get<MessageRow>(`SELECT ${columns} FROM message m WHERE m.id = ?`, id)
+    const row = this.#db.get<StoredMessage>(`SELECT ${columns} FROM message m WHERE m.id = ?`, id)
     return row && stored(row)
   }
 
   head(): number {
-    return Number(this.#db.get`SELECT max(id) AS last FROM message`?.last ?? 0)
+    return this.#db.get<{ last?: number }>`SELECT max(id) AS last FROM message`?.last ?? 0
   }
 
   /** Inside a transaction. @param keys those of the session, which is to be called that */
@@ -317,9 +312,11 @@ export class Messages {
   sessionKeys(name: string): number[] {
     const keys = this.#keys.get('', () => {
       const byName = new Map<string, number[]>()
-      for (const { key, name } of this.#db.all`SELECT key, name FROM session ORDER BY named, key`) {
-        const folded = sessionKey(String(name))
-        byName.set(folded, [...(byName.get(folded) ?? []), Number(key)])
+      const sessions = this.#db.all<{ key: number; name: string }>`SELECT key, name FROM session
+        ORDER BY named, key`
+      for (const { key, name } of sessions) {
+        const folded = sessionKey(name)
+        byName.set(folded, [...(byName.get(folded) ?? []), key])
       }
       return byName
     })
@@ -338,18 +335,17 @@ export class Messages {
 
   /** The same, of a session that has rows; undefined for another. */
   knownKey(name: string): number | undefined {
-    const known = this.#db
-      .get`SELECT key FROM session WHERE name = ${name} ORDER BY named DESC, key DESC LIMIT 1`
-    return known && Number(known.key)
+    return this.#db.get<{ key: number }>`SELECT key FROM session WHERE name = ${name}
+      ORDER BY named DESC, key DESC LIMIT 1`?.key
   }
 
   /** The sessions of the newest messages that a user wrote. */
   writtenTo(peer: string): readonly string[] {
     return this.#writtenTo.get(peer, () => {
-      const rows = this.#db.all`SELECT DISTINCT name FROM (SELECT session AS key, sent
+      const rows = this.#db.all<{ name: string }>`SELECT DISTINCT name FROM (SELECT session AS key, sent
         FROM message INDEXED BY message_peer
         WHERE peer = ${peer} ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`
-      return rows.map(row => String(row.name))
+      return rows.map(({ name }) => name)
     })
   }
 }
@@ -384,27 +380,7 @@ class Unchanged<T> {
   }
 }
 
-type MessageRow = Row & { msg_type: MessageKind; status: SentStatus | null }
-
-function stored(row: MessageRow): StoredMessage {
-  const sent = row.sent === 1
-  return {
-    id: Number(row.id),
-    message_id: String(row.message_id),
-    session: String(row.session),
-    bot_id: String(row.bot_id),
-    direction: sent ? 'sent' : 'received',
-    ...(row.status !== null && { status: row.status }),
-    from_user: String(sent ? row.bot_id : row.peer),
-    msg_type: row.msg_type,
-    text: String(row.text),
-    timestamp: Number(row.timestamp),
-    raw: String(row.raw),
-    ...(row.reason !== null && { reason: String(row.reason) }),
-    ...(row.reason_code !== null && { reason_code: String(row.reason_code) }),
-    ...(row.reason_quote !== null && { reason_quote: String(row.reason_quote) }),
-    ...(row.sent_with !== null && { sent_with: String(row.sent_with) }),
-    ...(row.user_name !== null && { user_name: String(row.user_name) }),
-    ...(row.sent === receivedElsewhere && { past: true }),
-  }
+function stored(row: StoredMessage): StoredMessage {
+  if (row.past) row.past = true
+  return row
 }

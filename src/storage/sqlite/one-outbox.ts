@@ -69,35 +69,36 @@ export function intoOneOutbox(db: Database): void {
 
 /** A key answers as it did before: with its result, with what the log tells of a call that died, or not at all. */
 function adoptKey(db: Database, row: Row): void {
-  const { key = null, content = null, created_at = null, outbox = null, result = null } = row
-  const waits = outbox !== null && db.get`SELECT 1 AS found FROM outbox WHERE id = ${outbox}` !== undefined
+  const { key, content, created_at, outbox, result } = row
+  const waits =
+    outbox !== undefined && db.get`SELECT 1 AS found FROM outbox WHERE id = ${outbox}` !== undefined
   if (waits) {
     db.run`UPDATE outbox SET key = ${key}, content = ${content} WHERE id = ${outbox}`
-    if (result !== null) db.run`UPDATE outbox SET answer = ${result} WHERE id = ${outbox}`
+    if (result !== undefined) db.run`UPDATE outbox SET answer = ${result} WHERE id = ${outbox}`
     return
   }
   const ids: number[] = JSON.parse(String(row.messages))
   const rows = ids.map(id => db.get`SELECT message_id, status, session, peer FROM message WHERE id = ${id}`)
-  const nothing = rows.every(message => message?.status === 'refused') && outbox === null
-  if (result === null && nothing) return
+  const nothing = rows.every(message => message?.status === 'refused') && outbox === undefined
+  if (result === undefined && nothing) return
   const first = rows.find(message => message !== undefined)
   const lane = first ? laneOf(db, Number(first.session), String(first.peer)) : 0
   const { lastInsertRowid: entry } = db.run`INSERT INTO outbox (lane, mode, key, content, created_at,
     expires_at, ended_at, used, answer)
     VALUES (${lane}, 'fail', ${key}, ${content}, ${created_at}, ${created_at}, ${created_at}, 0, ${result})`
-  const plan: { kinds?: string[] } | null = JSON.parse(String(row.plan))
+  const plan: { kinds?: string[] } | null = JSON.parse(String(row.plan ?? 'null'))
   const kinds = plan?.kinds ?? []
   for (const [nth, kind] of kinds.entries()) {
     const message = rows[nth]
     // Of what retention took, or was queued and is gone, nobody can tell.
     const status = message
       ? String(message.status)
-      : nth < rows.length || outbox !== null
+      : nth < rows.length || outbox !== undefined
         ? 'unknown'
         : 'refused'
     const local = message === undefined || String(message.message_id).startsWith('local:')
     db.run`INSERT INTO outbox_part (entry, lane, kind, msg_type, status, message_id, text, raw)
-      VALUES (${entry}, ${lane}, ${kind}, 'TEXT', ${status}, ${local ? null : String(message.message_id)},
+      VALUES (${entry}, ${lane}, ${kind}, 'TEXT', ${status}, ${local ? undefined : String(message.message_id)},
       '""', '')`
   }
 }

@@ -1,4 +1,3 @@
-import type { Row } from '../../platform/sqlite.ts'
 import type { ClockTrust } from '../clock-trust.ts'
 import {
   type EndedEntry,
@@ -10,10 +9,34 @@ import {
   stoppedWhile,
 } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
-import { callLifeMs, type Entries, filesOf, type PartRow, partOf, queueLifeMs } from './entries.ts'
+import {
+  callLifeMs,
+  type Entries,
+  filesOf,
+  type PartRow,
+  partColumns,
+  partOf,
+  queueLifeMs,
+} from './entries.ts'
 
 /** A key is known for this long after its call. */
 const keyLifeMs = 24 * 60 * 60_000
+
+/** By which process, and when. */
+interface Begun {
+  owner?: string
+  began_at?: number
+}
+
+interface CallRow {
+  id: number
+  mode: SendMode
+  /** Of mode `fail`. */
+  owner?: string
+  created_at: number
+  expires_at: number
+  ended_at?: number
+}
 
 export class OutboxEnds extends EnginePart {
   readonly #entries: Entries
@@ -41,9 +64,10 @@ export class OutboxEnds extends EnginePart {
 
   /** Ends what has waited too long: for its user, or for a person's yes. */
   expire(reason: EndReason, unasked: EndReason): EndedEntry[] {
-    return this.db.all`SELECT id, asked FROM outbox WHERE expires_at <= ${this.clock.now()}
-      AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
-      .flatMap(({ id, asked }) => this.end(Number(id), asked === null ? reason : unasked) ?? [])
+    const late = this.db.all<{ id: number; asked?: SendMode }>`SELECT id, asked FROM outbox
+      WHERE expires_at <= ${this.clock.now()} AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
+    return late
+      .flatMap(({ id, asked }) => this.end(id, asked === undefined ? reason : unasked) ?? [])
       .filter(({ ended }) => ended > 0)
   }
 
@@ -60,20 +84,20 @@ export class OutboxEnds extends EnginePart {
   /** The entry that answers for a key. A call that died is told of first; a key whose day is over is free. */
   keyed(key: string): Entry | undefined {
     const { clock, owner } = this
-    const find = () => this.db.get`SELECT * FROM outbox WHERE key = ${key}`
+    const find = () => this.db.get<CallRow>`SELECT * FROM outbox WHERE key = ${key}`
     let row = find()
     if (!row) return undefined
     // A clock that was set ahead must not make a call that is repeated send twice.
     const now = this.#calendar.trusted ? clock.now() : Number.NEGATIVE_INFINITY
-    if (row.mode === 'fail' && row.ended_at === null) {
-      const over = Number(row.expires_at) <= now || owner.isDead(String(row.owner))
-      if (over) this.#die(Number(row.id))
+    if (row.mode === 'fail' && row.ended_at === undefined) {
+      const over = row.expires_at <= now || owner.isDead(row.owner!)
+      if (over) this.#die(row.id)
       row = over ? find() : row
     }
     if (!row) return undefined
-    const id = Number(row.id)
+    const { id } = row
     const called = row.mode === 'fail' ? row.ended_at : row.created_at
-    if (called === null || now - Number(called) < keyLifeMs) return this.#entries.entry(id)
+    if (called === undefined || now - called < keyLifeMs) return this.#entries.entry(id)
     if (row.mode === 'queue') this.db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
     else this.#entries.remove(id)
     return undefined
@@ -84,26 +108,28 @@ export class OutboxEnds extends EnginePart {
     const now = this.clock.now()
     const before = now - keyLifeMs
     this.db.run`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ${before}`
-    const over = this.db.all`SELECT id FROM outbox WHERE ended_at IS NOT NULL
+    const over = this.db.all<{ id: number }>`SELECT id FROM outbox WHERE ended_at IS NOT NULL
       AND CASE mode WHEN 'queue' THEN created_at <= ${now - queueLifeMs} ELSE key IS NULL OR ended_at <= ${before} END`
-    for (const { id } of over) this.#entries.remove(Number(id))
+    for (const { id } of over) this.#entries.remove(id)
   }
 
   /** Messages on their way since before `before` (Unix ms), or of a process that died, and calls that are over so. */
   orphans(before: number): { parts: EntryPart[]; calls: number[] } {
     const { owner } = this
-    const isDead = (row: Row) => owner.isDead(String(row.owner))
+    const isDead = (row: Pick<Begun, 'owner'>) => owner.isDead(row.owner ?? '')
     return {
-      parts: this.db.all<PartRow>`SELECT * FROM outbox_part WHERE status = 'sending'`
-        .filter(row => Number(row.began_at) < before || isDead(row))
+      parts: this.db
+        .all<PartRow & Begun>(`SELECT p.owner, p.began_at, ${partColumns} WHERE p.status = 'sending'`)
+        .filter(row => (row.began_at ?? 0) < before || isDead(row))
         .map(partOf),
       // A call that is not over has a part on its way, or one that waits and is no message yet.
-      calls: this.db.all`SELECT id, owner, expires_at FROM outbox WHERE mode = 'fail' AND ended_at IS NULL
+      calls: this.db
+        .all<CallRow>`SELECT id, owner, expires_at FROM outbox WHERE mode = 'fail' AND ended_at IS NULL
         AND id IN (SELECT entry FROM outbox_part WHERE status = 'sending'
           UNION SELECT entry FROM outbox_part WHERE status = 'queued' AND message IS NULL)`
         // One that stands still counts for the quota of others; where the clock may be believed it is over.
-        .filter(row => isDead(row) || (before > 0 && Number(row.expires_at) <= this.clock.now()))
-        .map(({ id }) => Number(id)),
+        .filter(row => isDead(row) || (before > 0 && row.expires_at <= this.clock.now()))
+        .map(({ id }) => id),
     }
   }
 

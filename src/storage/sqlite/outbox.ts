@@ -20,12 +20,13 @@ import type {
   EntryPart,
   Lane,
   NewEntry,
+  SendMode,
   Settled,
   Settlement,
   Terms,
 } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
-import { type Entries, filesOf } from './entries.ts'
+import { type Entries, filesOf, inJson } from './entries.ts'
 import type { Lanes } from './lanes.ts'
 import type { OutboxEnds } from './outbox-ends.ts'
 import type { Slots } from './slots.ts'
@@ -36,6 +37,12 @@ const laneLimit = 1000
 const askLimit = 100
 /** Parts looked at for one message to send. */
 const lookahead = 100
+
+/** Whose an entry is. */
+interface Owned {
+  mode: SendMode
+  owner?: string
+}
 
 /** What the outbox is made of. */
 export interface OutboxParts {
@@ -116,7 +123,7 @@ export class Outbox extends EnginePart {
     const { entries, lanes, slots } = this.#parts
     const { messages } = this
     const parts = ids.flatMap(id => entries.part(id) ?? [])
-    const entry = parts[0] && this.db.get`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
+    const entry = parts[0] && this.db.get<Owned>`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
     const lane = parts[0] && lanes.lane(parts[0].lane)
     const waits = parts.length === ids.length && parts.every(({ status }) => status === 'queued')
     if (!entry || !lane || !waits) return { go: 'gone' }
@@ -135,7 +142,7 @@ export class Outbox extends EnginePart {
       this.db.run`UPDATE outbox_part SET slot = ${verdict.slot} WHERE id = ${ids[0]!}`
       return verdict
     }
-    const how = { botId, terms, message, ...(verdict.slot !== undefined && { slot: verdict.slot }) }
+    const how = { botId, terms, message, slot: verdict.slot }
     return { go: 'begun', begun: this.#begin(lane, session, parts, how) }
   }
 
@@ -183,13 +190,9 @@ export class Outbox extends EnginePart {
     // Taken for abandoned meanwhile: the caller has been told so.
     const parts = found.filter(part => part.status === 'sending')
     if (status !== 'queued') {
-      const settled = { status, ...(error && { error }) }
-      messages.settleSent(begun.row, {
-        ...settled,
-        ...(message_id !== undefined && { messageId: message_id }),
-      })
+      messages.settleSent(begun.row, { status, error, messageId: message_id })
       for (const part of parts.slice(1)) {
-        messages.settleSent(part.message!, settled)
+        messages.settleSent(part.message!, { status, error })
         messages.noteCarrier(part.message!, begun.row)
       }
     }
@@ -222,11 +225,10 @@ export class Outbox extends EnginePart {
 
   #requeue(part: EntryPart, { spent, error }: Settlement): void {
     const { messages } = this
-    messages.rewind(part.message!, {
-      ...{ client_id: `queued-${part.id}`, text: part.text, timestamp: this.clock.now(), raw: part.raw },
-    })
+    const { id, raw, text } = part
+    messages.rewind(part.message!, { client_id: `queued-${id}`, text, timestamp: this.clock.now(), raw })
     this.db.run`UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL,
-      tries = tries + ${spent ? 1 : 0}, error = ${error ? JSON.stringify(error) : null}
+      tries = tries + ${spent ? 1 : 0}, error = ${inJson(error)}
       WHERE id = ${part.id}`
   }
 
@@ -243,11 +245,14 @@ export class Outbox extends EnginePart {
 
   /** Messages of mode `fail` that wait for their moment; those of dead processes never will. */
   #ahead(lane: number): SendFacts['ahead'] {
-    const rows = this.db.all`SELECT o.owner, p.slot FROM outbox_part p JOIN outbox o ON o.id = p.entry
+    const rows = this.db.all<{
+      owner: string
+      slot?: number
+    }>`SELECT o.owner, p.slot FROM outbox_part p JOIN outbox o ON o.id = p.entry
       WHERE p.lane = ${lane} AND p.status = 'queued' AND p.message IS NULL`.filter(
-      row => !this.owner.isDead(String(row.owner)),
+      ({ owner }) => !this.owner.isDead(owner),
     )
-    return { messages: rows.length, unslotted: rows.filter(row => row.slot === null).length }
+    return { messages: rows.length, unslotted: rows.filter(({ slot }) => slot === undefined).length }
   }
 
   #facts(
@@ -270,8 +275,7 @@ const begunOf = (
   { row, counter, slot }: Pick<Begun, 'row' | 'counter' | 'slot'>,
 ): Begun => ({
   ...{ lane: lane.id, parts: parts.map(({ id }) => id), row, counter, tries: parts[0]!.tries },
-  ...(lane.hold && { hold: lane.hold }),
-  ...(slot !== undefined && { slot }),
+  ...{ hold: lane.hold, slot },
 })
 
 const nobody = { messages: 0, unslotted: 0 }

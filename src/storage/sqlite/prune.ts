@@ -29,14 +29,12 @@ export interface PruneRules {
 /** Removes up to one step's rows. @returns whether there may be more to remove */
 export function pruneStep(db: Database, rules: PruneRules): boolean {
   const { now, trusted, maxAgeDays, maxCount } = rules
-  const last = Number(db.get`SELECT max(id) AS last FROM message`?.last ?? 0)
+  const { last = 0 } = db.get<{ last?: number }>`SELECT max(id) AS last FROM message`!
   // Ids have no gaps, so they count rows.
   const surplus = maxCount > 0 ? last - maxCount : 0
   const before = trusted && maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
-  const oldest = db.all`SELECT id, stored_at FROM message ORDER BY id LIMIT ${stepRows}`.map(row => ({
-    id: Number(row.id),
-    storedAt: Number(row.stored_at),
-  }))
+  const oldest = db.all<{ id: number; storedAt: number }>`SELECT id, stored_at AS storedAt FROM message
+    ORDER BY id LIMIT ${stepRows}`
   // A row of the future was stored by a clock that was set back since: it is older than the rows behind it.
   const dated = (storedAt: number) => storedAt <= now + dayMs
   const kept = oldest.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before && dated(storedAt))
@@ -60,18 +58,16 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
 
 /** The first row after `id` that is not of the future. */
 function nextDated(db: Database, id: number, latest: number): { storedAt: number } | undefined {
-  const row = db.get`SELECT stored_at FROM message WHERE id > ${id} AND stored_at <= ${latest}
+  return db.get`SELECT stored_at AS storedAt FROM message WHERE id > ${id} AND stored_at <= ${latest}
     ORDER BY id LIMIT 1`
-  return row && { storedAt: Number(row.stored_at) }
 }
 
 /** Unix ms, not in the future, of the newest row or look of a reader; undefined when there is none. */
 export function lastSign(db: Database, now: number): number | undefined {
-  const row = db.get`SELECT max(at) AS at FROM (
+  return db.get<{ at?: number }>`SELECT max(at) AS at FROM (
     SELECT * FROM (SELECT stored_at AS at FROM message ORDER BY id DESC LIMIT 1)
     UNION ALL SELECT max(seen_at) FROM consumer
-    ) WHERE at <= ${now + dayMs}`
-  return row?.at === null || row?.at === undefined ? undefined : Number(row.at)
+    ) WHERE at <= ${now + dayMs}`?.at
 }
 
 /** Gives some free pages back to the file system. @returns whether there are more */
@@ -83,37 +79,31 @@ export function shrinkStep(db: Database): boolean {
 }
 
 function warnReaders(db: Database, { now, trusted, log, warned }: PruneRules, end: number): void {
-  const lagging = db.all`SELECT name, position FROM consumer WHERE seen_at > ${trusted ? now - liveMs : 0}
+  const lagging = db.all<{ consumer: string; position: number }>`SELECT name AS consumer, position
+    FROM consumer WHERE seen_at > ${trusted ? now - liveMs : 0}
     AND position < ${end}`
-  for (const row of lagging) {
-    const consumer = String(row.name)
+  for (const { consumer, position } of lagging) {
     if (warned.has(consumer)) continue
     warned.add(consumer)
-    const unread = db.get`SELECT 1 AS found FROM message m WHERE id > ${Number(row.position)} AND id <= ${end}
+    const unread = db.get`SELECT 1 AS found FROM message m WHERE id > ${position} AND id <= ${end}
       AND sent = 0 AND NOT EXISTS (SELECT 1 FROM consumer_ahead a
         WHERE a.consumer = ${consumer} AND a.session = m.session AND a.position >= m.id)`
     if (!unread) {
       warned.delete(consumer)
       continue
     }
-    log.warn('retention removes messages that a consumer has not read', {
-      consumer,
-      position: Number(row.position),
-    })
+    log.warn('retention removes messages that a consumer has not read', { consumer, position })
   }
 }
 
 /** What waits in the outbox is whole there and still goes out: only its row is lost until then. */
 function warnSenders(db: Database, { log, warned }: PruneRules, end: number): void {
-  const waiting = db.all`SELECT entry, count(*) AS messages FROM outbox_part WHERE message <= ${end}
-    AND status = 'queued' GROUP BY entry`
-  for (const row of waiting) {
-    const entry = `outbox ${row.entry}`
+  const waiting = db.all<{ outbox: number; messages: number }>`SELECT entry AS outbox, count(*) AS messages
+    FROM outbox_part WHERE message <= ${end} AND status = 'queued' GROUP BY entry`
+  for (const found of waiting) {
+    const entry = `outbox ${found.outbox}`
     if (warned.has(entry)) continue
     warned.add(entry)
-    log.warn('retention removes unsent messages from the history; they stay in the outbox', {
-      outbox: Number(row.entry),
-      messages: Number(row.messages),
-    })
+    log.warn('retention removes unsent messages from the history; they stay in the outbox', { ...found })
   }
 }

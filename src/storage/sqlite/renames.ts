@@ -12,13 +12,12 @@ export class Renames extends EnginePart {
   intendRename(session: string, newName: string | undefined): void {
     this.db.transaction(() => {
       const key = this.messages.keyOf(session)
-      this.db.run`UPDATE session SET renaming = ${newName ?? null} WHERE key = ${key}`
+      this.db.run`UPDATE session SET renaming = ${newName} WHERE key = ${key}`
     })
   }
 
   intendedRenames(): { from: string; to: string }[] {
-    const rows = this.db.all`SELECT name, renaming FROM session WHERE renaming IS NOT NULL`
-    return rows.map(({ name, renaming }) => ({ from: String(name), to: String(renaming) }))
+    return this.db.all`SELECT name AS "from", renaming AS "to" FROM session WHERE renaming IS NOT NULL`
   }
 
   renameSession(oldName: string, newName: string): void {

@@ -18,16 +18,13 @@ export class Slots extends EnginePart {
     const now = this.clock.now()
     // One later than anybody waits was taken by a clock that has been set back since.
     const latest = now + patienceMs
-    const last = this.db.get`SELECT max(at) AS at FROM turn WHERE session = ${session} AND at <= ${latest}`
-      ?.at
+    const last = this.db.get<{ at?: number }>`SELECT max(at) AS at FROM turn WHERE session = ${session}
+      AND at <= ${latest}`?.at
     const slots = Number.isFinite(pace.perWindow)
-      ? this.db.all`SELECT at FROM turn WHERE session = ${session} AND peer = ${user}
+      ? this.db.all<{ at: number }>`SELECT at FROM turn WHERE session = ${session} AND peer = ${user}
         AND at > ${now - pace.windowMs} AND at <= ${latest} ORDER BY at DESC LIMIT ${pace.perWindow}`
       : []
-    return {
-      ...(typeof last === 'number' && { last }),
-      user: slots.map(row => Number(row.at)).reverse(),
-    }
+    return { last, user: slots.map(({ at }) => at).reverse() }
   }
 
   take(session: number, user: string, at: number, { pace, patienceMs }: SendRules): void {

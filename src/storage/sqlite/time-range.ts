@@ -4,6 +4,14 @@ import type { Database } from '../../platform/sqlite.ts'
 /** Index entries looked at in one go: some milliseconds. */
 const stepEntries = 20_000
 
+interface Found {
+  entries: number
+  /** Ids; absent of nothing, like the latest time. */
+  low?: number
+  high?: number
+  latest?: number
+}
+
 /**
  * The lowest and highest id among the rows of a range of times (Unix ms, `since` inclusive, `until` exclusive); times
  * and ids mostly rise together, but a message may come late. `low` > `high` when there are none.
@@ -19,24 +27,23 @@ export async function idsBetweenTimes(
   let since = range.since ?? Number.MIN_SAFE_INTEGER
   let low = Number.POSITIVE_INFINITY
   let high = Number.NEGATIVE_INFINITY
-  const note = (row: Record<string, unknown> | undefined) => {
-    if (!row || Number(row.entries) === 0) return
-    low = Math.min(low, Number(row.low))
-    high = Math.max(high, Number(row.high))
+  const note = (found: Found) => {
+    low = Math.min(low, found.low ?? low)
+    high = Math.max(high, found.high ?? high)
   }
   for (;;) {
-    const step = db.get`SELECT count(*) AS entries, min(id) AS low, max(id) AS high,
+    const step = db.get<Found>`SELECT count(*) AS entries, min(id) AS low, max(id) AS high,
       max(timestamp) AS latest
       FROM (SELECT id, timestamp FROM message INDEXED BY message_time
-      WHERE timestamp >= ${since} AND timestamp < ${until} ORDER BY timestamp LIMIT ${stepEntries})`
+      WHERE timestamp >= ${since} AND timestamp < ${until} ORDER BY timestamp LIMIT ${stepEntries})`!
     note(step)
-    if (Number(step?.entries) < stepEntries) return { low, high }
+    if (step.entries < stepEntries) return { low, high }
     // More of the last moment may lie beyond the step.
     note(
-      db.get`SELECT count(*) AS entries, min(id) AS low, max(id) AS high
-        FROM message INDEXED BY message_time WHERE timestamp = ${Number(step?.latest)}`,
+      db.get<Found>`SELECT count(*) AS entries, min(id) AS low, max(id) AS high
+        FROM message INDEXED BY message_time WHERE timestamp = ${step.latest}`!,
     )
-    since = Number(step?.latest) + 1
+    since = step.latest! + 1
     await pause()
   }
 }

@@ -7,23 +7,20 @@ export class UserNames extends EnginePart {
   of(session: string): ReadonlyMap<string, string> {
     // Asked for each session of a list: mostly nobody has a name.
     if (!this.db.get`SELECT 1 FROM user_name LIMIT 1`) return new Map()
-    const rows = this.db.all`SELECT peer, name FROM user_name
+    const rows = this.db.all<{ peer: string; name: string }>`SELECT peer, name FROM user_name
       WHERE session IN (SELECT value FROM json_each(${this.#keys(session)})) ORDER BY session`
-    return new Map(rows.map(row => [String(row.peer), String(row.name)]))
+    return new Map(rows.map(({ peer, name }) => [peer, name]))
   }
 
   called(name: string): { session: string; user_id: string }[] {
-    return this.db.all`SELECT session.name AS session, peer FROM user_name
-      JOIN session ON session.key = user_name.session WHERE folded = ${nameKey(name)}`.map(row => ({
-      session: String(row.session),
-      user_id: String(row.peer),
-    }))
+    return this.db.all`SELECT session.name AS session, peer AS user_id FROM user_name
+      JOIN session ON session.key = user_name.session WHERE folded = ${nameKey(name)}`
   }
 
   sessionsOf(user: string): readonly string[] {
-    const named = this.db.all`SELECT DISTINCT session.name AS session FROM user_name
+    const named = this.db.all<{ session: string }>`SELECT DISTINCT session.name AS session FROM user_name
       JOIN session ON session.key = user_name.session WHERE peer = ${user}`
-    return [...new Set([...this.messages.writtenTo(user), ...named.map(row => String(row.session))])]
+    return [...new Set([...this.messages.writtenTo(user), ...named.map(({ session }) => session)])]
   }
 
   set(session: string, user: string, name: string | undefined): void {

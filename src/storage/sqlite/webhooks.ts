@@ -1,6 +1,6 @@
 /** Webhook endpoints in SQLite. */
 import { sessionKey } from '../../model/session.ts'
-import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
+import type { Database } from '../../platform/sqlite.ts'
 import { placeOf } from '../events.ts'
 import {
   type Conversation,
@@ -24,11 +24,11 @@ export class Webhooks {
   }
 
   list(): Webhook[] {
-    return this.#db.all`SELECT * FROM webhook ORDER BY created_at, rowid`.map(webhookOf)
+    return this.#db.all<WebhookRow>`SELECT * FROM webhook ORDER BY created_at, rowid`.map(webhookOf)
   }
 
   add(webhook: NewWebhook): void {
-    const { id, url, session = null, user = null, link_key, created_at, position } = webhook
+    const { id, url, session, user, link_key, created_at, position } = webhook
     this.#db
       .run`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
         created_at, position)
@@ -39,15 +39,15 @@ export class Webhooks {
 
   change(id: string, change: WebhookChange): boolean {
     return this.#db.transaction(() => {
-      const before = this.#db.get`SELECT * FROM webhook WHERE id = ${id}`
+      const before = this.#db.get<WebhookRow>`SELECT * FROM webhook WHERE id = ${id}`
       if (!before) return false
       const webhook = webhookOf(before)
       const { rotation, ...rest } = change
       const now = { ...webhook, ...rest, ...(rotation && { secrets: rotated(webhook.secrets, rotation) }) }
       this.#db
         .run`UPDATE webhook SET paused = ${Number(now.paused)}, secrets = ${JSON.stringify(now.secrets)},
-          disabled = ${now.disabled?.reason ?? null}, disabled_at = ${now.disabled?.at ?? null},
-          failing_since = ${now.failing_since ?? null}, last_error = ${now.last_error ?? null}
+          disabled = ${now.disabled?.reason}, disabled_at = ${now.disabled?.at},
+          failing_since = ${now.failing_since}, last_error = ${now.last_error}
         WHERE id = ${id}`
       return true
     })
@@ -91,15 +91,15 @@ export class Webhooks {
   }
 
   lanes(id: string): WebhookLane[] {
-    return this.#db.all`SELECT * FROM webhook_lane WHERE webhook = ${id}`.map(laneOf)
+    return this.#db.all<LaneRow>`SELECT * FROM webhook_lane WHERE webhook = ${id}`.map(laneOf)
   }
 
   keep(id: string, { epoch, position, lanes, ended, tries, health }: WebhookProgress): boolean {
     return this.#db.transaction(() => {
       const counted = (outcome: TryOutcome) => tries.filter(one => one.outcome === outcome).length
       const { changes } = this.#db.run`UPDATE webhook SET position = ${position},
-          last_success_at = coalesce(${health.last_success_at ?? null}, last_success_at),
-          failing_since = ${health.failing_since ?? null}, last_error = ${health.last_error ?? null},
+          last_success_at = coalesce(${health.last_success_at}, last_success_at),
+          failing_since = ${health.failing_since}, last_error = ${health.last_error},
           tries_done = tries_done + ${counted('done')}, tries_failed = tries_failed + ${counted('failed')},
           tries_gave_up = tries_gave_up + ${counted('gave_up')}
         WHERE id = ${id} AND epoch = ${epoch}`
@@ -112,9 +112,9 @@ export class Webhooks {
   }
 
   tries(id: string, limit: number, outcome?: TryOutcome): WebhookTry[] {
-    return this.#db.all`SELECT * FROM webhook_try
-      WHERE webhook = ${id} AND (${outcome ?? null} IS NULL OR outcome = ${outcome ?? null})
-      ORDER BY id DESC LIMIT ${limit}`.map(tryOf)
+    return this.#db.all`SELECT at, event, type, outcome, status, took_ms, detail FROM webhook_try
+      WHERE webhook = ${id} AND (${outcome} IS NULL OR outcome = ${outcome})
+      ORDER BY id DESC LIMIT ${limit}`
   }
 
   #dropLane(id: string, { session, user }: Conversation): void {
@@ -124,8 +124,8 @@ export class Webhooks {
   #putLane(id: string, { session, user, position, trouble }: WebhookLane): void {
     this.#db.run`INSERT OR REPLACE INTO webhook_lane
         (webhook, session, peer, position, event, tries, failed_at, retry_at)
-      VALUES (${id}, ${session}, ${user}, ${position}, ${trouble?.event ?? null}, ${trouble?.tries ?? null},
-        ${trouble?.failed_at ?? null}, ${trouble?.retry_at ?? null})`
+      VALUES (${id}, ${session}, ${user}, ${position}, ${trouble?.event}, ${trouble?.tries},
+        ${trouble?.failed_at}, ${trouble?.retry_at})`
   }
 
   /** Of many only those that are kept are written. */
@@ -135,8 +135,8 @@ export class Webhooks {
     )
     for (const one of tries.filter(one => kept.has(one)))
       this.#db.run`INSERT INTO webhook_try (webhook, at, event, type, outcome, status, took_ms, detail)
-        VALUES (${id}, ${one.at}, ${one.event}, ${one.type}, ${one.outcome}, ${one.status ?? null}, ${one.took_ms},
-          ${one.detail ?? null})`
+        VALUES (${id}, ${one.at}, ${one.event}, ${one.type}, ${one.outcome}, ${one.status}, ${one.took_ms},
+          ${one.detail})`
     for (const outcome of new Set([...kept].map(one => one.outcome)))
       this.#db.run`DELETE FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome} AND id <=
         (SELECT id FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome}
@@ -144,40 +144,31 @@ export class Webhooks {
   }
 }
 
-const known = <K extends string, V>(key: K, value: SqlValue | undefined, as: (value: SqlValue) => V) =>
-  (value === null || value === undefined ? {} : { [key]: as(value) }) as { [name in K]?: V }
+/** A lane that stands at an event has all of its trouble, another one none. */
+type LaneRow = Omit<WebhookLane, 'user' | 'trouble'> &
+  Partial<NonNullable<WebhookLane['trouble']>> & { peer: string }
 
-const webhookOf = (row: Row): Webhook => ({
-  ...{ id: String(row.id), url: String(row.url), types: JSON.parse(String(row.types)) as string[] },
-  ...known('session', row.session, String),
-  ...known('user', row.peer, String),
-  headers: JSON.parse(String(row.headers)) as Webhook['headers'],
-  secrets: JSON.parse(String(row.secrets)) as Webhook['secrets'],
-  link_key: String(row.link_key),
-  ...{ allow_private: row.allow_private === 1, replies: row.replies === 1, paused: row.paused === 1 },
-  ...{ created_at: Number(row.created_at), position: String(row.position) },
-  ...known('disabled', row.disabled, reason => ({ reason: String(reason), at: Number(row.disabled_at) })),
-  epoch: Number(row.epoch),
-  ...known('replayed', row.replayed, String),
-  ...known('last_success_at', row.last_success_at, Number),
-  ...known('failing_since', row.failing_since, Number),
-  ...known('last_error', row.last_error, String),
-  tries: {
-    ...{ done: Number(row.tries_done), failed: Number(row.tries_failed), gave_up: Number(row.tries_gave_up) },
-  },
+const laneOf = ({ session, peer, position, event, tries = 0, failed_at = 0, retry_at = 0 }: LaneRow) => ({
+  ...{ session, user: peer, position },
+  ...(event !== undefined && { trouble: { event, tries, failed_at, retry_at } }),
 })
 
-const laneOf = (row: Row): WebhookLane => ({
-  ...{ session: String(row.session), user: String(row.peer), position: String(row.position) },
-  ...known('trouble', row.event, event => ({
-    ...{ event: String(event), tries: Number(row.tries) },
-    ...{ failed_at: Number(row.failed_at), retry_at: Number(row.retry_at) },
-  })),
-})
+/** `types`, `headers` and `secrets` are JSON. */
+type WebhookRow = Pick<Webhook, 'id' | 'url' | 'session' | 'link_key' | 'created_at' | 'position' | 'epoch'> &
+  Pick<Webhook, 'replayed' | 'last_success_at' | 'failing_since' | 'last_error'> &
+  Record<'types' | 'headers' | 'secrets', string> &
+  Record<'allow_private' | 'replies' | 'paused' | `tries_${TryOutcome}`, number> & {
+    peer?: string
+    disabled?: string
+    disabled_at?: number
+  }
 
-const tryOf = (row: Row): WebhookTry => ({
-  ...{ at: Number(row.at), event: String(row.event), type: String(row.type) },
-  ...{ outcome: row.outcome as TryOutcome, took_ms: Number(row.took_ms) },
-  ...known('status', row.status, Number),
-  ...known('detail', row.detail, String),
-})
+function webhookOf({ peer, disabled, disabled_at = 0, ...row }: WebhookRow): Webhook {
+  const { tries_done: done, tries_failed: failed, tries_gave_up: gave_up, ...rest } = row
+  return {
+    ...{ ...rest, user: peer, tries: { done, failed, gave_up } },
+    ...{ types: JSON.parse(row.types), headers: JSON.parse(row.headers), secrets: JSON.parse(row.secrets) },
+    ...{ allow_private: row.allow_private === 1, replies: row.replies === 1, paused: row.paused === 1 },
+    ...(disabled !== undefined && { disabled: { reason: disabled, at: disabled_at } }),
+  }
+}

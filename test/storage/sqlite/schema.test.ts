@@ -61,5 +61,5 @@ test('what waits as an earlier version queued it waits for no yes', async () => 
   migrate(db)
   const rows = db.all`SELECT mode, asked, expires_at FROM outbox`
   db.close()
-  expect(rows).toEqual([{ mode: 'queue', asked: null, expires_at: 2 }])
+  expect(rows).toEqual([{ mode: 'queue', asked: undefined, expires_at: 2 }])
 })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { dataFiles } from '../../../model/data-files.ts'
 import { suspectSpanMs } from '../../../model/message.ts'
 import { errorCodeOf, statOf } from '../../../platform/files.ts'
-import { type Database, openDatabase, type Row } from '../../../platform/sqlite.ts'
+import { type Database, openDatabase } from '../../../platform/sqlite.ts'
 import type { StoreStats, WebhookTrouble } from '../../sight.ts'
 import { suspectsOf } from '../conversations.ts'
 import { newestForm } from '../migrations.ts'
@@ -45,7 +45,7 @@ async function read(
   const db = await openDatabase(path, how)
   try {
     db.exec(`PRAGMA busy_timeout = ${busyMs}`)
-    const form = Number(db.get`PRAGMA user_version`?.user_version ?? 0)
+    const form = db.get<{ user_version: number }>`PRAGMA user_version`!.user_version
     const sight: Read = {
       ...{ form, newest: newestForm, messages: 0 },
       ...{ outbox: { sends: 0, messages: 0, users: 0 }, suspects: new Map() },
@@ -55,7 +55,7 @@ async function read(
     if (form === 0 || form > newestForm || sight.damage?.length) return sight
     return {
       ...sight,
-      messages: Number(db.get`SELECT count(*) AS count FROM message`?.count ?? 0),
+      messages: db.get<{ n: number }>`SELECT count(*) AS n FROM message`!.n,
       ...(form >= 2 && { outbox: outboxOf(db) }),
       ...webhooksOf(db, Date.now()),
       ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
@@ -79,38 +79,20 @@ function damageOf(db: Database): string[] {
 }
 
 function outboxOf(db: Database): StoreStats['outbox'] {
-  const waiting = db.get`SELECT count(*) AS messages, count(DISTINCT part.entry) AS sends,
+  return db.get<StoreStats['outbox']>`SELECT count(*) AS messages, count(DISTINCT part.entry) AS sends,
     count(DISTINCT part.lane) AS users,
-    min(outbox.created_at) AS oldest,
-    min(outbox.expires_at) AS expiry
+    min(outbox.created_at) AS oldestAt,
+    min(outbox.expires_at) AS firstExpiryAt
     FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry
-    WHERE part.status = 'queued' AND part.message IS NOT NULL`
-  const oldest = numberOf(waiting, 'oldest')
-  const expiry = numberOf(waiting, 'expiry')
-  return {
-    sends: Number(waiting?.sends ?? 0),
-    messages: Number(waiting?.messages ?? 0),
-    users: Number(waiting?.users ?? 0),
-    oldestAt: oldest,
-    firstExpiryAt: expiry,
-  }
+    WHERE part.status = 'queued' AND part.message IS NOT NULL`!
 }
 
 /** The paused ones are somebody's wish. */
 function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
   if (!db.get`SELECT 1 FROM sqlite_schema WHERE name = 'webhook'`) return {}
-  const rows = db.all`SELECT id, disabled, disabled_at, failing_since, last_error FROM webhook
-    WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs}) ORDER BY created_at`
-  const webhooks = rows.map(
-    (row): WebhookTrouble => ({
-      id: String(row.id),
-      status: row.disabled === null ? 'failing' : 'disabled',
-      why: String(row.disabled ?? row.last_error ?? ''),
-      since: Number(row.disabled === null ? row.failing_since : row.disabled_at),
-    }),
-  )
+  const webhooks = db.all<WebhookTrouble>`SELECT id, iif(disabled IS NULL, 'failing', 'disabled') AS status,
+    coalesce(disabled, last_error, '') AS why, iif(disabled IS NULL, failing_since, disabled_at) AS since
+    FROM webhook WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs})
+    ORDER BY created_at`
   return webhooks.length > 0 ? { webhooks } : {}
 }
-
-const numberOf = (row: Row | undefined, name: string): number | undefined =>
-  row?.[name] === null || row?.[name] === undefined ? undefined : Number(row[name])
