@@ -67,7 +67,7 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     .showSuggestionAfterError()
     .addHelpText('after', epilogue)
   const line: CommandLine = { program, needed, status: 0 }
-  if (isBare(args)) addQuickStart(line)
+  if (isBare(args)) addQuickStart(line, args.length > 0 || terminal.out)
   else for (const spec of await needed(args)) addCommand(line, spec)
   for (const command of program.commands) {
     const group = Object.entries(commandGroups).find(([, words]) => command.name() in words)
@@ -90,8 +90,7 @@ export async function runCli(typed: readonly string[]): Promise<number> {
       help = ['svc', ...path, '--help'].join(' ')
       args = [...path, ...leading, ...args.slice(path.length)]
     }
-    if (args.length === 0 && !terminal.out) program.outputHelp()
-    else await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
+    await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
     if (told) await writeOut(told)
   } catch (error) {
     const status = await sayWhy(error, { help, json: args.includes('--json'), named, ran: line.ran })
@@ -108,19 +107,17 @@ function unlessShown(error: unknown): void {
   if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error
 }
 
-/** No command: svc alone, on a terminal or with options. */
-function isBare([first]: readonly string[]): boolean {
-  if (first === undefined) return terminal.out
-  return first.startsWith('-') && !['-h', '--help', '-v', '--version'].includes(first)
-}
+/** No command: svc alone, or with options. */
+const isBare = ([first = '-']: readonly string[]): boolean =>
+  first.startsWith('-') && !['-h', '--help', '-v', '--version'].includes(first)
 
-/** `svc` alone: from nothing to the first answered message. */
-function addQuickStart(line: CommandLine): void {
+/** `svc` alone: from nothing to the first answered message; the help where it may not serve and there is nothing to tell. */
+function addQuickStart(line: CommandLine, mayServe: boolean): void {
   const { program } = line
   addConfigOptions(program, 'openapi').action(async () => {
     const config = configFrom(program, {}, toolUsual)
     const { quickStart } = await import('./quick-start.ts')
-    await quickStart(config, program)
+    if (!(await quickStart(config, program, mayServe))) line.status = await runCli(['--help'])
   })
 }
 

@@ -13,21 +13,29 @@ import { chatLines } from './chat.ts'
 import { againFlags, wordingOf } from './command.ts'
 import { runStatus } from './commands/status.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
+import { isAbsent } from './open.ts'
 import { type Serving, serveOpenApi } from './serve.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 
-/** Serves and logs in; where there is a session, or a service runs, it only tells so. */
-export async function quickStart(config: Config, command: Command): Promise<void> {
+/**
+ * Serves and logs in; where there is a session, or a service runs, it only tells so.
+ *
+ * @param mayServe false: somebody who has no terminal asked for nothing, and is not to wait for a service's end
+ * @returns whether it did anything
+ */
+export async function quickStart(config: Config, command: Command, mayServe: boolean): Promise<boolean> {
+  if (!mayServe && (await isAbsent(config))) return false
   const again = againFlags(command)
   await claimDirectory(config)
   const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
     await runStatus(config, {})
     await writeOut(`\n${nextCommands(line => `svc ${line}${again}`, seen)}`)
-    return
+    return true
   }
-  await serveOpenApi(config, serving => beginner(serving, command))
+  if (mayServe) await serveOpenApi(config, serving => beginner(serving, command))
+  return mayServe
 }
 
 function nextCommands(

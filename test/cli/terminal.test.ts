@@ -1,6 +1,6 @@
 /** svc on a real pseudo-terminal: what is drawn, what may be typed, and Ctrl-C. */
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, truncate, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { shellWord } from '../../src/platform/shell.ts'
 import { sandboxAlone, svc, svcOnTerminal } from '../support/command.ts'
@@ -313,6 +313,7 @@ describe('svc alone', () => {
   test('without a terminal it is the help; with a running service it says so', async () => {
     const empty = await mkdtemp(join(home, 'home-'))
     expect((await svc([], { home: empty })).stdout).toStartWith('Usage: svc')
+    expect(await readdir(empty)).not.toContain('.svc')
     const dir = await mkdtemp(join(home, 'data-'))
     await using _phone = await sandboxAlone(dir, home)
     await using idle = await startService({ dir, env: { HOME: home } })
@@ -321,5 +322,8 @@ describe('svc alone', () => {
     expect(ended.stdout).toMatch(
       /polls: process \d+[\s\S]*Next:\n {2}svc login --sandbox -d \S+ +log in by QR code/,
     )
+    const bare = await svc([], { home, env: { SVC_SANDBOX: '1', SVC_BASE_PATH: idle.dir } })
+    expect(bare).toMatchObject({ status: 0, stderr: '' })
+    expect(bare.stdout).toMatch(/polls: process \d+[\s\S]*Next:\n/)
   })
 })
