@@ -144,8 +144,8 @@ export class Downloads {
   async #saveFolder(given: string | undefined, call: Pick<Call, 'local'>): Promise<string> {
     const { folders } = this.#ports
     const usual = join(folders.mediaRoot, 'downloads')
-    const judged = (path: string) =>
-      allowedPath(path, "nothing is saved among svc's own files", folders, call)
+    const refusal = "nothing is saved among svc's own files"
+    const judged = (path: string) => allowedPath({ path, field: 'save_dir', refusal }, folders, call)
     const real = given === undefined ? usual : await judged(given)
     // The user gets the name that was given.
     const folder = given !== undefined && call.local === true ? resolve(given) : real

@@ -34,26 +34,31 @@ export async function workingFolders(dataDir: string): Promise<string[]> {
  * The real path of what a caller names to send or to save to, if `local` (see `Call`) covers it and it is none of svc's
  * own files. An agent that was talked into it would else send its user's login to the attacker.
  *
- * @param refusal what the error says of svc's own
+ * @param given the argument that holds it, and what the error says of svc's own
  * @throws SvcError `forbidden`
  */
 export async function allowedPath(
-  given: string,
-  refusal: string,
+  { path, field, refusal }: { path: string; field: string; refusal: string },
   { dataDir, mediaRoot }: Folders,
   { local }: Pick<Call, 'local'>,
 ): Promise<string> {
-  const real = await reached(given, mediaRoot, local)
+  const real = await reached(path, field, mediaRoot, local)
   // A media root that holds the whole data directory does not open it.
   const isMedia = mediaRoot !== dataDir && liesIn(dataDir, mediaRoot) && liesIn(mediaRoot, real)
   if (!liesIn(dataDir, real) || isMedia) return real
   throw new SvcError('forbidden', refusal, {
+    field,
     hint: 'Name a path outside the data directory, or inside its media folder.',
   })
 }
 
-async function reached(given: string, mediaRoot: string, local: Call['local']): Promise<string> {
-  if (local === false) return insideDir(mediaRoot, given)
+async function reached(
+  given: string,
+  field: string,
+  mediaRoot: string,
+  local: Call['local'],
+): Promise<string> {
+  if (local === false) return insideDir(mediaRoot, given, field)
   // A link that leads nowhere fails when it is opened, with its reason.
   if (local === true) return realWay(resolve(given)).catch(() => resolve(given))
   const path = resolve(local[0] ?? mediaRoot, given)
@@ -65,6 +70,7 @@ async function reached(given: string, mediaRoot: string, local: Call['local']): 
     }
   }
   throw new SvcError('forbidden', 'the path lies outside the folders whose files this client may name', {
+    field,
     hint: `Copy the file into ${[...local, mediaRoot].join(' or ')} and name the copy, or let the user start "svc mcp" with --any-file.`,
   })
 }

@@ -87,12 +87,13 @@ export class Sources {
     }
   }
 
-  #openPath(given: string, call: Caller): Promise<OpenedFile> {
+  #openPath(path: string, call: Caller): Promise<OpenedFile> {
     const { folders, maxUploadBytes } = this.#ports
-    return openRegular(given, {
+    const given = { path, field: 'media.path', refusal: "svc's own files are not sent" }
+    return openRegular(path, {
       maxBytes: maxUploadBytes,
       singleLink: call.local !== true,
-      judged: () => allowedPath(given, "svc's own files are not sent", folders, call),
+      judged: () => allowedPath(given, folders, call),
     })
   }
 

@@ -305,12 +305,13 @@ export async function createUnique(dir: string, name: string): Promise<{ path: s
  * The real path of `path` (relative ones start at `root`) after all symlinks, if it lies in `root`. What does not
  * exist yet is judged by its nearest existing parent. Work on the returned path, not on the given one.
  *
+ * @param field the argument that holds the path
  * @throws SvcError `forbidden` when it lies outside, or cannot be followed; `store_unavailable` when the root is gone
  */
-export async function insideDir(root: string, path: string): Promise<string> {
+export async function insideDir(root: string, path: string, field?: string): Promise<string> {
   const outside = (cause?: unknown) =>
-    new SvcError('forbidden', 'the path lies outside the media root', {
-      hint: 'Name a file inside the media root.',
+    new SvcError('forbidden', `the path lies outside the media root, ${root}`, {
+      ...{ field, hint: 'Name a file inside the media root.' },
       next: { action: 'upload' },
       cause,
     })

@@ -43,7 +43,7 @@ export async function openRegular(
 ): Promise<OpenedFile> {
   const { judged, singleLink, maxBytes } = options
   const real = judged ? await judged() : path
-  const unreadable = unreadableAs(path)
+  const unreadable = unreadableAs(real)
   // Looking first: opening a device may do something.
   if (!(await stat(real).catch(unreadable)).isFile()) throw notRegular()
   const handle = await open(real, judged ? readOnly | noFollow : readOnly).catch(unreadable)

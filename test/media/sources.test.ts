@@ -36,8 +36,14 @@ describe('path', () => {
     await symlink(outside, join(t.mediaRoot, 'in', 'folder'))
     const paths = ['../default/token.json', 'in/../../default/token.json', join(outside, 'secret.txt')]
     for (const path of [...paths, '/etc/hostname', 'in/link', 'in/folder/secret.txt', 'in/a\0b']) {
-      expect(await failure(send(t, { kind: 'file', path }))).toMatchObject({ code: 'forbidden' })
+      const refused = await failure(send(t, { kind: 'file', path }))
+      expect(refused).toMatchObject({ code: 'forbidden', field: 'media[0].path' })
+      // A newcomer learns where files belong.
+      expect(refused.message).toContain(t.mediaRoot)
     }
+    const missing = await failure(send(t, { kind: 'file', path: 'none.txt' }))
+    expect(missing).toMatchObject({ code: 'invalid_arguments', field: 'media[0].path' })
+    expect(missing.message).toContain(join(t.mediaRoot, 'none.txt'))
     expect(t.requests('getuploadurl')).toBe(0)
     // The local user may name any file.
     expect(
