@@ -17,7 +17,7 @@ export interface Format {
   parse(text: string): unknown
   /** The text with the value at the path, in the place of what was there. @throws Unreadable */
   put(text: string, edit: Edit): string
-  /** The text without what is at the path. @throws Unreadable */
+  /** The text without what is at the path, and without what holds nothing any more then. @throws Unreadable */
   take(text: string, path: readonly Step[]): string
 }
 

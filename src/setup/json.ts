@@ -34,7 +34,12 @@ export const json: Format = {
   take(text, path) {
     const { way, isThere } = wayOf(parsed(text), path)
     const value = isThere ? findNodeAtLocation(parseTree(text)!, way) : undefined
-    return value ? cut(text, value.parent?.type === 'property' ? value.parent : value) : text
+    if (!value) return text
+    const after = cut(text, value.parent?.type === 'property' ? value.parent : value)
+    const left = path.length > 1 && findNodeAtLocation(parseTree(after)!, way.slice(0, -1))
+    // What held nothing else was most likely made for it; a comment in there is somebody's.
+    const isBare = left && /^.\s*.$/.test(after.slice(left.offset, left.offset + left.length))
+    return isBare ? json.take(after, path.slice(0, -1)) : after
   },
 }
 

@@ -52,6 +52,18 @@ describe('an entry in JSON', () => {
       }
     })
 
+  test('what an entry made around itself goes with it; what holds something, or a comment, stays', () => {
+    for (const edits of [[entry], [inList], [entry, inList]]) {
+      const made = edits.reduce(json.put, '')
+      expect(json.parse(edits.map(({ path }) => path).reduce(json.take, made))).toEqual({})
+    }
+    const full = json.put('{"mcpServers":{"b":{}},"hooks":{"Other":[]}}', inList)
+    const left = json.take(json.take(json.put(full, entry), entry.path), inList.path)
+    expect(json.parse(left)).toEqual({ mcpServers: { b: {} }, hooks: { Other: [] } })
+    const commented = '{\n  "mcpServers": {\n    // mine\n  }\n}\n'
+    expect(json.parse(json.take(json.put(commented, entry), entry.path))).toEqual({ mcpServers: {} })
+  })
+
   test('the file’s own indentation and line ends are used', () => {
     expect(json.put('{\r\n\t"a": 1\r\n}', { path: ['b', 'c'], value: 1 })).toBe(
       '{\r\n\t"b": {\r\n\t\t"c": 1\r\n\t},\r\n\t"a": 1\r\n}',
