@@ -79,6 +79,14 @@ test('the comparison of shown and real output can fail', () => {
   expect(isShown('a …', 'b c\n')).toBe(false)
 })
 
+test('what svc kept is removed also where only a part of it is there', async () => {
+  const home = folderOfTest()
+  await mkdir(join(home, '.svc-sandbox'))
+  const [line = ''] = /^rm .*/m.exec(pages.get('scripts/README.md')!) ?? []
+  const { exitCode } = Bun.spawnSync(['sh', '-c', line], { env: { ...process.env, HOME: home } })
+  expect([exitCode, await readdir(home)]).toEqual([0, []])
+})
+
 test('no page has commands that are not run', () => {
   expect([...pages.keys()].filter(page => stepsOf(page).length > 0).sort()).toEqual(conversation.toSorted())
 })

@@ -204,6 +204,11 @@ describe.each(bots)('the bot in %s (skipped without %s)', (name, program, make) 
         await using third = start(bot)
         await say(`${name} "last" \\n 完`)
         await until('the last answer', withinMs, () => isAnswered(`${name} "last" \\n 完`), third.said)
+        const ofPictures = async () => (await answers()).filter(text => text === 'You said: IMAGE').length
+        const before = await ofPictures()
+        await fetch(`${service.phoneUrl}/phone/media?kind=image`, { method: 'POST', body: 'a picture' })
+        await until('what a picture is answered with', withinMs, async () => (await ofPictures()) > before)
+        if (name === 'typescript') expect(third.said()).toContain('runs')
       }
       const own = (await answers()).filter(text => text.startsWith(`You said: ${name} `))
       expect(own).toEqual(

@@ -54,6 +54,9 @@ test('the receiver in Python takes what svc signed, and nothing else', async () 
   }
 }, 60_000)
 
+/** The same event, of a picture: that has no text. */
+const asPicture = (event: Json) => ({ ...event, data: { ...event.data, msg_type: 'IMAGE', text: '' } })
+
 test('the waits that it tells of are those of the code', () => {
   const told = (ms: number) =>
     ms < 60_000 ? `${ms / 1000} s` : ms < 3_600_000 ? `${ms / 60_000} min` : `${ms / 3_600_000} h`
@@ -80,8 +83,10 @@ test('the workflow for n8n answers a delivery as its nodes are documented', asyn
   await t.until('delivered', () => r.got.length > 0)
   // The Webhook node gives what came as {headers, params, query, body}; an expression is JavaScript with it as $json.
   const [, expression] = /^=\{\{(.*)\}\}$/.exec(send!.parameters.jsonBody!)!
-  const body = new Function('$json', `return ${expression}`)({ body: r.got[0]!.body }) as string
-  const { to, text, idempotency_key } = JSON.parse(body) as Record<string, string>
+  const bodyOf = (body: Json): Record<string, string> =>
+    JSON.parse(new Function('$json', `return ${expression}`)({ body }) as string)
+  const { to, text, idempotency_key } = bodyOf(r.got[0]!.body)
+  expect(bodyOf(asPicture(r.got[0]!.body)).text).toEndWith('IMAGE')
   expect(idempotency_key).toBe(r.got[0]!.id)
   await t.until('it may be answered', async () => (await t.right()) !== undefined)
   await t.send({ to: to!, text: text!, idempotency_key: idempotency_key! })
@@ -112,17 +117,21 @@ test('the automation for Home Assistant answers a delivery as its integrations a
 
   // Templates that name a value, or one written as JSON.
   const rendered = (template: string, variables: Json): string =>
-    template.replace(/\{\{ ([\w.]+)( \| to_json)? \}\}/g, (_, path: string, json) => {
-      const value = path.split('.').reduce((one, key) => one[key], variables)
+    template.replace(/\{\{ ([\w.]+)(?: or ([\w.]+))?( \| to_json)? \}\}/g, (_, path: string, or, json) => {
+      const at = (path: string) => path.split('.').reduce((one, key) => one[key], variables)
+      const value = at(path) || at(or)
       expect([path, typeof value]).toEqual([path, 'string'])
       return json ? JSON.stringify(value) : value
     })
-  const data = Object.fromEntries(
-    Object.entries<string>(actions[0].data).map(([name, template]) => [
-      name,
-      rendered(template, { trigger: { json: body } }),
-    ]),
-  )
+  const dataOf = (body: Json) =>
+    Object.fromEntries(
+      Object.entries<string>(actions[0].data).map(([name, template]) => [
+        name,
+        rendered(template, { trigger: { json: body } }),
+      ]),
+    )
+  const data = dataOf(body)
+  expect(dataOf(asPicture(body)).text).toEndWith('IMAGE')
   await t.until('it may be answered', async () => (await t.right()) !== undefined)
   const answers = []
   // Twice, as after a repeat.
