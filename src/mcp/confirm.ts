@@ -54,6 +54,7 @@ function described({ to, text, session, media = [], file_name, when_closed, ...r
       ? [shown(text.length > shownText ? `${text.slice(0, shownText)}… (${text.length} characters)` : text)]
       : []),
     ...paths,
+    ...(!text && paths.length + entries.length === 0 ? ['Only that the bot is typing, and no message.'] : []),
     ...(file_name === undefined ? [] : [`named ${seen(file_name)}`]),
     ...entries,
     ...(when_closed === 'queue' ? ['If it cannot go out now, it goes out when they write.'] : []),

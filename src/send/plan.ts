@@ -1,6 +1,7 @@
 /** What a call of send is about to send. Touches nothing upstream; what can never be sent is an error here. */
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
+import type { Unanswered } from '../model/call.ts'
 import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import { quotaPerInbound, sessionKey, sessionName } from '../model/session.ts'
@@ -21,8 +22,8 @@ export interface SendRequest {
   typing?: boolean
   /** What to do when the message may not go now; 'fail' by default. */
   when_closed?: 'fail' | 'queue'
-  /** A person has to say yes first: until then it waits in the outbox, whether it may go or not. */
-  approval?: true
+  /** A person has to say yes first, and why nobody has: until then it waits in the outbox, whether it may go or not. */
+  approval?: Unanswered
   /** The first call's result answers every later one with the same key and content for 24 h. */
   idempotency_key?: string
 }

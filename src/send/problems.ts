@@ -1,6 +1,7 @@
 /** Why a message does not go, as callers are told; and the same on disk. */
 import { type ILinkError, isILinkError } from '../ilink/http.ts'
 import type { Closed } from '../model/admission.ts'
+import type { Unanswered } from '../model/call.ts'
 import { type ErrorCode, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { quotaPerInbound } from '../model/session.ts'
 import { span } from '../platform/format.ts'
@@ -143,11 +144,16 @@ export const cancelledBefore = ({ code }: EndReason) =>
 const whatWasDone = (code: string) => (code === declined.code ? 'declined' : 'took back')
 
 /** A person has to say yes, and there is nothing that could wait for that. */
-export const nobodyToAsk = () =>
-  new SvcError('forbidden', 'Nobody could be asked whether to send this; nothing was sent', {
-    details: { answer: 'nobody' },
-    hint: 'A person has to confirm each send here: tell your user what you would send. They can call you in a client that shows such a question (elicitation), or start svc without --confirm-send.',
-  })
+export const unasked = (answer: Unanswered) =>
+  answer === 'cancelled'
+    ? new SvcError('forbidden', 'The question was closed without an answer; nothing was sent', {
+        details: { answer },
+        hint: 'A person has to confirm each send here: ask your user whether to try again.',
+      })
+    : new SvcError('forbidden', 'Nobody could be asked whether to send this; nothing was sent', {
+        details: { answer },
+        hint: 'A person has to confirm each send here: tell your user what you would send. They can call you in a client that shows such a question (elicitation), or start svc without --confirm-send.',
+      })
 
 /** Another call has the key. */
 export const conflict = () =>

@@ -27,7 +27,7 @@ import {
   type SendRequest,
   stage,
 } from './plan.ts'
-import { closedError, conflict, neverWrote, nobodyToAsk, reasonOf, stopped } from './problems.ts'
+import { closedError, conflict, neverWrote, reasonOf, stopped, unasked } from './problems.ts'
 import { resultOf } from './result.ts'
 import { SharedCalls } from './shared-calls.ts'
 import { showTyping, typeOnce } from './typing.ts'
@@ -85,7 +85,7 @@ export class Sender {
     })
     const key = request.idempotency_key
     const isBare = request.typing === true && !request.text && request.media.length === 0
-    if (request.approval && (isBare || !this.#ports.store.durable)) throw nobodyToAsk()
+    if (request.approval && (isBare || !this.#ports.store.durable)) throw unasked(request.approval)
     const running = isBare
       ? this.#typed(request, signal)
       : key === undefined

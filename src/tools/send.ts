@@ -239,7 +239,7 @@ WeChat allows a bot to answer only: the user must have written first, the answer
         {
           ...{ to: input.to, text: input.text || undefined, media, session: input.session },
           ...(input.when_closed === 'queue' && { when_closed: input.when_closed }),
-          ...(unanswered && { approval: true as const }),
+          ...(unanswered && { approval: unanswered }),
           ...(input.typing !== undefined && { typing: input.typing }),
           ...(input.idempotency_key !== undefined && { idempotency_key: input.idempotency_key }),
         },

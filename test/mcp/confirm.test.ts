@@ -161,6 +161,11 @@ describe('where nobody can be asked', () => {
       // What cannot wait is refused.
       const typing = await mute.call('send', { to, typing: true })
       expect(typing._meta['svc/problem']).toMatchObject({ code: 'forbidden', details: { answer: 'nobody' } })
+      const unseen = await closed.call('send', { to, typing: true })
+      expect(unseen._meta['svc/problem']).toMatchObject({
+        code: 'forbidden',
+        details: { answer: 'cancelled' },
+      })
       // No tool says yes.
       expect((await mute.tools()).some(({ name }) => /approv/.test(name))).toBe(false)
       // Whoever can be asked is asked.

@@ -69,9 +69,9 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.getByRole('link', { name: 'Overview' }).click()
     // What waits for a yes comes and goes as it happens.
     const file = { kind: 'file' as const, data: btoa('x'), file_name: 'plan.txt' }
-    await panel.send({ text: 'shall I?', approval: true })
-    await panel.send({ text: 'or this?', approval: true })
-    await panel.send({ text: 'in its conversation?', media: [file], approval: true })
+    await panel.send({ text: 'shall I?', approval: 'nobody' })
+    await panel.send({ text: 'or this?', approval: 'nobody' })
+    await panel.send({ text: 'in its conversation?', media: [file], approval: 'nobody' })
     await page.getByRole('heading', { name: '3 messages wait for your yes' }).waitFor()
     await page.locator('.asks', { hasText: 'plan.txt' }).waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])

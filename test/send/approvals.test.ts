@@ -11,7 +11,7 @@ import { withTalk } from '../support/talk.ts'
 import { keptFiles, pass, seen, write } from '../support/waiting.ts'
 
 const hourMs = 60 * 60_000
-const approval = true as const
+const approval = 'nobody' as const
 const file = { kind: 'file' as const, data: Buffer.from('the file').toString('base64'), file_name: 'a.txt' }
 
 const states = async (t: TestGateway) => {
