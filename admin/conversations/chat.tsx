@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { nameOf, sessions, status } from '../live.ts'
-import { healthOf } from '../sessions/health.ts'
+import { healthOf, looks } from '../sessions/health.ts'
 import { accountOf, accountPath } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { now } from '../times.ts'
@@ -104,7 +104,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
             {!isNothing && right.kind !== 'expired' && right.kind !== 'damaged' && (
               <RightBadge right={right} full />
             )}
-            {health !== 'well' && (
+            {looks[health].trouble && (
               <Link href={accountPath(session)}>
                 <HealthBadge health={health} />
               </Link>

@@ -13,16 +13,17 @@ import { isThere, type MediaProps, useBlob } from './use-blob.ts'
 const box: Shape = { width: 264, height: 320 }
 const unknownShape: Shape = { width: 240, height: 180 }
 
-/** Fills the box in one direction; never a strip too thin to be seen. */
-function fitted({ width, height }: Shape): Shape {
-  const scale = Math.min(box.width / width, box.height / height)
-  return { width: Math.max(72, Math.round(width * scale)), height: Math.max(56, Math.round(height * scale)) }
+/** Fills the box in one direction, as far as `most` allows; never too thin for the time that stands on it. */
+function fitted({ width, height }: Shape, most: number): Shape {
+  const scale = Math.min(most, box.width / width, box.height / height)
+  return { width: Math.max(96, Math.round(width * scale)), height: Math.max(72, Math.round(height * scale)) }
 }
 
-const shapeOf = ({ message, item, index }: MediaProps): Shape => {
-  const { width, height } = item
-  const known = knownShape(message.id, index) ?? (width && height ? { width, height } : undefined)
-  return known ? fitted(known) : unknownShape
+const shapeOf = ({ message, item: { width, height }, index }: MediaProps): Shape => {
+  const known = knownShape(message.id, index)
+  // No picture is blown up. What WeChat names is the size of its small copy, and says the proportions alone.
+  if (known) return fitted(known, 1)
+  return width && height ? fitted({ width, height }, Number.POSITIVE_INFINITY) : unknownShape
 }
 
 /** The way to the bytes themselves. */
@@ -68,8 +69,12 @@ export function Picture(props: MediaProps) {
           draggable={false}
           onError={set(broken, true)}
           onLoad={event => {
-            const { naturalWidth: width, naturalHeight: height } = event.currentTarget
-            if ((item.width && item.height) || knownShape(message.id, index) || !width || !height) return
+            const { naturalWidth: width, naturalHeight: height, style } = event.currentTarget
+            if (!width || !height) return
+            style.maxInlineSize = `${width}px`
+            style.maxBlockSize = `${height}px`
+            // What was reserved stays, unless the picture is smaller.
+            if (item.width && item.height && width >= shape.width && height >= shape.height) return
             learnShape(message.id, index, { width, height })
             learned.value++
           }}

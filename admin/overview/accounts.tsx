@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { t } from '../i18n.ts'
-import { byTrouble, type Health, healthOf, manyFrom } from '../sessions/health.ts'
+import { byTrouble, type Health, healthOf, heardAt, looks, manyFrom } from '../sessions/health.ts'
 import { accountPath, initial, isolated } from '../sessions/names.ts'
 import { ago, now, whole } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
@@ -30,7 +30,7 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
   const found = sessions
     .filter(({ name }) => !many || name.toLocaleLowerCase().includes(needle))
     .toSorted(byTrouble(status, now.value))
-  const troubled = found.filter(session => health(session) !== 'well').length
+  const troubled = found.filter(session => looks[health(session)].trouble).length
   const shown = all.value || needle !== '' ? found : found.slice(0, Math.max(shownAtFirst, troubled))
   const unread = sumBySession(conversations, ({ unread: count }) => count)
   const queued = sumBySession(outbox, () => 1)
@@ -87,7 +87,8 @@ interface AccountProps {
 }
 
 function Account({ session, health, brief, follows, unread, queued }: AccountProps) {
-  const { name, is_default, last_poll_at, user_count, connected } = session
+  const { name, is_default, user_count, connected } = session
+  const heard = heardAt(session, now.value)
   return (
     <>
       <span class="avatar" aria-hidden="true">
@@ -103,11 +104,9 @@ function Account({ session, health, brief, follows, unread, queued }: AccountPro
         {is_default && <span class="badge">{t('session.default')}</span>}
       </p>
       <p class="soft small facts">
-        {connected && !brief && last_poll_at !== undefined && (
-          <span title={whole(last_poll_at)}>{t('overview.polled', { when: ago(last_poll_at) })}</span>
-        )}
-        {connected && !brief && last_poll_at === undefined && (
-          <span>{t(follows ? 'overview.polled_elsewhere' : 'overview.polled_never')}</span>
+        {connected && !brief && follows && <span>{t('overview.polled_elsewhere')}</span>}
+        {connected && !brief && !follows && heard !== undefined && (
+          <span title={whole(heard)}>{t('overview.polled', { when: ago(heard) })}</span>
         )}
         <span>{t('overview.users', { count: user_count })}</span>
         {queued > 0 && <span>{t('overview.queued_here', { count: queued })}</span>}

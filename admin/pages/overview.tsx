@@ -116,6 +116,8 @@ function sentenceOf(concerns: readonly Concern[]): { tone: 'good' | 'calm' | 'wa
   if (lapsed > 0) return { tone: 'warn', text: t('overview.says_lapsed', { count: lapsed }) }
   const pending = count('pending')
   if (pending > 0) return { tone: 'calm', text: t('overview.says_pending', { count: pending }) }
+  const starting = count('starting')
+  if (starting > 0) return { tone: 'calm', text: t('overview.says_starting', { count: starting }) }
   return { tone: 'good', text: t('overview.says_well', { count: all.length }) }
 }
 

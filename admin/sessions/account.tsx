@@ -12,7 +12,7 @@ import { Link } from '../ui/link.tsx'
 import { Fact, HealthBadge, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
-import { type Health, healthOf, looks } from './health.ts'
+import { type Health, healthOf, heardAt, looks } from './health.ts'
 import { accountPath, beginNow, initial, isolated, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 import { Users } from './users.tsx'
@@ -122,10 +122,12 @@ function Id({ id }: { id: string | undefined }) {
   )
 }
 
-export function LastPoll({ session: { last_poll_at, connected } }: { session: SessionWithUsers }) {
-  if (last_poll_at !== undefined) return <Time at={last_poll_at}>{ago(last_poll_at)}</Time>
+export function LastPoll({ session }: { session: SessionWithUsers }) {
   // A process that does not poll knows nothing of it.
-  return <>{t(connected && status.value?.role === 'watcher' ? 'sessions.elsewhere' : 'sessions.never')}</>
+  const elsewhere = session.connected && status.value?.role === 'watcher'
+  const heard = elsewhere ? undefined : heardAt(session, now.value)
+  if (heard !== undefined) return <Time at={heard}>{ago(heard)}</Time>
+  return <>{t(elsewhere ? 'sessions.elsewhere' : 'sessions.never')}</>
 }
 
 /** What can be done with an account. */

@@ -1,29 +1,38 @@
 /** How an account is: the one judgement that every page shows. */
-import type { SessionWithUsers, Status } from '../api.ts'
+import type { Session, SessionWithUsers, Status } from '../api.ts'
 import { inLanguage, type TextKey } from '../i18n.ts'
 
-/** The worst first. `silent`: connected, and WeChat has not answered for long, or polls fail. */
-export const healths = ['damaged', 'expired', 'silent', 'lapsed', 'pending', 'well'] as const
+/**
+ * The worst first. `silent`: connected, and WeChat has not answered for long, or polls fail. `starting`: it has not
+ * answered since the start of the service, which is no news yet.
+ */
+export const healths = ['damaged', 'expired', 'silent', 'lapsed', 'pending', 'starting', 'well'] as const
 export type Health = (typeof healths)[number]
 
 /** A poll is answered within 40 s, whether there is something or not; some misses in a row are no news yet. */
 export const silentMs = 3 * 60_000
 
+/** When WeChat answered last: a poll, or the login just now. Unix ms, as `now`; undefined where this process does not know */
+export const heardAt = ({ last_poll_at, created_at = 0 }: Session, now: number): number | undefined =>
+  last_poll_at ?? (now - created_at < silentMs ? created_at : undefined)
+
 /** @param now Unix ms; of what another process polls, only failures are known */
 export function healthOf(session: SessionWithUsers, service: Status | undefined, now: number): Health {
-  const { status, connected, failing_since, last_poll_at, created_at } = session
+  const { status, connected, failing_since } = session
   if (status === 'expired') return 'expired'
   if (status === 'disconnected') return 'damaged'
   if (status === 'logging_in') return 'pending'
   if (status === 'lapsed') return 'lapsed'
   if (!connected) return 'well'
   if (failing_since !== undefined) return 'silent'
-  if (service?.role !== 'poller' || now - service.started_at < silentMs) return 'well'
-  return now - Math.max(last_poll_at ?? service.started_at, created_at ?? 0) > silentMs ? 'silent' : 'well'
+  if (service?.role !== 'poller') return 'well'
+  const heard = heardAt(session, now)
+  if (now - Math.max(heard ?? 0, service.started_at) > silentMs) return 'silent'
+  return heard === undefined ? 'starting' : 'well'
 }
 
 interface Look {
-  tone: 'good' | 'warn' | 'bad'
+  tone: '' | 'good' | 'warn' | 'bad'
   text: TextKey
   /** What to say beside the account. */
   trouble?: TextKey
@@ -37,6 +46,7 @@ export const looks: Readonly<Record<Health, Look>> = {
   silent: { tone: 'warn', text: 'overview.state_silent', trouble: 'sessions.is_silent' },
   lapsed: { tone: 'warn', text: 'session.lapsed', trouble: 'sessions.is_lapsed', login: true },
   pending: { tone: 'warn', text: 'session.logging_in', trouble: 'sessions.is_logging_in', login: true },
+  starting: { tone: '', text: 'session.starting' },
   well: { tone: 'good', text: 'session.connected' },
 }
 
@@ -46,7 +56,10 @@ export const manyFrom = 9
 /** Those in trouble first, then the default one, then by name. */
 export function byTrouble(service: Status | undefined, now: number) {
   const byName = inLanguage(Intl.Collator, { numeric: true })
-  const rank = (session: SessionWithUsers) => healths.indexOf(healthOf(session, service, now))
+  const rank = (session: SessionWithUsers) => {
+    const health = healthOf(session, service, now)
+    return healths.indexOf(looks[health].trouble ? health : 'well')
+  }
   return (one: SessionWithUsers, other: SessionWithUsers): number =>
     rank(one) - rank(other) ||
     Number(other.is_default) - Number(one.is_default) ||

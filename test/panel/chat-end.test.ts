@@ -103,3 +103,43 @@ for (const viewport of [
     expect(panel.complaints).toEqual([])
   })
 }
+
+test.skipIf(!hasBrowser)(
+  'no picture is shown larger than it is, in the chat and among its pictures',
+  async () => {
+    await using panel = await withPanel()
+    const { user_id } = panel.bots.get('default')!
+    const chat = `${panel.url}/conversations/default/${encodeURIComponent(user_id)}`
+    const page = await panel.open()
+    const sizes = [
+      [16, 16],
+      [12, 600],
+      [600, 40],
+      [900, 600],
+    ] as const
+    for (const [width, height] of sizes)
+      await panel.sandbox.media('image', Buffer.from(await pictureOf(page, width, height)))
+    await panel.receive(sizes.length)
+    for (const path of ['', '?media=IMAGE']) {
+      await page.goto(chat + path)
+      const pictures = page.locator('.picture:not(.loading) img')
+      await panel.until(`all are there${path}`, async () => (await pictures.count()) === sizes.length)
+      const blownUp = () =>
+        pictures.evaluateAll(all =>
+          (all as HTMLImageElement[])
+            .map(({ naturalWidth, naturalHeight, offsetWidth, offsetHeight }) => ({
+              natural: `${naturalWidth} × ${naturalHeight}`,
+              // As `object-fit: cover` makes them.
+              scale: Math.max(offsetWidth / (naturalWidth || 1), offsetHeight / (naturalHeight || 1)),
+            }))
+            .filter(({ scale }) => scale > 1),
+        )
+      await panel.until(`none is blown up${path}`, async () => (await blownUp()).length === 0)
+      const thinnest = await page
+        .locator('.picture')
+        .evaluateAll(all => Math.min(...all.map(one => (one as HTMLElement).offsetWidth)))
+      expect(thinnest).toBeGreaterThanOrEqual(72)
+    }
+    expect(panel.complaints).toEqual([])
+  },
+)

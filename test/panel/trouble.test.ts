@@ -88,6 +88,28 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     expect(panel.complaints).toEqual([])
   })
 
+  test('before the first answer after a start nothing says that an account is connected', async () => {
+    await using panel = await withPanel({ start: false, sessions: [] })
+    panel.clock.step(-hourMs)
+    await panel.connect('default')
+    panel.clock.step(hourMs)
+    await panel.gateway.start()
+    const page = await panel.open()
+    await says(page, '1 account is connecting')
+    for (const path of ['/', '/sessions']) {
+      await page.goto(`${panel.url}${path}`)
+      const card = page.getByRole('listitem').filter({ has: page.getByRole('link', { name: 'default' }) })
+      await card.getByText('Connecting', { exact: true }).waitFor()
+      expect(await card.innerText()).not.toMatch(/connected|contact/i)
+      expect(await violationsInBothThemes(page)).toEqual([])
+    }
+    await page.goto(panel.url)
+    await write(panel, 'hello')
+    await says(page, 'Your account is well')
+    await page.getByText('Last contact just now').waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
   test('WeChat that does not answer for long', async () => {
     const clock = testClock()
     clock.step(-10 * minuteMs)

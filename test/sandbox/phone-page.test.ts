@@ -186,3 +186,42 @@ test.skipIf(!hasBrowser)(
     await page.getByText(texts.zh['line.live'], { exact: true }).waitFor()
   },
 )
+
+test.skipIf(!hasBrowser)(
+  'the newest message stays in view as the window changes, unless one has gone back',
+  async () => {
+    await using sandbox = await withSandbox()
+    await using stack = new AsyncDisposableStack()
+    const browser = await launchBrowser()
+    stack.defer(() => browser.close())
+    const bot = sandbox.bot()
+    for (let nth = 0; nth < 30; nth++) await sandbox.say(`message ${nth}`, { to: bot.bot_id })
+    const page = await browser.newPage({ viewport: { width: 390, height: 844 }, locale: 'en' })
+    await page.goto(`${sandbox.url}/phone`)
+    await page.getByText('message 29', { exact: true }).waitFor()
+    const chat = page.locator('#chat')
+    const below = () =>
+      chat.evaluate(async list => {
+        // What follows a change of size is done before the second frame.
+        for (let frames = 0; frames < 2; frames++) await new Promise(requestAnimationFrame)
+        return Math.round(list.scrollHeight - list.scrollTop - list.clientHeight)
+      })
+    const sizes = [
+      { width: 390, height: 600 },
+      { width: 844, height: 390 },
+      { width: 390, height: 844 },
+    ]
+    for (const size of sizes) {
+      await page.setViewportSize(size)
+      expect([size, await below()]).toEqual([size, 0])
+    }
+    await chat.evaluate(list => list.scrollTo(0, 200))
+    const kept = () => chat.evaluate(list => list.scrollTop)
+    expect(await below()).toBeGreaterThan(100)
+    await page.setViewportSize({ width: 390, height: 600 })
+    await sandbox.say('one more', { to: bot.bot_id })
+    await page.getByText('one more', { exact: true }).waitFor()
+    expect(await below()).toBeGreaterThan(100)
+    expect(await kept()).toBe(200)
+  },
+)

@@ -13,7 +13,7 @@ let state
 /** Whose phone it is, and the bot of the chat that is open; without one, the first of that user's chats. */
 let [selected = '', chosen = ''] = decodeURIComponent(location.hash.slice(1)).split('/')
 let quoted
-let drawnSeqs = ''
+let drawnFor = ''
 
 const texts = await (await fetch('/phone/texts.json')).json()
 const chosenAt = 'svc.language'
@@ -252,9 +252,10 @@ function drawChat(messages) {
   $('send').disabled = !bot?.live
   document.querySelector('.attach').disabled = !bot?.live
   const key = JSON.stringify([selected, typing, messages.map(message => message.seq), bot?.id])
-  const chat = $('chat')
-  const atEnd = chat.scrollHeight - chat.scrollTop - chat.clientHeight < 80 || !drawnSeqs.startsWith(selected)
-  const drawn = put(chat, key, () => {
+  const shown = `${selected} ${bot?.id}`
+  if (shown !== drawnFor) stays = true
+  drawnFor = shown
+  const drawn = put($('chat'), key, () => {
     if (messages.length === 0 && !typing) {
       return [element('li', 'empty', t(bot ? 'chat.first' : 'chat.scan'))]
     }
@@ -273,15 +274,24 @@ function drawChat(messages) {
     }
     return lines
   })
-  drawnSeqs = `${selected} ${key}`
-  if (drawn && atEnd) {
-    chat.scrollTop = chat.scrollHeight
-    for (const picture of chat.querySelectorAll('img, video'))
-      picture.addEventListener(picture.tagName === 'IMG' ? 'load' : 'loadedmetadata', () => {
-        chat.scrollTop = chat.scrollHeight
-      })
-  }
+  if (drawn) follow()
 }
+
+/** Whether the newest message stays in view, as it does where it was: with news, pictures that come, a keyboard that opens. */
+let stays = true
+let top = 0
+$('chat').onscroll = () => {
+  const { scrollHeight, scrollTop, clientHeight } = $('chat')
+  if (scrollHeight - scrollTop - clientHeight < 80) stays = true
+  // What grows moves nothing up: somebody wants to read there.
+  else if (scrollTop < top - 1) stays = false
+  top = scrollTop
+}
+function follow() {
+  if (stays) $('chat').scrollTop = $('chat').scrollHeight
+}
+new ResizeObserver(follow).observe($('chat'))
+for (const loaded of ['load', 'loadedmetadata']) $('chat').addEventListener(loaded, follow, true)
 
 function noteOf(user, bot, peer) {
   if (!bot) return t('chat.scan_first', { name: user.name })
