@@ -160,6 +160,8 @@ describe('the inbox', () => {
     for (const text of ['a', 'b', 'c']) await t.sandbox.say(text)
     await t.gateway.start()
     expect(texts(await t.receive(3))).toEqual(['a', 'b', 'c'])
+    // It moves after the messages are stored: put back before, it would move on as if nothing were.
+    await t.until('the cursor', async () => (await cursorOf(t)) !== '')
     const bot = (await t.other.sessions.get('default'))!.bot!
     await t.other.sessions.save('default', { ...bot, cursor: '' })
     await t.sandbox.say('d')
