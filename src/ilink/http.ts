@@ -34,11 +34,8 @@ export type Fetch = (url: string, init: FetchInit) => Promise<Response>
  */
 export type ILinkErrorKind = 'expired' | 'refused' | 'http' | 'network' | 'timeout' | 'malformed'
 
-export interface ILinkErrorFacts {
-  ret?: number
-  errcode?: number
-  /** Upstream's own words, masked and cut. */
-  errmsg?: string
+/** `errmsg`: upstream's own words, masked and cut. */
+export interface ILinkErrorFacts extends Outcome {
   /** HTTP status, once a reply has begun. */
   status?: number
   /** True when the request certainly did not reach upstream. */

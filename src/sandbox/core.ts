@@ -2,6 +2,7 @@
 import type { Clock } from '../platform/clock.ts'
 import { FreeSpace, usualKeepFreeBytes } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
+import { following } from '../platform/signals.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { defaultSwitches, readSwitches, type Switches } from './switches.ts'
 
@@ -145,47 +146,41 @@ export class Core {
   }
 }
 
-type Waiter = (why: 'rung' | 'late' | 'gone') => void
-
 /** Who waits for which bell; a bell that nobody waits for rings in vain. */
-export class Bells {
-  readonly #waiting = new Map<string, Set<Waiter>>()
+class Bells {
+  /** By name; each rings by its abort. */
+  readonly #waiting = new Map<string, Set<AbortController>>()
 
   /**
    * Wakes one: two polls of one bot share its messages. It is the newest, for a client that begins another poll has most
    * likely left the one before, though that may not have been heard here yet.
    */
   ringOne(name: string): void {
-    const newest = [...(this.#waiting.get(name) ?? [])].at(-1)
-    newest?.('rung')
+    const waiting = this.#waiting.get(name)
+    const newest = [...(waiting ?? [])].at(-1)
+    if (!newest) return
+    waiting?.delete(newest)
+    newest.abort()
   }
 
   ring(name: string): void {
-    for (const waiter of [...(this.#waiting.get(name) ?? [])]) waiter('rung')
+    for (const bell of this.#waiting.get(name) ?? []) bell.abort()
   }
 
   ringAll(): void {
-    for (const name of [...this.#waiting.keys()]) this.ring(name)
+    for (const name of this.#waiting.keys()) this.ring(name)
   }
 
   /** Until the bell rings, `ms` pass, or the client goes. */
-  wait(name: string, ms: number, clock: Clock, signal: AbortSignal): Promise<'rung' | 'late' | 'gone'> {
-    if (signal.aborted) return Promise.resolve('gone')
-    return new Promise(resolve => {
-      const timer = new AbortController()
-      const waiters = this.#waiting.get(name) ?? new Set<Waiter>()
-      this.#waiting.set(name, waiters)
-      const done: Waiter = why => {
-        if (!waiters.delete(done)) return
-        if (waiters.size === 0 && this.#waiting.get(name) === waiters) this.#waiting.delete(name)
-        signal.removeEventListener('abort', leave)
-        timer.abort()
-        resolve(why)
-      }
-      const leave = () => done('gone')
-      waiters.add(done)
-      signal.addEventListener('abort', leave, { once: true })
-      void clock.sleep(ms, timer.signal).then(() => done('late'))
-    })
+  async wait(name: string, ms: number, clock: Clock, signal: AbortSignal): Promise<'rung' | 'late' | 'gone'> {
+    const bell = new AbortController()
+    const leave = following(signal, bell)
+    const waiting = this.#waiting.get(name) ?? new Set()
+    this.#waiting.set(name, waiting.add(bell))
+    await clock.sleep(ms, bell.signal)
+    leave()
+    waiting.delete(bell)
+    if (waiting.size === 0 && this.#waiting.get(name) === waiting) this.#waiting.delete(name)
+    return signal.aborted ? 'gone' : bell.signal.aborted ? 'rung' : 'late'
   }
 }

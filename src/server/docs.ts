@@ -42,12 +42,11 @@ const pagePolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-const encoded = (text: string) => new TextEncoder().encode(text)
 const javascript = 'text/javascript; charset=utf-8'
 
 const assets: Record<string, () => Promise<Prepared>> = {
-  '/docs': () => prepare(encoded(page), 'text/html; charset=utf-8'),
-  '/docs/page.js': () => prepare(encoded(pageJs), javascript),
+  '/docs': () => prepare(page, 'text/html; charset=utf-8'),
+  '/docs/page.js': () => prepare(pageJs, javascript),
   '/docs/scalar.js': async () => {
     const br = await scalar()
     const { brotliDecompressSync } = await import('node:zlib')
@@ -94,10 +93,11 @@ export interface Prepared {
 
 /** Compresses it where it is long, but for the forms that are there already. */
 export async function prepare(
-  bytes: Uint8Array,
+  content: Uint8Array | string,
   type: string,
   { br, gzip }: { br?: Uint8Array; gzip?: Uint8Array } = {},
 ): Promise<Prepared> {
+  const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
   const forms = new Map<'br' | 'gzip' | 'identity', Uint8Array>([['identity', bytes]])
   if (bytes.length > 1000) {
     // Loaded on use: 3 ms of a start.

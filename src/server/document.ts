@@ -189,15 +189,16 @@ function examplesOf(notes: RouteNotes, side: 'input' | 'output'): Json {
   return Object.keys(examples).length > 0 ? { examples } : {}
 }
 
+const headersOf: Readonly<Record<number, Json>> = {
+  401: { 'WWW-Authenticate': { description: 'How to authenticate.', schema: { type: 'string' } } },
+  429: { 'Retry-After': { description: 'Seconds, where known.', schema: { type: 'integer' } } },
+}
+
 function problemAnswer(status: number, codes: readonly ErrorCode[]): Json {
-  const headers: Json = {}
-  if (status === 401)
-    headers['WWW-Authenticate'] = { description: 'How to authenticate.', schema: { type: 'string' } }
-  if (status === 429)
-    headers['Retry-After'] = { description: 'Seconds, where known.', schema: { type: 'integer' } }
+  const headers = headersOf[status]
   return {
     description: codes.map(code => `\`${code}\`: ${errorKind(code).title}`).join('; '),
-    ...(Object.keys(headers).length > 0 && { headers }),
+    ...(headers && { headers }),
     content: {
       'application/problem+json': {
         schema: { $ref: '#/components/schemas/Problem' },

@@ -132,14 +132,13 @@ class EventStreams {
   /** Resolves when it has room. @throws Error when that takes too long */
   async #room(reader: Reader): Promise<void> {
     if ((reader.controller.desiredSize ?? 0) > 0) return
-    const { promise, resolve } = Promise.withResolvers<true>()
-    reader.hasRoom = () => resolve(true)
     const over = new AbortController()
-    const late = systemClock.sleep(stuckMs, AbortSignal.any([over.signal, reader.gone.signal]))
-    const isRoom = await Promise.race([promise, late])
-    over.abort()
+    const leave = following(reader.gone.signal, over)
+    reader.hasRoom = () => over.abort()
+    await systemClock.sleep(stuckMs, over.signal)
+    leave()
     delete reader.hasRoom
-    if (!isRoom && !reader.gone.signal.aborted) throw new Error('too slow')
+    if (!over.signal.aborted) throw new Error('too slow')
   }
 
   #begin(): void {

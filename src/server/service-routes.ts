@@ -17,7 +17,18 @@ export const openPaths: ReadonlySet<string> = new Set([
   ...docsPaths,
 ])
 
-const encoded = (text: string) => new TextEncoder().encode(text)
+const hidden = { detail: { hide: true } }
+
+/** Adds GET of a JSON document, which is made when it is first asked for. */
+function addDocument(app: Elysia, path: string, made: () => object | Promise<object>): void {
+  let prepared: Promise<Prepared> | undefined
+  const prepareIt = async () => prepare(JSON.stringify(await made()), 'application/json')
+  const serve = async ({ request }: { request: Request }) => {
+    prepared ??= prepareIt()
+    return respond(request, await prepared, "default-src 'none'")
+  }
+  app.get(path, serve, hidden)
+}
 
 /**
  * Adds GET `/openapi.json` and the docs page.
@@ -30,16 +41,7 @@ export function addDocsRoutes(app: Elysia, options: DocumentOptions): () => Prom
     const { createDocument } = await import('./document.ts')
     return createDocument(app, options)
   }
-  let prepared: Promise<Prepared> | undefined
-  const hidden = { detail: { hide: true } }
-  app.get(
-    '/openapi.json',
-    async ({ request }) => {
-      prepared ??= document().then(value => prepare(encoded(JSON.stringify(value)), 'application/json'))
-      return respond(request, await prepared, "default-src 'none'")
-    },
-    hidden,
-  )
+  addDocument(app, '/openapi.json', document)
   const docs = createDocs()
   for (const path of docsPaths) app.get(path, ({ request }) => docs(request, path), hidden)
   return document
@@ -52,19 +54,9 @@ export function addServiceRoutes(
   options: DocumentOptions,
 ): () => Promise<Record<string, unknown>> {
   const document = addDocsRoutes(app, options)
-  let asyncApi: Promise<Prepared> | undefined
-  app.get(
-    '/asyncapi.json',
-    async ({ request }) => {
-      asyncApi ??= prepare(encoded(JSON.stringify(asyncApiDocument(options.version))), 'application/json')
-      return respond(request, await asyncApi, "default-src 'none'")
-    },
-    { detail: { hide: true } },
-  )
-  for (const path of ['/', '/docs/'])
-    app.get(path, () => new Response(null, { status: 302, headers: { location: '/docs' } }), {
-      detail: { hide: true },
-    })
+  addDocument(app, '/asyncapi.json', () => asyncApiDocument(options.version))
+  const toDocs = () => new Response(null, { status: 302, headers: { location: '/docs' } })
+  for (const path of ['/', '/docs/']) app.get(path, toDocs, hidden)
   addHealthRoute(app, context)
   addMetricsRoute(app, context)
   return document
@@ -73,9 +65,7 @@ export function addServiceRoutes(
 /** Adds GET `/metrics`, for Prometheus. */
 export function addMetricsRoute(app: Elysia, { gateway }: RouteContext): void {
   const headers = { 'content-type': metricsType, 'cache-control': 'no-store' }
-  app.get('/metrics', async () => new Response(await gateway.metrics.text(), { headers }), {
-    detail: { hide: true },
-  })
+  app.get('/metrics', async () => new Response(await gateway.metrics.text(), { headers }), hidden)
 }
 
 /** Adds GET `/healthz`. */

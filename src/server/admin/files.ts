@@ -105,10 +105,10 @@ async function load(folders: readonly string[]) {
 }
 
 /** The page with the texts in it: the browser has nothing to ask for before it can draw. */
-const withStart = (page: string, start: { language: string }): Uint8Array => {
+const withStart = (page: string, start: { language: string }): string => {
   const json = JSON.stringify(start).replaceAll('<', '\\u003c')
   const filled = page.replace('<html lang="en">', `<html lang="${start.language}">`)
-  return new TextEncoder().encode(filled.replace('id="start"></script>', () => `id="start">${json}</script>`))
+  return filled.replace('id="start"></script>', () => `id="start">${json}</script>`)
 }
 
 /** The language that the caller's browser names first of those there are; else English. */
