@@ -35,7 +35,7 @@ export interface AccountPorts {
     durable: boolean
     conversations: Pick<Conversations, 'suspects'>
   }
-  poller: Pick<Poller, 'lastPolls'>
+  poller: Pick<Poller, 'lastPoll'>
   logins: Pick<Logins, 'cancel' | 'pending'>
   judge: Judge
 }
@@ -65,25 +65,33 @@ export class Accounts {
     const of = this.#ports.state.sessions.list()
     const pending = this.#ports.logins.pending()
     if (this.#listed?.of !== of || this.#listed.pending !== pending)
-      this.#listed = { of, pending, sessions: this.#describe(Promise.all([pending, of])) }
+      this.#listed = { of, pending, sessions: this.#all(Promise.all([pending, of])) }
     return [...(await this.#listed.sessions)]
   }
 
-  async #describe(looked: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
+  async #all(looked: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
     const pending = new Set((await looked)[0])
+    const listed = await this.shown(await this.#ordered(), pending)
+    for (const { name } of listed) pending.delete(name)
+    for (const name of pending) {
+      listed.push({ name, connected: false, status: 'logging_in', is_default: false, user_count: 0 })
+    }
+    return listed
+  }
+
+  /** These as `list` shows them, in their order. */
+  async shown(records: readonly SessionRecord[], pending?: ReadonlySet<string>): Promise<Session[]> {
     const { clock } = this.#runtime
     const { contexts } = this.#ports.state
     const { poller, store } = this.#ports
-    const polls = poller.lastPolls()
     // A log that fails is told of elsewhere, and hides no session.
     const since = clock.now() - suspectSpanMs
     const suspects = await store.conversations.suspects(since).catch(() => undefined)
-    const records = await this.#ordered()
-    const first = records[0]?.name
+    const first = await this.#first()
     const writers = await contexts.writers(records.map(({ name }) => name))
-    const listed = records.map(({ name, bot, damaged }): Session => {
-      const loggingInNow = pending.delete(name)
-      const status = bot ? standingOf(bot) : loggingInNow && !damaged ? 'logging_in' : 'disconnected'
+    return records.map(({ name, bot, damaged }): Session => {
+      const status = bot ? standingOf(bot) : pending?.has(name) && !damaged ? 'logging_in' : 'disconnected'
+      const last_poll_at = bot && poller.lastPoll(bot)
       return {
         name,
         ...(bot && { bot_id: bot.bot_id }),
@@ -92,7 +100,7 @@ export class Accounts {
         status,
         is_default: name === first,
         ...(bot && { created_at: bot.created_at }),
-        ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
+        ...(last_poll_at !== undefined && { last_poll_at }),
         ...(bot?.failing_since !== undefined && { failing_since: bot.failing_since }),
         ...(bot?.poll_error !== undefined && { poll_error: bot.poll_error }),
         ...(bot?.poll_error_code !== undefined && { poll_error_code: bot.poll_error_code }),
@@ -101,10 +109,6 @@ export class Accounts {
         ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
       }
     })
-    for (const name of pending) {
-      listed.push({ name, connected: false, status: 'logging_in', is_default: false, user_count: 0 })
-    }
-    return listed
   }
 
   /** Those that bring no messages, or may bring none, of the one named or of all. Cheap: recv asks each time. */
@@ -198,9 +202,7 @@ export class Accounts {
    */
   async named(name: string): Promise<SessionRecord> {
     const { sessions } = this.#ports.state
-    const first = async () =>
-      (await sessions.defaultName()) ?? (await this.#ordered())[0]?.name ?? defaultSessionName
-    const wanted = name === '' ? await first() : sessionName(name)
+    const wanted = name === '' ? await this.#first() : sessionName(name)
     const record = await sessions.get(wanted)
     if (!record) throw new SvcError('session_not_found', `there is no session named "${wanted}"`)
     return record
@@ -270,6 +272,12 @@ export class Accounts {
       await this.#ports.state.sessions.setDefault(record.name)
       return { success: true, default_session: record.name }
     })
+  }
+
+  /** The name of the default one, else of the oldest. */
+  async #first(): Promise<string> {
+    const { sessions } = this.#ports.state
+    return (await sessions.defaultName()) ?? (await this.#ordered())[0]?.name ?? defaultSessionName
   }
 
   async #ordered(): Promise<SessionRecord[]> {

@@ -26,6 +26,7 @@ export function checkRoom(
       retryAfter: 60,
     })
   }
+  if (records.length + pending < most.sessions) return
   const others = records.filter(record => record.bot && record.name !== name).length
   if (others + pending >= most.sessions) {
     throw new SvcError('forbidden', `this process can poll ${most.sessions} sessions at a time`, {
@@ -34,11 +35,17 @@ export function checkRoom(
   }
 }
 
+const tokensTold = 10
+
 /** Bot tokens of the sessions but one: those of the newest. */
 export function tokensOf(records: readonly SessionRecord[], except: string | undefined): string[] {
-  const bots: BotInfo[] = []
-  for (const { name, bot } of records)
-    if (bot && bot.expired_at === undefined && name !== except) bots.push(bot)
-  const newest = bots.sort((a, b) => b.created_at - a.created_at).slice(0, 10)
+  let newest: BotInfo[] = []
+  // They most often stand last.
+  for (let at = records.length - 1; at >= 0; at--) {
+    const { name, bot } = records[at]!
+    if (!bot || bot.expired_at !== undefined || name === except) continue
+    if (newest.length === tokensTold && bot.created_at <= newest.at(-1)!.created_at) continue
+    newest = [...newest, bot].sort((a, b) => b.created_at - a.created_at).slice(0, tokensTold)
+  }
   return newest.map(bot => bot.token)
 }

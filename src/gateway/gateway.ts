@@ -68,7 +68,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const housekeeping = new Housekeeping({ sessions: state.sessions, upkeep, media, outbox }, runtime)
   const sessionEvents = new SessionEvents(
     {
-      ...{ events: store.events, sessions: state.sessions, shown: () => accounts.list() },
+      ...{ events: store.events, sessions: state.sessions, shown: records => accounts.shown(records) },
       polls: () => receive.dispatcher.role === 'poller',
     },
     named(runtime, 'sessions'),

@@ -7,13 +7,14 @@ import { type Session, standingOf } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Events } from '../storage/events.ts'
+import { KnownSessions } from '../storage/known-sessions.ts'
 import type { SessionRecord, SessionSight } from '../storage/state.ts'
 
 export interface SessionEventPorts {
   events: Pick<Events, 'after' | 'append'>
   sessions: Pick<SessionSight, 'list'>
-  /** As `sessions` shows them. */
-  shown(): Promise<readonly Session[]>
+  /** These as `sessions` shows them. */
+  shown(records: readonly SessionRecord[]): Promise<readonly Session[]>
   /** Whether this process polls. */
   polls(): boolean
 }
@@ -28,6 +29,9 @@ export class SessionEvents {
   readonly #told = new Map<string, Pick<SessionChange, 'status' | 'bot_id'>>()
   /** Up to here the log was read for it. */
   #cursor = ''
+  readonly #known = new KnownSessions()
+  /** Names of those that may be other than told. */
+  readonly #unsure = new Set<string>()
   /** What was found the same as told. */
   #seen: readonly SessionRecord[] | undefined
   #nudge = new AbortController()
@@ -69,10 +73,12 @@ export class SessionEvents {
     const { events, sessions, shown } = this.#ports
     const records = await sessions.list()
     if (records === this.#seen) return
+    for (const { before, now } of this.#known.changes(records)) this.#unsure.add((now ?? before)!.name)
     await this.#read()
     const changes = this.#changes(records)
     if (changes.length > 0) {
-      const listed = new Map((await shown()).map(session => [session.name, session]))
+      const there = changes.flatMap(({ name }) => this.#known.get(name) ?? [])
+      const listed = new Map((await shown(there)).map(session => [session.name, session]))
       const news = changes.map(
         (change): SessionChange => ({
           ...(listed.get(change.name) ?? gone),
@@ -84,6 +90,9 @@ export class SessionEvents {
       if (!(await events.append(written, this.#cursor))) return
       await this.#read()
     }
+    // One that is gone may be told of later, when its bot is gone too.
+    for (const name of this.#unsure)
+      if (this.#known.get(name) || !this.#told.has(name)) this.#unsure.delete(name)
     this.#seen = records
   }
 
@@ -97,6 +106,7 @@ export class SessionEvents {
         if (previous_name !== undefined) this.#told.delete(previous_name)
         if (change === 'logged_out') this.#told.delete(name)
         else this.#told.set(name, { status, ...(bot_id !== undefined && { bot_id }) })
+        this.#unsure.add(name)
       }
       if (cursor === this.#cursor) return
       this.#cursor = cursor
@@ -104,22 +114,24 @@ export class SessionEvents {
   }
 
   #changes(records: readonly SessionRecord[]) {
-    const now = new Map(records.map(({ name, bot }) => [name, bot]))
-    const bots = new Set(records.map(({ bot }) => bot?.bot_id))
-    const left = new Map([...this.#told].filter(([name]) => !now.has(name)))
+    const names = [...this.#unsure]
+    const isLeft = (name: string) => this.#unsure.has(name) && !this.#known.get(name)
+    const left = names.some(isLeft) ? [...this.#told.keys()].filter(isLeft) : []
     const changes: Pick<SessionChange, 'name' | 'status' | 'bot_id' | 'change' | 'previous_name'>[] = []
-    for (const [name, bot] of now) {
+    for (const { name, bot } of names.flatMap(name => this.#known.get(name) ?? [])) {
       const status = bot ? standingOf(bot) : 'disconnected'
       const told = this.#told.get(name)
       if (told?.status === status && told.bot_id === bot?.bot_id) continue
-      const [before] = [...left].find(([, { bot_id }]) => bot && bot_id === bot.bot_id) ?? []
+      const before = left.find(one => bot && this.#told.get(one)?.bot_id === bot.bot_id)
       if (told || before === undefined) changes.push({ name, status, change: status })
       else changes.push({ name, status, change: 'renamed', previous_name: before })
     }
-    // Of one whose bot goes by another name that was told.
-    for (const [name, { bot_id }] of left)
-      if (bot_id === undefined || !bots.has(bot_id))
-        changes.push({ name, ...(bot_id && { bot_id }), status: 'disconnected', change: 'logged_out' })
+    for (const name of left) {
+      const bot_id = this.#told.get(name)?.bot_id
+      // Of one whose bot goes by another name that was told.
+      if (bot_id !== undefined && records.some(({ bot }) => bot?.bot_id === bot_id)) continue
+      changes.push({ name, ...(bot_id && { bot_id }), status: 'disconnected', change: 'logged_out' })
+    }
     return changes
   }
 }

@@ -11,6 +11,7 @@ import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
+import { KnownSessions } from '../storage/known-sessions.ts'
 import type { Lease } from '../storage/leases.ts'
 import type { SessionRecord } from '../storage/state.ts'
 import { goesOn, type PollerPorts, type PollRun, SessionPoller } from './session-poller.ts'
@@ -20,8 +21,6 @@ export type { PollerPorts } from './session-poller.ts'
 
 /** Changes made by other processes are seen after this at the latest. */
 const lookEveryMs = 1000
-/** Logins of many sessions come in a row, and to compare 5,000 takes some ms: a look at more than so many serves several. */
-const sessionsPerMs = 50
 /** The starts of many loops are spread by this, so that handshakes do not pile up. */
 const staggerMs = 2
 /** The part of the polls that may be held from which on that limit is told of. */
@@ -34,6 +33,10 @@ export class Poller {
   readonly #sessionPollers = new Map<string, SessionPoller>()
   /** Every loop that runs, also one whose session is gone while its last batch is being stored. */
   readonly #loops = new Set<Promise<unknown>>()
+  /** As they were looked at last in this run. */
+  #known = new KnownSessions()
+  /** Logins whose loop has ended by itself: the next look starts them again. */
+  readonly #ended = new Set<string>()
   /** The session files have been looked at in this run. */
   #begun = false
   #toldOfLimit = false
@@ -46,13 +49,9 @@ export class Poller {
     runtime.bus.on('sessionsChanged', () => this.#nudge.abort())
   }
 
-  /** By session, Unix ms of the last answer to a poll. */
-  lastPolls(): ReadonlyMap<string, number> {
-    const polls = new Map<string, number>()
-    for (const { name, lastPollAt } of this.#sessionPollers.values()) {
-      if (lastPollAt !== undefined) polls.set(name, lastPollAt)
-    }
-    return polls
+  /** Unix ms of the last answer to a poll of that login. */
+  lastPoll(bot: BotInfo): number | undefined {
+    return this.#sessionPollers.get(loginOf(bot))?.lastPollAt
   }
 
   /** Whether a batch in hand cannot be committed: small writes may work on a disk that is full for it. */
@@ -88,20 +87,11 @@ export class Poller {
     }
     this.#begun = false
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
-    const watchdog = new Watchdog(clock)
-    let adjustedTo: readonly SessionRecord[] | undefined
-    let started = 0
+    const watching = this.#watch(signal)
     while (!signal.aborted) {
-      const restMs = Math.floor(this.#sessionPollers.size / sessionsPerMs)
-      if (restMs > 0) await clock.sleep(restMs, signal)
       this.#nudge = new AbortController()
-      for (const sessionPoller of watchdog.overdue(this.#sessionPollers.values())) this.#rouse(sessionPoller)
       try {
-        const records = await lease.owned()
-        // Of thousands the list stays the same array until one of them changes; a loop may have ended by itself.
-        if (records !== adjustedTo || this.#sessionPollers.size !== started) this.#adjust(records, run)
-        adjustedTo = records
-        started = this.#sessionPollers.size
+        this.#adjust(await lease.owned(), run)
         this.#begun = true
       } catch (error) {
         log.error('sessions to poll cannot be read', { error })
@@ -109,8 +99,18 @@ export class Poller {
       if (!signal.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
     }
     for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.stop.abort()
-    await Promise.all(this.#loops)
-    this.#sessionPollers.clear()
+    await Promise.all([...this.#loops, watching])
+    this.#known = new KnownSessions()
+    for (const one of [this.#sessionPollers, this.#ended]) one.clear()
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#runtime
+    const watchdog = new Watchdog(clock)
+    while (!signal.aborted) {
+      for (const sessionPoller of watchdog.overdue(this.#sessionPollers.values())) this.#rouse(sessionPoller)
+      await clock.sleep(lookEveryMs, signal)
+    }
   }
 
   /** Ends a loop that waits for something overdue; the look after its end starts it anew. */
@@ -126,44 +126,54 @@ export class Poller {
     }
   }
 
+  /** Starts and ends loops as sessions have changed. */
   #adjust(records: readonly SessionRecord[], run: PollRun): void {
-    const wanted = new Map<string, { name: string; bot: BotInfo }>()
-    for (const { name, bot } of records) {
-      if (!bot) continue
-      const login = loginOf(bot)
-      // Two folders with one login, a copy made by hand: two polls would steal each other's messages.
-      if (!wanted.has(login)) wanted.set(login, { name, bot })
-    }
-    let tokens: Set<string> | undefined
-    for (const [login, sessionPoller] of this.#sessionPollers) {
-      const record = wanted.get(login)
-      if (record) {
-        sessionPoller.name = record.name
-        if (record.bot.check_at !== undefined) sessionPoller.check(record.bot.check_at)
-        continue
-      }
-      // A login may bring the token that there was before.
-      tokens ??= new Set([...wanted.values()].map(({ bot }) => bot.token))
-      sessionPoller.stop.abort(tokens.has(sessionPoller.token) ? goesOn : undefined)
-      this.#sessionPollers.delete(login)
-    }
+    if (run.stopping.aborted) return
+    const changes = this.#known.changes(records)
+    const left = changes.flatMap(({ before }) => (before?.bot ? loginOf(before.bot) : []))
+    const found = new Map<string, SessionRecord>()
+    for (const { now } of changes) if (now?.bot) found.set(loginOf(now.bot), now)
     let started = 0
-    for (const [login, { name, bot }] of wanted) {
-      if (this.#sessionPollers.has(login) || run.stopping.aborted) continue
-      const sessionPoller = new SessionPoller(this.#ports, this.#runtime, run, { name, bot })
-      if (bot.check_at !== undefined) sessionPoller.check(bot.check_at)
-      this.#sessionPollers.set(login, sessionPoller)
-      this.#keep(
-        sessionPoller
-          .follow(started++ * staggerMs)
-          .catch(error => this.#runtime.log.error('poll loop failed', { session: sessionPoller.name, error }))
-          .finally(() => {
-            // One that ended by itself is started again by the next look, from what stands on disk then.
-            if (this.#sessionPollers.get(login) === sessionPoller) this.#sessionPollers.delete(login)
-          }),
-      )
+    for (const login of new Set([...left, ...found.keys(), ...this.#ended])) {
+      const isOf = (record: SessionRecord | undefined) => record?.bot && loginOf(record.bot) === login
+      const running = this.#sessionPollers.get(login)
+      const held = running && this.#known.get(running.name)
+      // Two folders with one login, a copy made by hand: two polls would steal each other's messages.
+      const { name, bot } = (isOf(held) ? held : (found.get(login) ?? records.find(isOf))) ?? {}
+      if (name !== undefined && bot) {
+        const sessionPoller = running ?? this.#start(login, { name, bot }, run, started++ * staggerMs)
+        sessionPoller.name = name
+        if (bot.check_at !== undefined) sessionPoller.check(bot.check_at)
+      } else if (running) {
+        // A login may bring the token that there was before.
+        running.stop.abort(records.some(({ bot }) => bot?.token === running.token) ? goesOn : undefined)
+        this.#sessionPollers.delete(login)
+      }
     }
+    this.#ended.clear()
     this.#tellOfLimit()
+  }
+
+  #start(
+    login: string,
+    session: { name: string; bot: BotInfo },
+    run: PollRun,
+    delayMs: number,
+  ): SessionPoller {
+    const sessionPoller = new SessionPoller(this.#ports, this.#runtime, run, session)
+    this.#sessionPollers.set(login, sessionPoller)
+    this.#keep(
+      sessionPoller
+        .follow(delayMs)
+        .catch(error => this.#runtime.log.error('poll loop failed', { session: sessionPoller.name, error }))
+        .finally(() => {
+          // One that ended by itself is started again by the next look, from what stands on disk then.
+          if (this.#sessionPollers.get(login) !== sessionPoller) return
+          this.#sessionPollers.delete(login)
+          this.#ended.add(login)
+        }),
+    )
+    return sessionPoller
   }
 
   /** Of a library, and where a program cannot start itself anew: sessions beyond the limit take turns. */
@@ -187,7 +197,7 @@ export class Poller {
   }
 }
 
-/** Of a file that stays as it is the same text: thousands are compared each time. */
+/** Of a file that stays as it is the same text: where a login is gone, and in lists, thousands are looked at. */
 const logins = new WeakMap<BotInfo, string>()
 
 function loginOf(bot: BotInfo): string {

@@ -368,6 +368,11 @@ describe('changes during a long poll', () => {
     await t.sandbox.say('x')
     expect(texts(await t.recv())).toEqual(['x'])
     expect(t.sandbox.pollsAtOnce[record.bot_id]).toBe(1)
+    // Once the other folder is gone it goes on with the copy, by one poll.
+    await t.other.sessions.remove('default')
+    await t.sandbox.say('y')
+    expect(await t.recv()).toMatchObject([{ text: 'y', session: 'copy' }])
+    expect(t.sandbox.pollsAtOnce[record.bot_id]).toBe(1)
   })
 
   test('a cursor that somebody put back does not end polling', async () => {

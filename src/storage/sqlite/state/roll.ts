@@ -3,6 +3,7 @@
  * wrote shows at once. Folders that another process made or removed show within a second, and what it wrote into a file
  * within two; of more than a thousand sessions within 2 ms for each. `Sessions.get` reads its file at once.
  */
+import { sessionKey } from '../../../model/session.ts'
 
 /** The folder is listed again after this, and a look at all files begins; it is waited for when the last one is older. */
 const [freshMs, staleMs] = [800, 1500]
@@ -15,12 +16,14 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
   readonly #folders: () => readonly string[]
   readonly #read: (folder: string) => Promise<Known | undefined>
   readonly #onChange: (record: Known) => void
-  /** Folders, those that are no sessions too. */
-  #names = new Set<string>()
+  /** Folders, those that are no sessions too, by the key of their names. */
+  #alike = new Map<string, string[]>()
   #listing: readonly string[] | undefined
   #listedAt = Number.NEGATIVE_INFINITY
   /** By folder. */
   readonly #known = new Map<string, Known>()
+  readonly #all: Known[] = []
+  /** The same as it was last given out; undefined once it is another one. */
   #records: readonly Known[] | undefined
   /** Folders to be read before the next answer. */
   readonly #changed = new Set<string>()
@@ -40,15 +43,18 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
     this.#onChange = onChange
   }
 
-  /** How many folders are known of. */
+  /** How many folders are known of, as far as a case-insensitive file system tells them apart. */
   get size(): number {
-    return this.#names.size
+    return this.#alike.size
   }
 
   /** This process wrote into that folder. */
   changed(folder: string): void {
     this.#changed.add(folder)
-    this.#names.add(folder)
+    const key = sessionKey(folder)
+    const alike = this.#alike.get(key)
+    if (!alike) this.#alike.set(key, [folder])
+    else if (!alike.includes(folder)) alike.push(folder)
   }
 
   /** Its session is gone from there: it may have another name by now. @returns false of one that was not listed */
@@ -59,22 +65,28 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
     return true
   }
 
-  names(): ReadonlySet<string> {
+  /** Folders whose names have that key. */
+  alike(key: string): readonly string[] {
+    this.#relist()
+    return this.#alike.get(key) ?? []
+  }
+
+  #relist(): void {
     const now = performance.now()
-    if (now - this.#listedAt <= freshMs) return this.#names
+    if (now - this.#listedAt <= freshMs) return
     const listing = this.#folders()
     this.#listedAt = now
-    if (listing === this.#listing) return this.#names
+    if (listing === this.#listing) return
     this.#listing = listing
-    this.#names = new Set(listing)
-    for (const folder of listing) if (!this.#known.has(folder)) this.#changed.add(folder)
-    for (const folder of this.#known.keys()) if (!this.#names.has(folder)) this.#changed.add(folder)
-    return this.#names
+    this.#alike = Map.groupBy(listing, sessionKey)
+    const there = new Set(listing)
+    for (const folder of there) if (!this.#known.has(folder)) this.#changed.add(folder)
+    for (const folder of this.#known.keys()) if (!there.has(folder)) this.#changed.add(folder)
   }
 
   /** The sessions; the same array as before while nothing changed. */
   async list(): Promise<readonly Known[]> {
-    this.names()
+    this.#relist()
     const ageMs = performance.now() - this.#lookedAt
     const slower = Math.max(1, this.#known.size / quickly)
     if (ageMs > freshMs * slower) {
@@ -95,14 +107,15 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
       this.#changed.delete(folder)
       await this.#renew(folder)
     }
-    this.#records ??= [...this.#known.values()]
+    this.#records ??= [...this.#all]
     return this.#records
   }
 
   async #look(): Promise<void> {
     const began = performance.now()
     let looks = 0
-    for (const folder of this.names()) {
+    this.#relist()
+    for (const folder of [...this.#alike.values()].flat()) {
       if (++looks % stride === 0) await new Promise(resolve => setImmediate(resolve))
       await this.#renew(folder)
     }
@@ -115,9 +128,15 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
       const before = this.#known.get(folder)
       if (record?.bot === before?.bot && record?.damaged === before?.damaged) return
       this.#records = undefined
-      if (!record) return void this.#known.delete(folder)
-      this.#known.set(folder, record)
-      this.#onChange(record)
+      const at = before ? this.#all.indexOf(before) : this.#all.length
+      if (record) {
+        this.#all[at] = record
+        this.#known.set(folder, record)
+        this.#onChange(record)
+      } else {
+        this.#all.splice(at, 1)
+        this.#known.delete(folder)
+      }
     } catch (error) {
       this.#changed.add(folder)
       throw error

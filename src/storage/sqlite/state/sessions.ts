@@ -76,9 +76,9 @@ export class SessionFiles implements Sessions {
    */
   list(): Promise<readonly SessionRecord[]> {
     return this.#listed.get('', async () => {
-      const names = this.#names()
-      if (!Array.isArray(names)) return this.#roll.list()
-      const records = await this.#list(names)
+      const folders = this.#few()
+      if (!folders) return this.#roll.list()
+      const records = await this.#list(folders)
       for (const record of records) this.onListed?.(record)
       return records
     })
@@ -356,19 +356,18 @@ export class SessionFiles implements Sessions {
     this.#log.warn(event, { folder, ...fields })
   }
 
-  /** Names of the folders: to list 5,000 of them takes 10 ms, so of many what another process did shows within a second. */
-  #names(): readonly string[] | ReadonlySet<string> {
-    if (this.#roll.size > fewFolders) return this.#roll.names()
+  /** Names of the folders; undefined of many: to list 5,000 takes 10 ms, so what another process did shows within a second. */
+  #few(): readonly string[] | undefined {
+    if (this.#roll.size > fewFolders) return undefined
     const folders = this.#folders()
-    return folders.length > fewFolders ? this.#roll.names() : folders
+    return folders.length > fewFolders ? undefined : folders
   }
 
   /** The folder whose name is the same for a case-insensitive file system. */
   #folderOf(name: string): string | undefined {
     const key = sessionKey(name)
-    for (const folder of this.#names())
-      if (sessionKey(folder) === key && (this.#hasToken(folder) || this.#hasDamaged(folder))) return folder
-    return undefined
+    const alike = this.#few()?.filter(folder => sessionKey(folder) === key) ?? this.#roll.alike(key)
+    return alike.find(folder => this.#hasToken(folder) || this.#hasDamaged(folder))
   }
 
   #hasToken(folder: string): boolean {
