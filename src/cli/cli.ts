@@ -9,7 +9,6 @@ import { asHelp, leadingOptions, namedBy } from './argv.ts'
 import {
   addCommand,
   addConfigOptions,
-  asTyped,
   type CommandLine,
   configFrom,
   forgottenSandbox,
@@ -155,8 +154,7 @@ async function sayWhy(
   thrown: unknown,
   { help, json, named, ran }: { help: string; json: boolean; named: Command; ran: Command | undefined },
 ): Promise<number> {
-  const found = deniedByDeno(thrown) ?? thrown
-  const error = ran && found instanceof SvcError ? asTyped(ran, found) : found
+  const error = deniedByDeno(thrown) ?? thrown
   if (error instanceof CommanderError) {
     printError(new SvcError('invalid_arguments', inPlainWords(error, named)), `See ${help}.`, json)
     return 2

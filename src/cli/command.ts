@@ -3,7 +3,7 @@
 import { Argument, type Command, Option } from 'commander'
 import { httpUrl } from '../config/values.ts'
 import { type CommandName, type Config, type Flags, optionTable, readConfig, type Usual } from '../config.ts'
-import { badArgument, renamed, type SvcError } from '../model/error.ts'
+import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { Wording } from '../model/next-step.ts'
 import { shellWord } from '../platform/shell.ts'
 
@@ -40,6 +40,8 @@ export interface CommandSpec {
   examples: readonly (readonly [line: string, does: string])[]
   /** Below the examples, such as a meaning of the exit status of its own. */
   after?: string
+  /** An error in the words of the command line, where `asTyped` would not find them. */
+  told?(error: SvcError): SvcError
   /** @returns the exit status where it is 0 or 1 */
   run(command: Command, line: CommandLine): Promise<unknown>
 }
@@ -52,7 +54,20 @@ export const toolUsual: Usual = { logLevel: 'WARNING' }
  * not catch them.
  */
 export function addCommand(line: CommandLine, spec: CommandSpec): void {
-  const { words, summary, hidden, about = summary, config, own, takes, json, examples, after, run } = spec
+  const {
+    words,
+    summary,
+    hidden,
+    about = summary,
+    config,
+    own,
+    takes,
+    json,
+    examples,
+    after,
+    run,
+    told,
+  } = spec
   const path = words.split(' ')
   const word = path.pop() ?? ''
   const parent = path.reduce(
@@ -69,7 +84,9 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
   const status = 'Exit status: 0 done, 1 failed, 2 wrong usage.'
   command.addHelpText('after', `${shown && `\nExamples:\n${shown}`}\n${status}${after ? `\n${after}` : ''}`)
   command.action(async () => {
-    const status = await run(command, line)
+    const status = await run(command, line).catch(error => {
+      throw error instanceof SvcError ? (told?.(error) ?? asTyped(command, error)) : error
+    })
     if (typeof status === 'number') line.status = status
   })
 }
@@ -156,8 +173,8 @@ export const wordingOf = (command: Command | undefined, help?: string): Wording 
 /** How else a field is called where it is typed. */
 const typedNames: Readonly<Record<string, string>> = { to: 'user', user_id: 'user', headers: 'header' }
 
-/** An error in the words of the command that ran: fields as its options and arguments. */
-export const asTyped = (command: Command, error: SvcError): SvcError =>
+/** An error in the words of the command: fields as its options and arguments. */
+const asTyped = (command: Command, error: SvcError): SvcError =>
   renamed(error, ({ field, problem }) => {
     const key = field.replace(/\[\d+\]$/, '')
     const name = typedNames[key] ?? key

@@ -14,7 +14,7 @@ import { oneLine } from './text.ts'
 
 /** Runs the command; with --json each change of the status is one line. */
 export async function runLogin(run: ToolRun): Promise<void> {
-  const { command, line, flags } = run
+  const { command, line } = run
   const { config, input, json } = await readToolRun(run)
   const typed = askPerson(() => call.signal, { silent: json })
   let given = input.verify_code === undefined ? undefined : String(input.verify_code)
@@ -50,7 +50,7 @@ export async function runLogin(run: ToolRun): Promise<void> {
       printError(error, adviceOf(error, wordingOf(command)), json)
     }
   } catch (error) {
-    if (!call.cutBy) throw error instanceof SvcError ? flags.told(error) : error
+    if (!call.cutBy) throw error
   }
   if (call.cutBy) line.cutBy = call.cutBy
 }

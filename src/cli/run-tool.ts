@@ -24,7 +24,7 @@ export interface ToolRun {
   readonly flags: ToolFlags
 }
 
-/** What was typed, checked; and the settings. @throws SvcError in the words of the command line */
+/** What was typed, checked; and the settings. @throws SvcError `invalid_arguments` */
 export async function readToolRun(run: ToolRun): Promise<{
   config: Config
   input: Record<string, unknown>
@@ -32,15 +32,11 @@ export async function readToolRun(run: ToolRun): Promise<{
 }> {
   const { command, flags, tool } = run
   const config = toolConfig(command)
-  try {
-    const input = await flags.input(command, readStdin)
-    // Before anything is opened or made: wrong usage leaves no trace.
-    tool.parse(input)
-    refuseUnasked(run, input)
-    return { config, input, json: command.opts().json === true }
-  } catch (error) {
-    throw error instanceof SvcError ? flags.told(error) : error
-  }
+  const input = await flags.input(command, readStdin)
+  // Before anything is opened or made: wrong usage leaves no trace.
+  tool.parse(input)
+  refuseUnasked(run, input)
+  return { config, input, json: command.opts().json === true }
 }
 
 /** What the tools that only look give where there is no data directory. */
@@ -90,7 +86,7 @@ export async function runTool(run: ToolRun): Promise<void> {
   } catch (error) {
     // You know that you pressed Ctrl-C: it is not an error to tell.
     const cut = call.cutBy !== undefined && error instanceof SvcError && error.code === 'shutting_down'
-    if (!cut) throw error instanceof SvcError ? flags.told(error) : error
+    if (!cut) throw error
   }
   if (call.cutBy) line.cutBy = call.cutBy
 }

@@ -5,13 +5,14 @@ import type { Clock } from '../platform/clock.ts'
 import type { Polling, SeenSessions } from '../storage/sight.ts'
 
 export interface DoctorContext {
+  /** As of the service that is looked at. */
   readonly config: Config
-  /** Where the service noted that it listens. */
+  /** Where the service noted that it listens; by the configuration without it. */
   readonly address?: string
   /** Of this program. */
   readonly version: string
   readonly clock: Clock
-  /** Longest wait for any answer from the network. */
+  /** Longest wait for any answer from the network, 5 s. */
   readonly deadlineMs: number
   readonly directory: DataDirectory
   /** Undefined when the lock file cannot be read. */

@@ -1,8 +1,7 @@
 /** Runs every check on its own; one that fails does not stop the others. */
-import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { lookAtDirectory, sightOf } from '../inspect/data-directory.ts'
-import { type Clock, systemClock } from '../platform/clock.ts'
+import { systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { DoctorContext } from './context.ts'
@@ -16,17 +15,10 @@ import { examineServices, type SeenService } from './service.ts'
 import { examineSessions } from './sessions.ts'
 import { examineStore, type StoreLook } from './store.ts'
 
-export interface ExamineOptions {
-  /** As of the service that is looked at. */
-  config: Config
-  version: string
-  clock?: Clock
+type Given = Pick<DoctorContext, 'config' | 'version' | 'address'>
+export interface ExamineOptions extends Given, Partial<Pick<DoctorContext, 'clock' | 'deadlineMs'>> {
   /** Those that svc installed on this machine; looks when it is called. */
   services?(): Promise<readonly SeenService[]>
-  /** Where its service noted that it listens; by the configuration without it. */
-  address?: string
-  /** Longest wait for any answer from the network, 5 s. */
-  deadlineMs?: number
 }
 
 export interface Report {

@@ -3,6 +3,7 @@
  * throws gets its message a few times more, then it goes on with the next; one that hangs holds up nobody but itself.
  */
 
+import { addAbortListener } from 'node:events'
 import type { Message } from '../model/message.ts'
 import { backoffMs, type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -131,14 +132,8 @@ export class Handlers {
 
   /** What `work` gives, or false when patience ends before. */
   async #unlessCut(work: Promise<boolean>): Promise<boolean> {
-    const { signal } = this.#patience
     const cut = Promise.withResolvers<boolean>()
-    const end = () => cut.resolve(false)
-    signal.addEventListener('abort', end, { once: true })
-    try {
-      return await Promise.race([work, cut.promise])
-    } finally {
-      signal.removeEventListener('abort', end)
-    }
+    using _listening = addAbortListener(this.#patience.signal, () => cut.resolve(false))
+    return await Promise.race([work, cut.promise])
   }
 }

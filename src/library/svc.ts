@@ -1,4 +1,5 @@
 /** svc inside a program: the nine verbs as methods, and messages as they come. */
+import { addAbortListener } from 'node:events'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { NameRequest, UserFilter } from '../accounts/users.ts'
 import { localFiles } from '../config/local-files.ts'
@@ -316,10 +317,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     })
     try {
       await this.runBackground()
-      await new Promise<void>(resolve => {
-        if (this.#stop.signal.aborted) resolve()
-        else this.#stop.signal.addEventListener('abort', () => resolve(), { once: true })
-      })
+      await new Promise<void>(resolve => addAbortListener(this.#stop.signal, () => resolve()))
       await this.close()
     } finally {
       forget()

@@ -29,6 +29,7 @@ export const commands: readonly CommandSpec[] = tools.map(tool => {
     },
     json: jsonHelp[tool.name] ?? 'Print the result as one JSON value.',
     examples: exampleLines(tool),
+    told: flags.told,
     async run(command, line) {
       const run = { line, command, tool, flags }
       if (tool.name === 'login') await (await import('../login.ts')).runLogin(run)
