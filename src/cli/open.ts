@@ -1,6 +1,6 @@
 /** What a command that does one thing works with: the gateway, a second process beside a running service or alone, and a call that Ctrl-C cuts off. */
 import type { Config } from '../config.ts'
-import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
+import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { lookAtDirectory } from '../inspect/data-directory.ts'
 import { type Call, directCall } from '../model/call.ts'
@@ -34,7 +34,6 @@ export async function openForCommand(
   await using stack = new AsyncDisposableStack()
   const log = createLog(config.logLevel)
   await claimDirectory(config)
-  await claimMediaRoot(config)
   const sandbox = config.sandbox ? await sandboxOf(config, log, stack) : undefined
   const gateway = stack.use(
     await openGateway({ ...{ config, log, version, oneShot: true }, sandboxUrl: sandbox?.url }),

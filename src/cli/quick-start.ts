@@ -11,7 +11,7 @@ import { version } from '../version.ts'
 import { askPerson } from './ask.ts'
 import { chatLines } from './chat.ts'
 import { againFlags, wordingOf } from './command.ts'
-import { runStatus } from './commands/status.ts'
+import { statusText } from './commands/status.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
 import { isAbsent } from './open.ts'
 import { type Serving, serveOpenApi } from './serve.ts'
@@ -27,11 +27,11 @@ import { oneLine } from './text.ts'
 export async function quickStart(config: Config, command: Command, mayServe: boolean): Promise<boolean> {
   if (!mayServe && (await isAbsent(config))) return false
   const again = againFlags(command)
-  await claimDirectory(config)
-  const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
+  const { basePath, sandbox } = config
+  await claimDirectory({ basePath, sandbox })
+  const seen = await readStatus({ basePath, sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
-    await runStatus(config, {})
-    await writeOut(`\n${nextCommands(line => `svc ${line}${again}`, seen)}`)
+    await writeOut(`${statusText(seen)}\n${nextCommands(line => `svc ${line}${again}`, seen)}`)
     return true
   }
   if (mayServe) await serveOpenApi(config, serving => beginner(serving, command))

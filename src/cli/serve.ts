@@ -97,7 +97,7 @@ export async function serveSandbox(config: Config): Promise<void> {
   const log = createLog(config.logLevel, undefined, config.logFormat)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
-  await claimDirectory({ ...config, sandbox: true })
+  await claimDirectory({ basePath: config.basePath, sandbox: true })
   const { startSandbox } = await sandboxRoom()
   const sandbox = await startSandbox(sandboxOptions(config, log, config.host)).catch(error => {
     throw listenError(error, '--sandbox-port', config.sandboxPort, config.host)

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { localFiles } from '../config/local-files.ts'
 import { type Config, isJournalled } from '../config.ts'
-import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
+import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { addressIn, type NotedAddress, notedAddresses } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
@@ -43,16 +43,19 @@ export async function runService(
   await using stack = new AsyncDisposableStack()
   const opened = await openService(given, log, stack, options)
   const door = await open(opened)
-  const { gateway, sandbox } = opened
+  const { gateway, generated, sandbox } = opened
   const phoneUrl = sandbox && `${sandbox.url}/phone`
   const panel = await openPanel(opened, { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) })
   const metrics = await openMetrics(opened)
   await gateway.start()
+  if (given.banner) print(banner(version))
+  for (const line of [...door.lines, ...metrics, ...panel.lines]) print(line)
+  if (phoneUrl) print(`phone on ${phoneUrl}`)
   // Of a client's child the standard error is a log: no token in there.
-  announce(door.ended ? { ...opened, generated: undefined } : opened, [...door.lines, ...metrics], panel)
+  if (generated && !door.ended) print(tokenLine(generated))
   await door.running?.(phoneUrl)
   log.info('stopping', { reason: await Promise.race([stopping, ...(door.ended ? [door.ended] : [])]) })
-  await Promise.all([door.stop(), panel?.stop()])
+  await Promise.all([door.stop(), panel.stop()])
 }
 
 /** `svc admin`: the panel alone. */
@@ -65,24 +68,17 @@ export const stopSignal = () => new Promise<string>(resolve => onStopSignals(res
 /** Where the built panel lies: inside the binary, or beside the sources. */
 const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
 
-/** A panel that listens. */
-interface RunningPanel {
-  /** Prints where it is, and the link that signs in where that is needed. */
-  announce(): void
-  /** Ends live streams, lets answers under way finish, closes. */
-  stop(): Promise<void>
-}
-
 /**
  * Serves the panel on `--admin-port`; nothing without one.
  *
  * @param links addresses worth a link
+ * @returns where it is, and the link that signs in where that is needed; `stop` ends live streams too
  */
 async function openPanel(
   { config, gateway, log, stack }: Opened,
   links: { rest_url?: string; sandbox_phone?: string },
-): Promise<RunningPanel | undefined> {
-  if (config.adminPort === undefined) return undefined
+): Promise<Pick<Door, 'lines' | 'stop'>> {
+  if (config.adminPort === undefined) return { lines: [], stop() {} }
   const { createAdminApp } = await import('../server/admin.ts')
   const app = createAdminApp({ gateway, config, log, version, folders, links })
   const server = await listen(config, '--admin-port', config.adminPort, (request, peer) =>
@@ -91,19 +87,16 @@ async function openPanel(
   stack.defer(() => server.stop(0))
   await notePanel(config.basePath, reachable(server.url))
   const missing = await app.pageMissing()
+  if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
   const path = await app.signInLink()
+  const here = reachable(server.url)
+  const elsewhere =
+    here === server.url
+      ? ''
+      : ` (from another machine: with this one's address for ${new URL(here).hostname})`
+  const signIn = path === undefined || isJournalled() ? [] : [`sign in once with ${here}${path}${elsewhere}`]
   return {
-    announce() {
-      if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
-      print(`admin on ${server.url}`)
-      if (path === undefined || isJournalled()) return
-      const here = reachable(server.url)
-      const elsewhere =
-        here === server.url
-          ? ''
-          : ` (from another machine: with this one's address for ${new URL(here).hostname})`
-      print(`sign in once with ${here}${path}${elsewhere}`)
-    },
+    lines: [`admin on ${server.url}`, ...signIn],
     async stop() {
       app.beginShutdown()
       await server.stop(graceMs)
@@ -141,7 +134,6 @@ async function openService(
   spareLoopbackTheProxy()
   const token = await givenToken(given)
   await claimDirectory(given)
-  await claimMediaRoot(given)
   const sandbox = given.sandbox ? await openSandboxFor(given, log, stack, { isPhoneFree }) : undefined
   const exposed = listens && isExposed(given)
   const generated = exposed && token === undefined ? await ensureToken(given.basePath) : undefined
@@ -216,19 +208,6 @@ const guessable = (kept: EnsuredToken | undefined) =>
         : 'head -c 32 /dev/urandom | base64 | tr -d /+= prints a good one; without --token svc makes one itself.',
     },
   )
-
-/** Says where the service is, in the order of its doors, and what its callers need. */
-export function announce(
-  { config, generated, sandbox }: Opened,
-  lines: readonly string[],
-  panel: { announce(): void } | undefined,
-): void {
-  if (config.banner) print(banner(version))
-  for (const line of lines) print(line)
-  panel?.announce()
-  if (sandbox) print(`phone on ${sandbox.url}/phone`)
-  if (generated) print(tokenLine(generated))
-}
 
 /**
  * The server of the service itself, on its socket, else on its port; noted in the data directory for those who look for

@@ -18,16 +18,16 @@ const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot
 
 /**
  * A directory belongs either to real accounts or to the sandbox, for good: mixing them would poll WeChat with
- * the sandbox's tokens, or show its users to a real bot. It is made when it is not there.
+ * the sandbox's tokens, or show its users to a real bot. It is made when it is not there, and so is the media root, if one is
+ * named; one that is there keeps its rights.
  *
  * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used or is a newer
  *   version's
  */
 export async function claimDirectory(
-  config: Pick<Config, 'basePath' | 'sandbox'>,
+  { basePath, sandbox, mediaRoot }: Pick<Config, 'basePath' | 'sandbox'> & { mediaRoot?: string },
   called: Called = flags,
 ): Promise<void> {
-  const { basePath, sandbox } = config
   try {
     await makeUsable(basePath)
     const { isEmpty, isOurs, isSandbox, isUsed, sessions } = await contentsOf(basePath)
@@ -62,18 +62,10 @@ export async function claimDirectory(
     if (error instanceof SvcError) throw error
     throw unusable(`the data directory ${basePath}`, called.basePath, error)
   }
-}
-
-/** Makes the folder if need be; one that is there keeps its rights. @throws SvcError `store_unavailable` */
-export async function claimMediaRoot(
-  { mediaRoot }: Pick<Config, 'mediaRoot'>,
-  called: Called = flags,
-): Promise<void> {
-  try {
-    await makeUsable(mediaRoot)
-  } catch (error) {
+  if (mediaRoot === undefined) return
+  await makeUsable(mediaRoot).catch(error => {
     throw unusable(`the media root ${mediaRoot}`, called.mediaRoot, error)
-  }
+  })
 }
 
 async function makeUsable(folder: string): Promise<void> {

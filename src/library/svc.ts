@@ -3,7 +3,7 @@ import { addAbortListener } from 'node:events'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { NameRequest, UserFilter } from '../accounts/users.ts'
 import { localFiles } from '../config/local-files.ts'
-import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
+import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Health } from '../gateway/health.ts'
 import { directCall } from '../model/call.ts'
@@ -191,7 +191,6 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     const opened = await openedOptions(options)
     const { config, log, store } = opened
     await claimDirectory(config, called)
-    await claimMediaRoot(config, called)
     const sandbox = await sandboxOf(opened)
     try {
       const sandboxUrl = sandbox && { sandboxUrl: sandbox.url }

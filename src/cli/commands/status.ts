@@ -1,5 +1,5 @@
 /** `svc status`: a data directory at a glance, for people and for programs. */
-import type { Config } from '../../config.ts'
+import type { Command } from 'commander'
 import { svcCommand } from '../../inspect/advised-commands.ts'
 import type { StatusReport } from '../../inspect/status-report.ts'
 import { byteSize, counted, localTime } from '../../platform/format.ts'
@@ -25,20 +25,23 @@ export const commands: readonly CommandSpec[] = [
     ],
     after:
       'Here 0 means that there is a session, every session is connected and a process polls; 1 anything else.',
-    run: command => runStatus(configFrom(command), command.opts(), forgottenSandbox(command)),
+    run: runStatus,
   },
 ]
 
-/** Runs the command; `forgotten` is said where there is nothing to see. @returns its exit status: 0 when every session is connected and a process polls */
-export async function runStatus(config: Config, flags: { json?: boolean }, forgotten = ''): Promise<0 | 1> {
+/** @returns the exit status: 0 when every session is connected and a process polls */
+async function runStatus(command: Command): Promise<0 | 1> {
+  const { basePath, sandbox } = configFrom(command)
+  const { json } = command.opts<{ json?: boolean }>()
   const { readStatus } = await import('../../inspect/status-report.ts')
-  const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
-  await writeOut(flags.json ? `${jsonLine(seen)}\n` : statusText(seen))
-  if (forgotten && !flags.json && seen.session_count === 0 && !seen.sandbox) await writeErr(`${forgotten}\n`)
+  const seen = await readStatus({ basePath, sandbox, version })
+  await writeOut(json ? `${jsonLine(seen)}\n` : statusText(seen))
+  const forgotten = forgottenSandbox(command)
+  if (forgotten && !json && seen.session_count === 0 && !seen.sandbox) await writeErr(`${forgotten}\n`)
   return seen.ok ? 0 : 1
 }
 
-function statusText(seen: StatusReport): string {
+export function statusText(seen: StatusReport): string {
   const { polling, sessions, store, outbox, session_count, connected_count, base_path } = seen
   const { green, red, yellow, bold, dim } = colours
   const advised = (words: string) => svcCommand(words, base_path, seen.sandbox)
