@@ -86,8 +86,7 @@ for (const [where, at] of [
       // The batch is stored; its cursor and context tokens wait for the lock, and the logout for its turn behind them.
       const lock = await openLock(join(site.dir, '.data.lock'))
       await lock.lock()
-      await site.say('in hand')
-      await site.stored(1)
+      await site.heard('in hand')
       const out = here.call('logout', { session_name: 's' })
       await lock.close()
       expect((await out).body).toEqual({ success: true, session: 's' })

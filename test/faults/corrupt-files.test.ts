@@ -61,8 +61,7 @@ describe('token.json', () => {
     await using site = await openSite()
     const other = await withOther(site)
     const service = await site.start()
-    await site.say('one')
-    await site.stored(1)
+    await site.heard('one')
     const path = join(site.dir, 's/token.json')
     await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
     const good = readFileSync(path, 'utf8')
@@ -86,8 +85,7 @@ describe('contexts.json', () => {
       const path = join(site.dir, 's/contexts.json')
       writeFileSync(path, text)
       const service = await site.start()
-      await site.say('hello')
-      await site.stored(1)
+      await site.heard('hello')
       await until('it is whole', 30_000, () => asides(site, 'contexts.json').length === 1)
       const answer = await service.call('send', { to: site.user, text: 'hi' })
       expect(answer.body).toMatchObject({ status: 'accepted', remaining: 9 })
@@ -99,8 +97,7 @@ describe('contexts.json', () => {
   test('while running: a send does without it, the next message sets it aside and mends it', async () => {
     await using site = await openSite()
     const service = await site.start()
-    await site.say('one')
-    await site.stored(1)
+    await site.heard('one')
     const path = join(site.dir, 's/contexts.json')
     await until('it is there', 30_000, () => statSync(path, { throwIfNoEntry: false }))
     writeFileSync(path, '{"half')
@@ -134,8 +131,7 @@ describe('messages.db', () => {
     test(`${what}, at the start: one clear line, exit status 1, the file left as it is; moved away, all begins anew`, async () => {
       await using site = await openSite()
       const first = await site.start()
-      await site.say('one')
-      await site.stored(1)
+      await site.heard('one')
       await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
       expect(await first.kill('SIGTERM')).toBe(0)
       for (const end of ['-wal', '-shm']) rmSync(path(site) + end, { force: true })
@@ -159,8 +155,7 @@ describe('messages.db', () => {
   test('removed while running: nothing more is taken into the lost file, the cursor stays, a restart brings it all', async () => {
     await using site = await openSite()
     const service = await site.start()
-    await site.say('one')
-    await site.stored(1)
+    await site.heard('one')
     const cursor = await until(
       'the cursor moves',
       30_000,

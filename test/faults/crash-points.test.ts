@@ -5,17 +5,10 @@ import { openLock } from '../../src/platform/lock.ts'
 import { cursorsIn, usedIn } from './support/log-file.ts'
 import { bindOver, canMount } from './support/mounts.ts'
 import { until } from './support/program.ts'
-import { openSite, type Site } from './support/upstream.ts'
+import { openSite, type Site, sentRows } from './support/upstream.ts'
 
 const usedOf = (site: Site): number => usedIn(site.dir, site.user)
 const cursorOf = (site: Site) => cursorsIn(site.dir).get(site.bot)
-const sentRows = (site: Site) => {
-  using log = site.log()
-  return log
-    .rows()
-    .filter(row => row.sent)
-    .map(({ text, status }) => ({ text, status }))
-}
 const seenTexts = async (site: Site) =>
   (await site.sandbox.messages({ from: 'bot', limit: 1000 })).map(message => message.items[0]?.text)
 
@@ -23,13 +16,11 @@ describe('a poller killed', () => {
   test('after the messages are stored, before context tokens and cursor: all three are there once after a restart', async () => {
     await using site = await openSite()
     const first = await site.start()
-    await site.say('zero')
-    await site.stored(1)
+    await site.heard('zero')
     const before = await until('the cursor moves', 30_000, () => cursorOf(site) || undefined)
     const lock = await openLock(join(site.dir, '.data.lock'))
     await lock.lock()
-    await site.say('one')
-    await site.stored(2)
+    await site.heard('one')
     // It waits for the data lock now.
     expect(cursorOf(site)).toBe(before)
     await first.kill('SIGKILL')
@@ -49,16 +40,14 @@ describe('a poller killed', () => {
     async () => {
       await using site = await openSite()
       const first = await site.start()
-      await site.say('zero')
-      await site.stored(1)
+      await site.heard('zero')
       const before = await until('the cursor moves', 30_000, () => cursorOf(site) || undefined)
       // A file that something is mounted on cannot be replaced: contexts.json is written, token.json is not.
       const undo = bindOver(join(site.dir, 's/token.json'))
       try {
         const sent = await first.call('send', { to: site.user, text: 'uses one' })
         expect(sent.body.remaining).toBe(9)
-        await site.say('one')
-        await site.stored(2)
+        await site.heard('one')
         await until('contexts.json is ahead', 30_000, () => usedOf(site) === 0)
         expect(cursorOf(site)).toBe(before)
         // Now it stands between the two; and the disk's trouble was told.
@@ -79,8 +68,7 @@ describe('a poller killed', () => {
     const first = await site.start()
     await site.asked('getupdates', 1)
     await site.sandbox.fail('getupdates', 'hang', { after: true })
-    await site.say('zero')
-    await site.stored(1)
+    await site.heard('zero')
     await site.say('one')
     await site.asked('getupdates', 2)
     await first.kill('SIGKILL')
@@ -95,8 +83,7 @@ describe('a service killed in the middle of a send', () => {
     test(`${what}: it ends as unknown, is not sent again, and costs one unit of quota at most`, async () => {
       await using site = await openSite()
       const first = await site.start()
-      await site.say('hi')
-      await site.stored(1)
+      await site.heard('hi')
       await until('the context is there', 30_000, () =>
         first.call('sessions').then(({ body }) => body[0].user_count),
       )
@@ -124,8 +111,7 @@ describe('a service killed in the middle of a send', () => {
   test('of several parts: the parts before it stay accepted, it is unknown, the ones after it were never sent', async () => {
     await using site = await openSite()
     const first = await site.start()
-    await site.say('hi')
-    await site.stored(1)
+    await site.heard('hi')
     const part = (letter: string) => letter.repeat(16_000)
     const text = ['a', 'b', 'c'].map(part).join('\n\n')
     await site.sandbox.fail('sendmessage', 'slow', { delay_ms: 1 })
@@ -149,8 +135,7 @@ describe('a service killed in the middle of a send', () => {
   test('during the upload: nothing was sent, no row claims so, and the same key sends', async () => {
     await using site = await openSite()
     const first = await site.start()
-    await site.say('hi')
-    await site.stored(1)
+    await site.heard('hi')
     await site.sandbox.fail('upload', 'hang')
     const data = Buffer.alloc(2_000_000, 7).toString('base64')
     const input = { to: site.user, media: [{ kind: 'file', data, file_name: 'a.bin' }], idempotency_key: 'k' }

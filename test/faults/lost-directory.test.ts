@@ -31,8 +31,7 @@ describe('the data directory', () => {
     test(`${how} while running: every call that needs it says store_unavailable and what to do, nothing is put in its place, no message is taken`, async () => {
       await using site = await openSite()
       const service = await site.start()
-      await site.say('one')
-      await site.stored(1)
+      await site.heard('one')
       await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
       await until('it is polled', 30_000, () => site.sandbox.world.core.stats.polls_now > 0)
       const aside = `${site.dir}-aside`
@@ -87,8 +86,7 @@ describe('the data directory', () => {
   test('moved away and put back while running: it goes on by itself, and the log says each once', async () => {
     await using site = await openSite()
     const service = await site.start()
-    await site.say('one')
-    await site.stored(1)
+    await site.heard('one')
     const aside = `${site.dir}-aside`
     try {
       renameSync(site.dir, aside)

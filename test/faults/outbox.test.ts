@@ -3,15 +3,8 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { stopwatch } from '../support/stopwatch.ts'
 import { type Program, until } from './support/program.ts'
-import { openSite, type Site } from './support/upstream.ts'
+import { openSite, type Site, sentRows } from './support/upstream.ts'
 
-const sentRows = (site: Site) => {
-  using log = site.log()
-  return log
-    .rows()
-    .filter(row => row.sent)
-    .map(({ text, status }) => ({ text, status }))
-}
 const seen = async (site: Site) =>
   (await site.sandbox.messages({ from: 'bot', limit: 1000 })).map(
     ({ items }) => items[0]?.text ?? items[0]?.file_name,
@@ -78,8 +71,7 @@ test('the poller killed while it sends what waited: a watcher goes on within sec
 test('a send of one process that dies is unknown in seconds where another one runs', async () => {
   await using site = await openSite()
   await site.start()
-  await site.say('hi')
-  await site.stored(1)
+  await site.heard('hi')
   const other = await site.start()
   await until('the context is there', 30_000, async () => (await other.call('sessions')).body[0].user_count)
   await site.sandbox.fail('sendmessage', 'hang')
@@ -93,8 +85,7 @@ test('a send of one process that dies is unknown in seconds where another one ru
 test('killed in the middle of a send with a key: the same key answers unknown and sends nothing', async () => {
   await using site = await openSite()
   const first = await site.start()
-  await site.say('hi')
-  await site.stored(1)
+  await site.heard('hi')
   await until('the context is there', 30_000, async () => (await first.call('sessions')).body[0].user_count)
   const input = { to: site.user, text: 'once', media: [file('b')], idempotency_key: 'k' }
   await site.sandbox.fail('sendmessage', 'hang', { after: true })

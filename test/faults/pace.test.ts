@@ -13,8 +13,7 @@ describe('the pace of several processes', () => {
       await site.start({ args: paced('1/s,10/5m') }),
       await site.start({ args: paced('1/s,10/5m') }),
     ]
-    await site.say('hi')
-    await site.stored(1)
+    await site.heard('hi')
     const began = Date.now()
     const answers = await Promise.all(
       both.flatMap((program, p) =>
@@ -31,8 +30,7 @@ describe('the pace of several processes', () => {
   test('commands of one send each, in a shell loop or all at once, keep one send per second', async () => {
     await using site = await openSite({ switches: { burst: 'on' } })
     const service = await site.start()
-    await site.say('hi')
-    await site.stored(1)
+    await site.heard('hi')
     await service.kill('SIGTERM')
     const send = (text: string) => site.once('send', site.user, text, '--pace', '1/s,10/5m')
     const began = Date.now()
@@ -49,8 +47,7 @@ describe('the pace of several processes', () => {
       await site.start({ args: paced('100/s,4/5m') }),
       await site.start({ args: paced('100/s,4/5m') }),
     ]
-    await site.say('hi')
-    await site.stored(1)
+    await site.heard('hi')
     for (const program of [a, b, a, b]) {
       const { body } = await program.call('send', { to: site.user, text: 'x' })
       expect(body.status).toBe('accepted')

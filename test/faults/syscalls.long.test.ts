@@ -182,8 +182,7 @@ for (const { file, act } of [
     async () => {
       await using site = await openSite()
       const first = await site.start()
-      await site.say('zero')
-      await site.stored(1)
+      await site.heard('zero')
       const before = await until(
         'the cursor moves',
         30_000,

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { folderOfTest } from '../support/folder.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { pollLockNote, runSvc, until } from './support/program.ts'
-import { openSite, roleOf, type Site, type SiteOptions } from './support/upstream.ts'
+import { openSite, pair, roleOf, type Site, type SiteOptions } from './support/upstream.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** svc in a process that has one of these modules loaded before. */
@@ -20,6 +20,15 @@ async function openFallbackSite(options: SiteOptions = {}): Promise<Site> {
     writeFileSync(join(site.dir, name), 'lockfile\n', { mode: 0o600 })
   return site
 }
+/** A poller whose event loop is blocked since it stored `before`, and a watcher; the user has written `meanwhile`. */
+async function withBlocked(site: Site) {
+  const { poller: blocked, watcher } = await pair(site, preloaded('blocks.ts'))
+  await site.heard('before')
+  process.kill(blocked.pid, 'SIGUSR2')
+  await until('it is blocked', 30_000, () => blocked.log().includes('blocked\n'))
+  await site.say('meanwhile')
+  return { blocked, watcher }
+}
 /** Lets go on who is blocked. */
 const wake = (site: Site) => writeFileSync(join(site.dir, 'go-on'), '')
 const atOnce = (site: Site) => site.sandbox.pollsAtOnce[site.bot]
@@ -28,46 +37,40 @@ const brief = { hold_ms: 2000, longpolling_timeout_ms: 2000 }
 
 // Each waits for real seconds: side by side.
 describe.concurrent('takeover', () => {
-  test('with lock folders, a poller killed with SIGKILL: a watcher polls within 10 s and nothing is lost or doubled', async () => {
-    await using site = await openFallbackSite()
-    const poller = await site.start()
-    await site.asked('getupdates', 1)
-    const watcher = await site.start()
-    expect(await roleOf(watcher)).toBe('watcher')
-    await site.say('before')
-    await site.stored(1)
-    // Its next poll: what comes after it is not his.
-    await site.asked('getupdates', 2)
-    const polls = site.requests('getupdates')
-    await poller.kill('SIGKILL')
-    using watch = stopwatch()
-    await site.say('meanwhile')
-    await site.asked('getupdates', polls + 1)
-    expect(watch.ms).toBeLessThan(10_000)
-    expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
-    expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
-    expect(readFileSync(join(site.dir, '.poll.lock'), 'utf8')).toStartWith('lockfile\n')
-    expect(atOnce(site)).toBe(1)
-  })
+  for (const [kind, open, withinMs] of [
+    ['flock', openSite, 3000],
+    ['lockfile', openFallbackSite, 10_000],
+  ] as const) {
+    test(`by ${kind}, a poller killed with SIGKILL: a watcher polls within ${withinMs / 1000} s and nothing is lost or doubled`, async () => {
+      await using site = await open()
+      const { poller, watcher } = await pair(site)
+      await site.heard('before')
+      // Its next poll: what comes after it is not his.
+      await site.asked('getupdates', 2)
+      const polls = site.requests('getupdates')
+      await poller.kill('SIGKILL')
+      using watch = stopwatch()
+      await site.say('meanwhile')
+      await site.asked('getupdates', polls + 1)
+      expect(watch.ms).toBeLessThan(withinMs)
+      expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
+      expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
+      expect(readFileSync(join(site.dir, '.poll.lock'), 'utf8')).toStartWith(`${kind}\n`)
+      expect(await roleOf(watcher)).toBe('poller')
+      expect(atOnce(site)).toBe(1)
+    })
+  }
 
   test('with lock folders, a poller whose event loop is blocked loses the lock, and follows when it wakes: never two polls', async () => {
     await using site = await openFallbackSite({ switches: brief })
-    const blocked = await site.start(preloaded('blocks.ts'))
-    await site.asked('getupdates', 1)
-    const watcher = await site.start()
-    await site.say('before')
-    await site.stored(1)
-    process.kill(blocked.pid, 'SIGUSR2')
-    await until('it is blocked', 30_000, () => blocked.log().includes('blocked\n'))
-    await site.say('meanwhile')
+    const { blocked, watcher } = await withBlocked(site)
     expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
     expect(await roleOf(watcher)).toBe('poller')
     wake(site)
     await until('it woke up and gave polling up', 30_000, () => blocked.log().includes('poll lock lost'))
     expect(await roleOf(blocked)).toBe('watcher')
     const polls = site.requests('getupdates')
-    await site.say('after')
-    await site.stored(3)
+    await site.heard('after')
     await site.asked('getupdates', polls + 2)
     expect(site.texts()).toEqual(['before', 'meanwhile', 'after'])
     expect(await roleOf(watcher)).toBe('poller')
@@ -76,14 +79,7 @@ describe.concurrent('takeover', () => {
 
   test('with the kernel’s lock, a poller whose event loop is blocked keeps it, and goes on: nobody else polls', async () => {
     await using site = await openSite({ switches: brief })
-    const blocked = await site.start(preloaded('blocks.ts'))
-    await site.asked('getupdates', 1)
-    const watcher = await site.start()
-    await site.say('before')
-    await site.stored(1)
-    process.kill(blocked.pid, 'SIGUSR2')
-    await until('it is blocked', 30_000, () => blocked.log().includes('blocked\n'))
-    await site.say('meanwhile')
+    const { blocked, watcher } = await withBlocked(site)
     // Longer than any takeover.
     await Bun.sleep(11_000)
     expect(site.texts()).toEqual(['before'])
@@ -115,8 +111,7 @@ describe.concurrent('takeover', () => {
     await using site = await openSite()
     const poller = await site.start()
     await site.asked('getupdates', 1)
-    await site.say('before')
-    await site.stored(1)
+    await site.heard('before')
     unlinkSync(join(site.dir, '.poll.lock'))
     using watch = stopwatch()
     const other = site.launch()

@@ -1,35 +1,7 @@
+/** What a watcher does when its poller is killed or stopped; killed alone: takeover-locks, with either kind of lock. */
 import { expect, test } from 'bun:test'
-import { stopwatch } from '../support/stopwatch.ts'
-import { type Program, pollLockNote, until } from './support/program.ts'
-import { openSite, roleOf, type Site } from './support/upstream.ts'
-
-/** A poller and a watcher, the poller in the middle of its long poll. */
-async function pair(site: Site): Promise<{ poller: Program; watcher: Program }> {
-  const poller = await site.start()
-  await site.asked('getupdates', 1)
-  const watcher = await site.start()
-  expect(await roleOf(watcher)).toBe('watcher')
-  return { poller, watcher }
-}
-
-test('a poller killed with SIGKILL: a watcher polls within 3 s and nothing is lost or doubled', async () => {
-  await using site = await openSite()
-  const { poller, watcher } = await pair(site)
-  await site.say('before')
-  await site.stored(1)
-  // Its next poll: what comes after it is not his.
-  await site.asked('getupdates', 2)
-  const polls = site.requests('getupdates')
-  await poller.kill('SIGKILL')
-  using watch = stopwatch()
-  await site.say('meanwhile')
-  await site.asked('getupdates', polls + 1)
-  expect(watch.ms).toBeLessThan(3000)
-  expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
-  expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
-  expect(await roleOf(watcher)).toBe('poller')
-  expect(site.sandbox.pollsAtOnce[site.bot]).toBe(1)
-})
+import { pollLockNote, until } from './support/program.ts'
+import { openSite, pair, roleOf } from './support/upstream.ts'
 
 test('many pollers killed one after the other: each is followed within 3 s, never by two', async () => {
   await using site = await openSite()
@@ -52,8 +24,7 @@ test('many pollers killed one after the other: each is followed within 3 s, neve
 test('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they still read and send, and nothing doubles when it wakes', async () => {
   await using site = await openSite()
   const { poller, watcher } = await pair(site)
-  await site.say('before')
-  await site.stored(1)
+  await site.heard('before')
   await site.asked('getupdates', 2)
   process.kill(poller.pid, 'SIGSTOP')
   const polls = site.requests('getupdates')

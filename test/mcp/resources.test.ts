@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { randomBytes } from 'node:crypto'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -129,19 +128,6 @@ describe('resources', () => {
     expect(textOf(await client.readResource({ uri }))).toContain(
       'The bot cannot answer: the window closed at',
     )
-  })
-
-  test('media as a blob of its type, to the byte', async () => {
-    await using pair = await withMcpPair()
-    const { client, t } = pair
-    const bytes = randomBytes(100_000)
-    await t.sandbox.media('file', bytes, { name: '报告.pdf' })
-    const [message] = await t.receive(1)
-    const uri = `svc://media/${encodeURIComponent(message!.message_id)}/0`
-    const { contents } = await client.readResource({ uri })
-    const [found] = contents as { uri: string; mimeType: string; blob: string }[]
-    expect(found).toMatchObject({ uri, mimeType: 'application/pdf' })
-    expect(Buffer.from(found!.blob, 'base64').equals(bytes)).toBe(true)
   })
 
   test('media of more than fits is refused', async () => {

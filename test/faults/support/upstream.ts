@@ -23,6 +23,8 @@ export interface Site extends AsyncDisposable {
   connect(session: string, bot: { bot_id: string; token: string; user_id: string }): Promise<void>
   /** The user writes these. */
   say(...texts: string[]): Promise<void>
+  /** The user writes these, and they are stored. */
+  heard(...texts: string[]): Promise<void>
   /** messages.db from outside. */
   log(): LogFile
   /** Texts of the received rows, in their order. */
@@ -89,6 +91,11 @@ export async function openSite(options: SiteOptions = {}): Promise<Site> {
         .filter(row => !row.sent)
         .map(row => row.text)
     },
+    async heard(...texts) {
+      const before = site.texts().length
+      await site.say(...texts)
+      await site.stored(before + texts.length)
+    },
     stored: (count, withinMs = 30_000) =>
       until(`${count} messages are stored`, withinMs, () => {
         const texts = site.texts()
@@ -113,4 +120,25 @@ export async function openSite(options: SiteOptions = {}): Promise<Site> {
 export const roleOf = async (program: Program): Promise<string> => {
   const { body } = await program.get<Json>('/healthz')
   return body.role
+}
+
+/** A poller and a watcher, the poller in the middle of its long poll. */
+export async function pair(
+  site: Site,
+  options?: ProgramOptions,
+): Promise<{ poller: Program; watcher: Program }> {
+  const poller = await site.start(options)
+  await site.asked('getupdates', 1)
+  const watcher = await site.start()
+  if ((await roleOf(watcher)) !== 'watcher') throw new Error('two poll')
+  return { poller, watcher }
+}
+
+/** What was sent or is to be, oldest first. */
+export const sentRows = (site: Site) => {
+  using log = site.log()
+  return log
+    .rows()
+    .filter(row => row.sent)
+    .map(({ text, status }) => ({ text, status }))
 }
