@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { chmodSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { forFile } from '../support/folder.ts'
+import { rawServer } from '../support/servers.ts'
 import { idle, withWard } from './support.ts'
 
 const ward = forFile(await withWard())
@@ -33,16 +33,11 @@ describe('the port', () => {
 
   test('what speaks no HTTP, and what says nothing, is no svc', async () => {
     for (const word of ['220 mail.example.org ESMTP\r\n', undefined]) {
-      const server = createServer(socket => {
-        socket.on('error', () => {})
-        if (word) socket.end(word)
-      })
-      await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-      const { port } = server.address() as { port: number }
+      await using server = await rawServer(socket => word && socket.end(word))
+      const { port } = server
       expect((await ward.look({ port }, { deadlineMs: 500 })).of('exposure/port')).toMatchObject([
         { severity: 'error' },
       ])
-      server.close()
     }
   })
 

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -9,17 +8,10 @@ import { certificate, privateKey } from '../platform/certificate.ts'
 import { folderOfTest, forFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { freePort } from '../support/port.ts'
+import { rawServer } from '../support/servers.ts'
 import { idle, stateOf, withWard } from './support.ts'
 
 const ward = forFile(await withWard())
-
-/** Takes connections and never says a word. */
-async function silent(): Promise<{ url: string; [Symbol.dispose](): void }> {
-  const server: Server = createServer(socket => void socket.on('error', () => {}))
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  return { url: `http://127.0.0.1:${port}`, [Symbol.dispose]: () => void server.close() }
-}
 
 const serving = (answer: () => Response | Promise<Response>, tls?: { cert: string; key: string }) =>
   Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer, ...(tls && { tls }) })
@@ -49,7 +41,7 @@ describe('upstream', () => {
   })
 
   test('silence is waited for no longer than said', async () => {
-    using server = await silent()
+    await using server = await rawServer(() => {})
     const look = await ward.look({ upstreamUrl: server.url }, { deadlineMs: 300 })
     expect(look.of('network/api')).toMatchObject([
       { severity: 'error', what: expect.stringContaining('timeout') },
@@ -72,12 +64,9 @@ describe('upstream', () => {
   })
 
   test('what speaks no HTTP', async () => {
-    const server = createServer(socket => void socket.on('error', () => {}).end('SSH-2.0-OpenSSH_9.6\r\n'))
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as { port: number }
-    const look = await ward.look({ upstreamUrl: `http://127.0.0.1:${port}` }, { deadlineMs: 1000 })
+    await using server = await rawServer(socket => socket.end('SSH-2.0-OpenSSH_9.6\r\n'))
+    const look = await ward.look({ upstreamUrl: server.url }, { deadlineMs: 1000 })
     expect(look.of('network/api')).toMatchObject([{ severity: 'error' }])
-    server.close()
   })
 })
 

@@ -3,7 +3,7 @@ import { type Account, Api } from '../../src/ilink/api.ts'
 import { outgoingMessage, textItem } from '../../src/ilink/encode.ts'
 import type { Fetch } from '../../src/ilink/http.ts'
 import { failure } from '../support/failure.ts'
-import { httpServer, json, plainFetch, rawServer } from './server.ts'
+import { httpServer, json, plainFetch, rawServer } from '../support/servers.ts'
 
 interface Seen {
   method: string

@@ -9,7 +9,7 @@ import { isSvcError, SvcError } from '../../src/model/error.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { fetchPublic } from '../../src/platform/fetch.ts'
 import { failure } from '../support/failure.ts'
-import { httpServer, plainFetch, rawServer } from './server.ts'
+import { httpServer, plainFetch, rawServer } from '../support/servers.ts'
 
 /** Pauses between attempts pass at once, and are counted. */
 function hasty(): Clock & { slept: number[] } {

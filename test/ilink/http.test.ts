@@ -13,7 +13,7 @@ import {
 } from '../../src/ilink/http.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { failure } from '../support/failure.ts'
-import { httpServer, json, plainFetch, rawServer } from './server.ts'
+import { httpServer, json, plainFetch, rawServer } from '../support/servers.ts'
 
 const request = (url: string, more: Partial<Request> = {}): Request => ({
   url,

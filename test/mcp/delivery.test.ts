@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { connectHttp, connectStdio, logInOver, type McpProcess, startMcp } from '../support/mcp.ts'
+import { initialize, openSession, post } from '../support/mcp-raw.ts'
 import { raw } from '../support/rest.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -12,26 +13,11 @@ const recv = (id: number, timeout: number) => ({
   ...{ jsonrpc: '2.0', id, method: 'tools/call' },
   params: { name: 'recv', arguments: { timeout } },
 })
-const initialize = (version: string) => ({
-  ...{ jsonrpc: '2.0', id: 0, method: 'initialize' },
-  params: { protocolVersion: version, capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
-})
 const modern = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
   'io.modelcontextprotocol/clientCapabilities': {},
 }
-
-const post = (url: string, body: object, headers: Record<string, string> = {}) =>
-  fetch(url, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      ...headers,
-    },
-    body: JSON.stringify(body),
-  })
 
 /**
  * Asks and hangs up as soon as the answer has begun as told. With a bare socket, since a fetch that is aborted closes its
@@ -74,13 +60,9 @@ async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<{ id?: 
   }
 }
 
-async function openSession(url: string, version = '2025-11-25'): Promise<Record<string, string>> {
-  const response = await post(url, initialize(version))
-  await response.text()
-  const headers = {
-    'mcp-session-id': response.headers.get('mcp-session-id')!,
-    'mcp-protocol-version': version,
-  }
+/** A session of a client that says what it speaks. */
+async function opened(url: string, version = '2025-11-25'): Promise<Record<string, string>> {
+  const headers = { ...(await openSession(url, version)), 'mcp-protocol-version': version }
   await post(url, { jsonrpc: '2.0', method: 'notifications/initialized' }, headers)
   return headers
 }
@@ -115,7 +97,7 @@ async function next(url: string, timeout = 30): Promise<Json[]> {
 describe('a message counts as read only when its answer reached the client', () => {
   test('http 2025: who leaves and does not come back gets nothing; the next reader does, marked', async () => {
     await withService('http', async ({ url }, sandbox) => {
-      const headers = await openSession(url)
+      const headers = await opened(url)
       await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers })
       // Its call still waits for the client to come back, and takes the message.
       await sandbox.say('anybody there?')
@@ -126,7 +108,7 @@ describe('a message counts as read only when its answer reached the client', () 
 
   test('http 2025: who comes back in time reads on, and that counts', async () => {
     await withService('http', async ({ url }, sandbox) => {
-      const headers = await openSession(url)
+      const headers = await opened(url)
       const begun = /^id: (\S+)\n/m
       const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
       await sandbox.say('still here')
@@ -144,7 +126,7 @@ describe('a message counts as read only when its answer reached the client', () 
 
   test('http 2025: who came back while svc stood still has it, and gets it once', async () => {
     await withService('http', async ({ url, pid }, sandbox) => {
-      const headers = await openSession(url)
+      const headers = await opened(url)
       const begun = /^id: (\S+)\n/m
       const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
       await sandbox.say('still here')
@@ -164,7 +146,7 @@ describe('a message counts as read only when its answer reached the client', () 
     'http %s: a revision that cannot come back is let go at once',
     async version => {
       await withService('http', async ({ url }, sandbox) => {
-        const headers = await openSession(url, version)
+        const headers = await opened(url, version)
         await leave(url, /^: open/m, { body: recv(1, 60), headers })
         await sandbox.say('hello')
         expect(await next(url)).toMatchObject([{ text: 'hello' }])
@@ -174,14 +156,14 @@ describe('a message counts as read only when its answer reached the client', () 
 
   test('http 2025: a session that was lost with its process answers 404, and a new one is given what was not confirmed', async () => {
     await withService('http', async ({ url, dir, kill }, sandbox) => {
-      const headers = await openSession(url)
+      const headers = await opened(url)
       await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers })
       await sandbox.say('to the lost session')
       await kill('SIGKILL')
       await using again = await startMcp('http', { sandbox, dir })
       const lost = await post(again.url, recv(2, 60), headers)
       expect([lost.status, await lost.json()]).toMatchObject([404, { error: { code: -32001 } }])
-      const anew = await openSession(again.url)
+      const anew = await opened(again.url)
       expect(anew['mcp-session-id']).not.toBe(headers['mcp-session-id'])
       const answer = await (await post(again.url, recv(3, 60), anew)).text()
       expect(answer).toContain('to the lost session')

@@ -5,6 +5,7 @@ import { serve } from '../../src/platform/serve.ts'
 import { tools } from '../../src/tools/index.ts'
 import { failure } from '../support/failure.ts'
 import { connectHttp, startMcp } from '../support/mcp.ts'
+import { initialize, openSession, post } from '../support/mcp-raw.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -39,23 +40,6 @@ async function startDoor(
   }
 }
 
-const initialize = {
-  ...{ jsonrpc: '2.0', id: 0, method: 'initialize' },
-  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
-}
-
-function post(url: string, body: unknown, headers: Record<string, string> = {}) {
-  return fetch(url, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      ...headers,
-    },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  })
-}
-
 describe('who may call', () => {
   test.each(['http', 'sse'] as const)('%s: with a token, nobody without it', async transport => {
     await using door = await startDoor({ token: 's3cret', transport })
@@ -65,7 +49,7 @@ describe('who may call', () => {
       expect(response.headers.get('www-authenticate')).toStartWith('Bearer')
       expect(await response.json()).toMatchObject({ code: 'unauthorized' })
     }
-    expect((await post(door.url, initialize)).status).toBe(401)
+    expect((await post(door.url, initialize())).status).toBe(401)
     const headers = { authorization: 'Bearer s3cret' }
     await using client = await connectHttp(door.url, { kind: 'sdk1', headers })
     expect(await client.tools()).toHaveLength(tools.length)
@@ -79,7 +63,7 @@ describe('who may call', () => {
   ])('%s is refused', async (_name, headers) => {
     for (const transport of ['http', 'sse'] as const) {
       await using door = await startDoor({ transport })
-      const response = await post(door.url, initialize, headers)
+      const response = await post(door.url, initialize(), headers)
       expect(response.status).toBe(403)
       expect(await response.json()).toMatchObject({ code: 'forbidden' })
     }
@@ -108,7 +92,7 @@ describe('what is no message', () => {
     await using door = await startDoor()
     const refusal = async (response: Response) => [response.status, (await response.json()).error.code]
     expect(await refusal(await post(door.url, '{'))).toEqual([400, -32700])
-    expect(await refusal(await post(door.url, initialize, { 'content-type': 'text/plain' }))).toEqual([
+    expect(await refusal(await post(door.url, initialize(), { 'content-type': 'text/plain' }))).toEqual([
       415, -32000,
     ])
     expect(await refusal(await post(door.url, `"${'x'.repeat(25 * 1024 * 1024)}"`))).toEqual([413, -32000])
@@ -117,9 +101,7 @@ describe('what is no message', () => {
       404, -32001,
     ])
     expect(await refusal(await fetch(door.url, { headers: lost }))).toEqual([404, -32001])
-    const opened = await post(door.url, initialize)
-    await opened.text()
-    const session = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const session = await openSession(door.url)
     for (const body of ['null', '5', '"x"', '[]', '[null]', '{}', '{"jsonrpc":"2.0","params":7}']) {
       for (const headers of [{}, session]) {
         const { status } = await post(door.url, body, headers as Record<string, string>)
@@ -135,7 +117,7 @@ describe('what is no message', () => {
   test('sse: an unknown stream, or something else than a message', async () => {
     await using door = await startDoor({ transport: 'sse' })
     const messages = `${door.server.url}/messages?sessionId=`
-    expect((await post(`${messages}gone`, initialize)).status).toBe(404)
+    expect((await post(`${messages}gone`, initialize())).status).toBe(404)
     const { body } = await fetch(door.url)
     const reader = body!.getReader()
     let text = ''
@@ -161,9 +143,7 @@ describe('sessions', () => {
 
   test('a session ends when its client says so', async () => {
     await using door = await startDoor()
-    const opened = await post(door.url, initialize)
-    await opened.text()
-    const headers = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const headers = await openSession(door.url)
     const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
     expect((await post(door.url, ping, headers)).status).toBe(200)
     expect((await fetch(door.url, { method: 'DELETE', headers })).status).toBe(200)
@@ -172,11 +152,7 @@ describe('sessions', () => {
 
   test('an idle session makes room; one with an open stream stays', async () => {
     await using door = await startDoor({ idleMs: 0 })
-    const open = async () => {
-      const response = await post(door.url, initialize)
-      await response.text()
-      return { 'mcp-session-id': response.headers.get('mcp-session-id')! }
-    }
+    const open = () => openSession(door.url)
     const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
     /** Opening one ends those that are idle, which they are a moment after their answer was read. */
     const swept = async (headers: Record<string, string>) => {
@@ -212,7 +188,7 @@ describe('sessions', () => {
         { remoteAddress: caller, accept() {} },
       )
     const open = async (caller: string) => {
-      const response = await ask(caller, initialize)
+      const response = await ask(caller, initialize())
       await response.text()
       return { 'mcp-session-id': response.headers.get('mcp-session-id')! }
     }
@@ -246,7 +222,7 @@ describe('sessions', () => {
       const accept = 'application/json, text/event-stream'
       const hold = async (caller: string) => {
         if (transport === 'sse') return ask(caller, {})
-        const body = JSON.stringify(initialize)
+        const body = JSON.stringify(initialize())
         const opened = await ask(caller, { method: 'POST', headers: { accept }, body })
         await opened.text()
         const session = opened.headers.get('mcp-session-id')
@@ -269,9 +245,7 @@ describe('sessions', () => {
 
   test('a cancelled call ends its stream', async () => {
     await using door = await startDoor()
-    const opened = await post(door.url, initialize)
-    await opened.text()
-    const headers = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const headers = await openSession(door.url)
     const call = { name: 'recv', arguments: { timeout: 60 } }
     const waiting = await post(
       door.url,
@@ -285,9 +259,7 @@ describe('sessions', () => {
 
   test('an id that is none is written down nowhere: nested deep enough that would take seconds', async () => {
     await using door = await startDoor()
-    const opened = await post(door.url, initialize)
-    await opened.text()
-    const headers = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const headers = await openSession(door.url)
     const cancel = {
       jsonrpc: '2.0',
       method: 'notifications/cancelled',
@@ -318,7 +290,7 @@ describe('stopping', () => {
     await asked
     door.door.beginShutdown()
     expect(await waiting).toEqual([])
-    const refused = await post(door.url, initialize)
+    const refused = await post(door.url, initialize())
     expect([refused.status, await refused.json()]).toMatchObject([503, { code: 'shutting_down' }])
     await door.door.close(5000)
     await door.server.stop(5000)

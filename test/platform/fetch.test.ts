@@ -1,9 +1,9 @@
 import { afterEach, expect, test } from 'bun:test'
-import { createServer as createTcpServer, type Server as TcpServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { isSvcError, type SvcError } from '../../src/model/error.ts'
 import { isPublicAddress, ownAddresses } from '../../src/platform/address.ts'
 import { apiFetch, type FetchPublicOptions, fetchPublic } from '../../src/platform/fetch.ts'
+import { rawServer } from '../support/servers.ts'
 import { certificate, privateKey } from './certificate.ts'
 
 const closing: (() => unknown)[] = []
@@ -23,28 +23,13 @@ function server(answer: (request: Request) => Response | Promise<Response>, tls 
   return running.port!
 }
 
-async function rawServer(onData: (write: (text: string) => void, end: () => void) => void): Promise<number> {
-  const raw: TcpServer = createTcpServer(socket => {
-    socket.on('error', () => {})
-    socket.once('data', () =>
-      onData(
-        text => socket.write(text),
-        () => socket.end(),
-      ),
-    )
-  })
-  await new Promise<void>(resolve => raw.listen(0, '127.0.0.1', resolve))
-  closing.push(() => raw.close())
-  const address = raw.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
-}
-
 /** A name of the test leads to loopback; the guard is told to let that one server pass. */
 const here: Partial<FetchPublicOptions> = {
   resolve: async () => [{ address: '127.0.0.1', family: 4 }],
   allow: () => true,
 }
+/** Of an answer. */
+const half = 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345'
 const limits = { maxBytes: 1 << 20, timeoutMs: 60_000 }
 const got = async (body: ReadableStream<Uint8Array>) => new Uint8Array(await new Response(body).arrayBuffer())
 const failure = (work: Promise<unknown>): Promise<SvcError> =>
@@ -273,18 +258,20 @@ test('an answer compressed against our wish arrives unpacked', async () => {
 })
 
 test('a server that never answers, falls silent or takes too long is given up', async () => {
-  const mute = await rawServer(() => {})
-  const silent = await failure(fetchPublic(`http://x.test:${mute}/`, { ...limits, ...here, idleMs: 50 }))
+  await using mute = await rawServer(() => {})
+  const silent = await failure(fetchPublic(`http://x.test:${mute.port}/`, { ...limits, ...here, idleMs: 50 }))
   expect(silent.message).toContain('silent')
-  const late = await failure(fetchPublic(`http://x.test:${mute}/`, { ...limits, ...here, timeoutMs: 50 }))
+  const late = await failure(
+    fetchPublic(`http://x.test:${mute.port}/`, { ...limits, ...here, timeoutMs: 50 }),
+  )
   expect(late.message).toContain('longer than 0.05 s')
 
-  const stuck = await rawServer(write => write('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345'))
+  await using stuck = await rawServer(socket => socket.write(half))
   // One that is given up before its answer begins says nothing of the body: the machine stood still.
   const begun = async (options: { idleMs?: number; timeoutMs?: number }) => {
     for (let tries = 0; ; tries++) {
       try {
-        return await fetchPublic(`http://x.test:${stuck}/`, { ...limits, ...here, ...options })
+        return await fetchPublic(`http://x.test:${stuck.port}/`, { ...limits, ...here, ...options })
       } catch (error) {
         if (tries === 10) throw error
       }
@@ -298,31 +285,30 @@ test('a server that never answers, falls silent or takes too long is given up', 
 })
 
 test('an answer that breaks off is an error, not a shorter file', async () => {
-  const port = await rawServer((write, end) => {
-    write('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345')
-    end()
-  })
-  const { body } = await fetchPublic(`http://x.test:${port}/`, { ...limits, ...here })
+  await using cut = await rawServer(socket => socket.end(half))
+  const { body } = await fetchPublic(`http://x.test:${cut.port}/`, { ...limits, ...here })
   expect((await failure(got(body))).code).toBe('invalid_arguments')
 
-  const chunked = await rawServer((write, end) => {
-    write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n')
-    end()
-  })
-  const second = await fetchPublic(`http://x.test:${chunked}/`, { ...limits, ...here })
+  const chunks = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n'
+  await using chunked = await rawServer(socket => socket.end(chunks))
+  const second = await fetchPublic(`http://x.test:${chunked.port}/`, { ...limits, ...here })
   expect((await failure(got(second.body))).code).toBe('invalid_arguments')
 })
 
 test('an abort by the caller ends the fetch with its reason, before and after the answer began', async () => {
-  const stuck = await rawServer(write => write('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345'))
-  const mute = await rawServer(() => {})
+  await using stuck = await rawServer(socket => socket.write(half))
+  await using mute = await rawServer(() => {})
   const reason = new Error('gone')
   const early = new AbortController()
-  const waiting = fetchPublic(`http://x.test:${mute}/`, { ...limits, ...here, signal: early.signal })
+  const waiting = fetchPublic(`http://x.test:${mute.port}/`, { ...limits, ...here, signal: early.signal })
   early.abort(reason)
   expect(await waiting.catch(error => error)).toBe(reason)
   const late = new AbortController()
-  const { body } = await fetchPublic(`http://x.test:${stuck}/`, { ...limits, ...here, signal: late.signal })
+  const { body } = await fetchPublic(`http://x.test:${stuck.port}/`, {
+    ...limits,
+    ...here,
+    signal: late.signal,
+  })
   const reading = got(body).catch(error => error)
   late.abort(reason)
   expect(await reading).toBe(reason)
@@ -374,11 +360,11 @@ test('neither a token nor a body follows a redirect of apiFetch', async () => {
 })
 
 test('apiFetch gives up at its deadline and at its caller’s wish', async () => {
-  const mute = await rawServer(() => {})
-  const late = await apiFetch(`http://127.0.0.1:${mute}/`, { timeoutMs: 30 }).catch(error => error)
+  await using mute = await rawServer(() => {})
+  const late = await apiFetch(`http://127.0.0.1:${mute.port}/`, { timeoutMs: 30 }).catch(error => error)
   expect(late.name).toBe('TimeoutError')
   const reason = new Error('gone')
-  const gone = await apiFetch(`http://127.0.0.1:${mute}/`, {
+  const gone = await apiFetch(`http://127.0.0.1:${mute.port}/`, {
     timeoutMs: 10_000,
     signal: AbortSignal.abort(reason),
   }).catch(error => error)

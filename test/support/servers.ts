@@ -1,4 +1,4 @@
-/** Real servers on 127.0.0.1 for the faults that upstream and its CDN show. */
+/** Real servers on 127.0.0.1 for the faults that other servers show. */
 import { createServer, type Socket } from 'node:net'
 import type { FetchInit } from '../../src/ilink/http.ts'
 
@@ -19,7 +19,7 @@ export function httpServer(handler: (request: Request) => Response | Promise<Res
   }
 }
 
-/** A TCP server that does what `talk` does once a request has begun to come in. */
+/** A TCP server that does what `talk` does once a request has begun to come in. Lives as the other. */
 export async function rawServer(talk: (socket: Socket, request: string) => void) {
   const sockets = new Set<Socket>()
   const server = createServer(socket => {
@@ -32,7 +32,7 @@ export async function rawServer(talk: (socket: Socket, request: string) => void)
   const address = server.address()
   const port = typeof address === 'object' && address ? address.port : 0
   return {
-    url: `http://127.0.0.1:${port}`,
+    ...{ port, url: `http://127.0.0.1:${port}` },
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy()
       await new Promise(resolve => server.close(resolve))

@@ -1,0 +1,24 @@
+/** MCP over HTTP by hand: what no client would send, and what it is answered with. */
+
+export const initialize = (protocolVersion = '2025-11-25') => ({
+  ...{ jsonrpc: '2.0', id: 0, method: 'initialize' },
+  params: { protocolVersion, capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+})
+
+export const post = (url: string, body: unknown, headers: Record<string, string> = {}) =>
+  fetch(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  })
+
+/** @returns the header that names it */
+export async function openSession(url: string, version?: string) {
+  const opened = await post(url, initialize(version))
+  await opened.text()
+  return { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+}
