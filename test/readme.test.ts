@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { optionTable } from '../src/config.ts'
 import { tools } from '../src/tools/index.ts'
 import { folderOfTest } from './support/folder.ts'
+import { overhear } from './support/overheard.ts'
 import { freePort } from './support/port.ts'
 import { stopwatch } from './support/stopwatch.ts'
 import { until } from './support/until.ts'
@@ -147,24 +148,18 @@ interface Started {
 /** Runs ./scripts/start until it is ready. */
 async function start(env: Record<string, string>): Promise<Started> {
   const child = Bun.spawn([join(root, 'scripts/start')], { cwd: root, env, stdout: 'pipe', stderr: 'pipe' })
-  let output = ''
-  let errors = ''
-  void (async () => {
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) output += chunk
-  })()
-  void (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) errors += chunk
-  })()
+  const said = overhear(child)
   const end = (signal: NodeJS.Signals) => {
     child.kill(signal)
     return child.exited
   }
   const ready = /^listening on \S+:(\d+)\n[\s\S]*^phone on \S+:(\d+)\/phone\n/m
-  const isReady = () => ready.test(output) || child.exitCode !== null
+  const isReady = () => ready.test(said.stdout) || child.exitCode !== null
   await until('it is ready', stepMs, isReady).catch(() => end('SIGKILL'))
-  if (!ready.test(output)) throw new Error(`./scripts/start did not get ready:\n${output}${errors}`)
-  const [, port = '', phonePort = ''] = ready.exec(output) ?? []
-  return { ports: [port, phonePort], output: () => output, errors: () => errors, end }
+  if (!ready.test(said.stdout))
+    throw new Error(`./scripts/start did not get ready:\n${said.stdout}${said.stderr}`)
+  const [, port = '', phonePort = ''] = ready.exec(said.stdout) ?? []
+  return { ports: [port, phonePort], output: () => said.stdout, errors: () => said.stderr, end }
 }
 
 /** One bash that gets block after block, as from a clipboard. */

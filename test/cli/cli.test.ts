@@ -7,6 +7,7 @@ import { optionTable } from '../../src/config.ts'
 import { version } from '../../src/version.ts'
 import { type Ended, ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
+import { overhear } from '../support/overheard.ts'
 import { logIn, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -539,16 +540,13 @@ describe('serving', () => {
       cwd: tmpdir(),
       env: { PATH: process.env.PATH ?? '', HOME: home },
       stdout: 'pipe',
-      stderr: 'ignore',
+      stderr: 'pipe',
     })
     try {
-      let stdout = ''
-      void (async () => {
-        for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) stdout += chunk
-      })()
-      await until('the last line', 30_000, () => stdout.includes('use it with'))
-      const [, phoneUrl] = /^phone on (\S+)\/phone$/m.exec(stdout) ?? []
-      expect(stdout).toEndWith(`use it with: svc openapi --sandbox -d ${dir}\n`)
+      const said = overhear(child)
+      await until('the last line', 30_000, () => said.stdout.includes('use it with'))
+      const [, phoneUrl] = /^phone on (\S+)\/phone$/m.exec(said.stdout) ?? []
+      expect(said.stdout).toEndWith(`use it with: svc openapi --sandbox -d ${dir}\n`)
       expect(await readdir(home)).not.toContain('.svc')
       await using service = await startService({ dir })
       expect(service.phoneUrl).toBe(phoneUrl!)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
 import { sandboxAlone, svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
+import { jsonLines, overhear } from '../support/overheard.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
@@ -31,31 +32,22 @@ function following(service: Service, ...words: string[]) {
     stdout: 'pipe',
     stderr: 'pipe',
   })
-  const seen: Message[] = []
-  const reading = (async () => {
-    let rest = ''
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-      const lines = (rest + chunk).split('\n')
-      rest = lines.pop()!
-      seen.push(...lines.map(line => JSON.parse(line)))
-    }
-  })()
+  const said = overhear(child)
+  const seen = () => jsonLines<Message>(said)
   return {
     seen,
-    child,
-    texts: () => seen.map(({ text }) => text),
+    exited: said.exited,
+    texts: () => seen().map(({ text }) => text),
     until: (count: number) =>
       until(
         `${count} came`,
         30_000,
-        () => seen.length >= count,
-        () => JSON.stringify(seen),
+        () => seen().length >= count,
+        () => said.stdout,
       ),
     async end(signal: NodeJS.Signals) {
       child.kill(signal)
-      const status = await child.exited
-      await reading
-      return { status, stderr: await new Response(child.stderr).text() }
+      return { status: await said.exited, stderr: said.stderr }
     },
   }
 }
@@ -80,7 +72,7 @@ test('messages come one per line beside a service; Ctrl-C ends with 0 and loses 
   await second.until(2)
   expect(await second.end('SIGTERM')).toEqual({ status: 0, stderr: '' })
   expect([...first.texts(), ...second.texts()]).toEqual(['while nobody looked', '二', 'in between', 'last'])
-  expect([...first.seen, ...second.seen].some(message => message.redelivered)).toBe(false)
+  expect([...first.seen(), ...second.seen()].some(message => message.redelivered)).toBe(false)
 })
 
 test('it takes over polling when the service ends, and gives the lock back', async () => {
@@ -93,7 +85,7 @@ test('it takes over polling when the service ends, and gives the lock back', asy
   await until('it follows', 30_000, async () => {
     await phone.say('are you there')
     await Bun.sleep(50)
-    return follower.seen.length > 0
+    return follower.seen().length > 0
   })
   await service.kill('SIGTERM')
   await phone.say('after the service')
@@ -107,15 +99,15 @@ test('--limit ends it after so many, and the next one is not touched; --after mo
   await begun(service, 'few')
   for (const text of ['one', 'two', 'three']) await service.phone('say', { text })
   const few = following(service, '-c', 'few', '-n', '2')
-  expect(await few.child.exited).toBe(0)
+  expect(await few.exited).toBe(0)
   expect(few.texts()).toEqual(['one', 'two'])
   const rest = following(service, '-c', 'few', '-n', '1')
-  expect(await rest.child.exited).toBe(0)
-  expect(rest.seen).toMatchObject([{ text: 'three' }])
-  expect(rest.seen[0]).not.toHaveProperty('redelivered')
+  expect(await rest.exited).toBe(0)
+  expect(rest.seen()).toMatchObject([{ text: 'three' }])
+  expect(rest.seen()[0]).not.toHaveProperty('redelivered')
   for (let tries = 0; tries < 2; tries++) {
-    const again = following(service, '--after', String(few.seen[0]!.id), '-n', '2', '--session', 'DEFAULT')
-    expect(await again.child.exited).toBe(0)
+    const again = following(service, '--after', String(few.seen()[0]!.id), '-n', '2', '--session', 'DEFAULT')
+    expect(await again.exited).toBe(0)
     expect(again.texts()).toEqual(['two', 'three'])
   }
 })
@@ -164,7 +156,7 @@ test('killed while a line is written, --follow begins with that message, marked'
   const again = following(service)
   await again.until(2)
   expect((await again.end('SIGINT')).status).toBe(0)
-  expect(again.seen.map(({ text, redelivered }) => [text.slice(0, 3), redelivered])).toEqual([
+  expect(again.seen().map(({ text, redelivered }) => [text.slice(0, 3), redelivered])).toEqual([
     ['one', true],
     ['two', undefined],
   ])

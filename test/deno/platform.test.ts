@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { certificate, privateKey } from '../platform/certificate.ts'
 import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
 import { ended } from '../support/ended.ts'
+import { overhear } from '../support/overheard.ts'
 import { freePort } from '../support/port.ts'
 import { logIn, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -17,25 +18,18 @@ const onDeno = test.skipIf(!deno)
 /** A program under way whose output is watched. */
 function start(command: string[]) {
   const child = Bun.spawn(command, { env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
-  let out = ''
-  let err = ''
-  void (async () => {
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) out += chunk
-  })()
-  void (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) err += chunk
-  })()
+  const all = overhear(child)
   return {
     child,
-    stderr: () => err,
+    stderr: () => all.stderr,
     said: (words: string | RegExp) =>
       until(
         `"${words}"`,
         30_000,
-        () => (words instanceof RegExp ? words.exec(out)?.[1] : out.includes(words)),
-        () => out + err,
+        () => (words instanceof RegExp ? words.exec(all.stdout)?.[1] : all.stdout.includes(words)),
+        () => all.stdout + all.stderr,
       ),
-    out: () => out,
+    out: () => all.stdout,
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL')
       await child.exited

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { SvcOptions } from '../../src/index.ts'
 import { deno, denoRun } from '../support/deno.ts'
 import { folderOfTest } from '../support/folder.ts'
+import { jsonLines, overhear } from '../support/overheard.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { type Json, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -29,23 +30,9 @@ async function startProgram(runtime: string, options: SvcOptions, consumer = '')
     stderr: 'pipe',
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' },
   })
-  const lines: Json[] = []
-  let errors = ''
   let wake = () => {}
-  void (async () => {
-    let rest = ''
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-      rest += chunk
-      for (let at = rest.indexOf('\n'); at >= 0; at = rest.indexOf('\n')) {
-        lines.push(JSON.parse(rest.slice(0, at)))
-        rest = rest.slice(at + 1)
-      }
-      wake()
-    }
-  })()
-  void (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) errors += chunk
-  })()
+  const heard = overhear(child, () => wake())
+  const given = new Set<number>()
   const running: Program = {
     exited: child.exited,
     ask: line => {
@@ -55,10 +42,14 @@ async function startProgram(runtime: string, options: SvcOptions, consumer = '')
     async said(key) {
       using watch = stopwatch()
       for (;;) {
-        const at = lines.findIndex(line => key in line)
-        if (at >= 0) return lines.splice(at, 1)[0][key]
+        const lines = jsonLines<Json>(heard)
+        const at = lines.findIndex((line, nth) => !given.has(nth) && key in line)
+        if (at >= 0) {
+          given.add(at)
+          return lines[at][key]
+        }
         if (watch.ms > 30_000 || child.exitCode !== null)
-          throw new Error(`the program never said ${key}: ${JSON.stringify(lines)}\n${errors}`)
+          throw new Error(`the program never said ${key}: ${heard.stdout}\n${heard.stderr}`)
         await Promise.race([new Promise<void>(resolve => (wake = resolve)), Bun.sleep(200)])
       }
     },

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { bridgeCommand, connectBridge, connectHttp, logInOver, startMcp, type Told } from '../support/mcp.ts'
+import { overhear } from '../support/overheard.ts'
 import { freePort } from '../support/port.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { until } from '../support/until.ts'
@@ -99,14 +100,8 @@ function bare(args: string[], env: Record<string, string> = {}) {
     ...{ cwd: tmpdir(), env: { PATH: process.env.PATH ?? '', HOME: tmpdir(), ...env } },
     ...{ stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' },
   })
-  let [stdout, stderr] = ['', '']
-  const reading = (async () => {
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) stdout += chunk
-  })()
-  const logging = (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) stderr += chunk
-  })()
-  const lines = () => stdout.split('\n').filter(Boolean)
+  const said = overhear(child)
+  const lines = () => said.stdout.split('\n').filter(Boolean)
   return {
     lines,
     write: (text: string) => {
@@ -115,7 +110,8 @@ function bare(args: string[], env: Record<string, string> = {}) {
     },
     end: () => child.stdin.end(),
     async ended() {
-      const [status] = await Promise.all([child.exited, reading, logging])
+      const status = await said.exited
+      const { stderr, stdout } = said
       return { status, stderr, stdout, messages: lines().map(one => JSON.parse(one)) }
     },
     async [Symbol.asyncDispose]() {

@@ -9,6 +9,7 @@ import { SSEClientTransport as Sse1 } from '@modelcontextprotocol/sdk/client/sse
 import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { overhear } from './overheard.ts'
 import type { TestSandbox } from './sandbox.ts'
 import { svcProgram } from './svc-program.ts'
 import { until } from './until.ts'
@@ -199,23 +200,18 @@ export async function startMcp(
     ],
     { cwd: dir, env: environment(dir), stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
   )
-  let [stdout, stderr] = ['', '']
-  const reading = (async () => {
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) stdout += chunk
-  })()
-  const readingErrors = (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) stderr += chunk
-  })()
-  const exited = Promise.all([child.exited, reading, readingErrors]).then(([code]) => code)
-  const ready = () => /^(?:mcp|listening) on (http\S+\/(?:mcp|sse))$/m.exec(stdout)?.[1]
+  const said = overhear(child)
+  const { exited } = said
+  const ready = () => /^(?:mcp|listening) on (http\S+\/(?:mcp|sse))$/m.exec(said.stdout)?.[1]
   await until('it is ready', 30_000, () => ready() !== undefined || child.exitCode !== null).catch(() =>
     child.kill('SIGKILL'),
   )
-  if (!ready()) throw new Error(`svc ${words.join(' ')} did not start (${await exited}):\n${stdout}${stderr}`)
+  if (!ready())
+    throw new Error(`svc ${words.join(' ')} did not start (${await exited}):\n${said.stdout}${said.stderr}`)
   return {
     ...{ url: ready()!, dir, pid: child.pid, exited },
-    log: () => stderr,
-    stdout: () => stdout,
+    log: () => said.stderr,
+    stdout: () => said.stdout,
     async kill(signal) {
       child.kill(signal)
       return exited

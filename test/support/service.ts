@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { end, family, innermost } from './family.ts'
+import { overhear } from './overheard.ts'
 import { stopwatch } from './stopwatch.ts'
 import { svcProgram } from './svc-program.ts'
 
@@ -71,16 +72,9 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       stderr: 'pipe',
     },
   )
-  let stdout = ''
-  let stderr = ''
-  const reading = (async () => {
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) stdout += chunk
-  })()
-  const readingErrors = (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) stderr += chunk
-  })()
-  const exited = Promise.all([child.exited, reading, readingErrors]).then(([code]) => code)
-  const line = (pattern: RegExp) => pattern.exec(stdout)?.[1]
+  const said = overhear(child)
+  const { exited } = said
+  const line = (pattern: RegExp) => pattern.exec(said.stdout)?.[1]
   const kill = (signal: NodeJS.Signals) => {
     if (child.exitCode !== null || child.signalCode !== null) return exited
     for (const pid of signal === 'SIGKILL' ? family(child.pid) : innermost(child.pid)) end(pid, signal)
@@ -93,7 +87,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       const late = child.exitCode === null && child.signalCode === null
       await kill('SIGKILL')
       const how = late ? 'in time' : `(exit ${child.exitCode ?? child.signalCode})`
-      throw new Error(`the service did not start ${how}:\n${stdout}${stderr}`)
+      throw new Error(`the service did not start ${how}:\n${said.stdout}${said.stderr}`)
     }
     await Bun.sleep(10)
   }
@@ -114,8 +108,8 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     pid: child.pid,
     dir,
     exited,
-    log: () => stderr,
-    stdout: () => stdout,
+    log: () => said.stderr,
+    stdout: () => said.stdout,
     async call(tool, input, signal) {
       const response = await post(`${url}/tools/default/${tool}`, input, signal)
       return { status: response.status, body: await response.json() }

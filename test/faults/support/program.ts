@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Ended, ended } from '../../support/ended.ts'
+import { overhear } from '../../support/overheard.ts'
 import type { Json } from '../../support/service.ts'
 import { svcProgram } from '../../support/svc-program.ts'
 
@@ -50,28 +51,18 @@ export function runSvc(args: readonly string[], options: ProgramOptions = {}): P
     stdout: 'pipe',
     stderr: 'pipe',
   })
-  let stdout = ''
-  let stderr = ''
   let killedAt: number | undefined
   const readiness = Promise.withResolvers<boolean>()
-  const found = (pattern: RegExp) => pattern.exec(stdout)?.[1] ?? ''
+  const found = (pattern: RegExp) => pattern.exec(said.stdout)?.[1] ?? ''
   const listening = () => found(/^listening on (\S+)/m)
   const phone = () => found(/^phone on (\S+?)\/phone/m)
-  const reading = (async () => {
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-      stdout += chunk
-      // The lines come in one breath, the phone's after the service's.
-      const lines = args[0] === 'openapi' && !args.includes('--sandbox') ? listening() : phone()
-      if (lines) readiness.resolve(true)
-    }
-  })()
-  const readingErrors = (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) stderr += chunk
-  })()
-  const exited = Promise.all([child.exited, reading, readingErrors]).then(([code]) => {
-    readiness.resolve(false)
-    return code
+  const said = overhear(child, () => {
+    // The lines come in one breath, the phone's after the service's.
+    const lines = args[0] === 'openapi' && !args.includes('--sandbox') ? listening() : phone()
+    if (lines) readiness.resolve(true)
   })
+  const { exited } = said
+  void exited.then(() => readiness.resolve(false))
   const answerOf = async (response: Response) => ({
     status: response.status,
     body: JSON.parse(await response.text()),
@@ -89,7 +80,7 @@ export function runSvc(args: readonly string[], options: ProgramOptions = {}): P
     },
     ready: readiness.promise,
     exited,
-    log: () => stderr,
+    log: () => said.stderr,
     async call(tool, input, signal) {
       const response = await fetch(`${listening()}/tools/default/${tool}`, {
         method: 'POST',
