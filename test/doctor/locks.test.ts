@@ -18,6 +18,14 @@ import { hurriedClock, idle, stateOf, withWard } from './support.ts'
 
 const ward = forFile(await withWard())
 const path = join(ward.dir, '.poll.lock')
+/** The right to poll, in this process, whose last beat is so long ago. */
+async function held(ms = 0): Promise<AsyncDisposable> {
+  const lock = await openLock(path)
+  expect(await lock.tryLock()).toBe(true)
+  const at = new Date(Date.now() - ms)
+  utimesSync(path, at, at)
+  return { [Symbol.asyncDispose]: () => lock.close() }
+}
 
 test('a poller is named with its process, and looking does not disturb it', async () => {
   await using gateway = await ward.open()
@@ -56,64 +64,45 @@ test('a stopped service is an error, and the fix wakes it', async () => {
 })
 
 test('a holder that shows no life is an error; the clock is not believed, its next beat is', async () => {
-  const lock = await openLock(path)
-  try {
-    expect(await lock.tryLock()).toBe(true)
-    const old = new Date(Date.now() - 3600_000)
-    utimesSync(path, old, old)
-    const look = await ward.look({}, { clock: hurriedClock() })
-    expect(look.of('locks/poller')).toMatchObject([
-      { severity: 'error', what: expect.stringContaining('has shown no life since 1 hour') },
-    ])
-    const beating = ward.look()
-    const beats = setInterval(() => utimesSync(path, new Date(), new Date()), 50)
-    expect((await beating).of('locks/poller')).toMatchObject([{ severity: 'ok' }])
-    clearInterval(beats)
-  } finally {
-    await lock.close()
-  }
+  await using _lock = await held(3600_000)
+  const look = await ward.look({}, { clock: hurriedClock() })
+  expect(look.of('locks/poller')).toMatchObject([
+    { severity: 'error', what: expect.stringContaining('has shown no life since 1 hour') },
+  ])
+  const beating = ward.look()
+  const beats = setInterval(() => utimesSync(path, new Date(), new Date()), 50)
+  expect((await beating).of('locks/poller')).toMatchObject([{ severity: 'ok' }])
+  clearInterval(beats)
 })
 
 test('a machine that stands still while a holder is watched says nothing about him', async () => {
-  const lock = await openLock(path)
-  try {
-    expect(await lock.tryLock()).toBe(true)
-    const old = new Date(Date.now() - 3600_000)
-    utimesSync(path, old, old)
-    const clock = testClock()
-    let looks = 0
-    const looking = lookAtPolling(ward.dir, {
-      ...clock,
-      async sleep(ms, signal) {
-        looks += 1
-        await clock.sleep(ms, signal)
-      },
-    })
-    await until('he is watched', 30_000, () => looks > 1)
-    clock.advance(60_000)
-    // Who wakes has not beaten yet.
-    const since = looks
-    await until('he is watched on', 30_000, () => looks > since + 2)
-    utimesSync(path, new Date(), new Date())
-    expect(await looking).toMatchObject({ held: true, stalled: false })
-  } finally {
-    await lock.close()
-  }
+  await using _lock = await held(3600_000)
+  const clock = testClock()
+  let looks = 0
+  const looking = lookAtPolling(ward.dir, {
+    ...clock,
+    async sleep(ms, signal) {
+      looks += 1
+      await clock.sleep(ms, signal)
+    },
+  })
+  await until('he is watched', 30_000, () => looks > 1)
+  clock.advance(60_000)
+  // Who wakes has not beaten yet.
+  const since = looks
+  await until('he is watched on', 30_000, () => looks > since + 2)
+  utimesSync(path, new Date(), new Date())
+  expect(await looking).toMatchObject({ held: true, stalled: false })
 })
 
 test('a holder whose process is not here runs elsewhere', async () => {
-  const lock = await openLock(path)
-  try {
-    await lock.tryLock()
-    const child = Bun.spawnSync(['sh', '-c', 'echo $$'])
-    const gone = child.stdout.toString().trim()
-    writeFileSync(path, readFileSync(path, 'utf8').replace(/process \d+/, `process ${gone}`))
-    expect((await ward.look()).of('locks/poller')).toMatchObject([
-      { severity: 'ok', what: expect.stringContaining('in another container or on another machine') },
-    ])
-  } finally {
-    await lock.close()
-  }
+  await using _lock = await held()
+  const child = Bun.spawnSync(['sh', '-c', 'echo $$'])
+  const gone = child.stdout.toString().trim()
+  writeFileSync(path, readFileSync(path, 'utf8').replace(/process \d+/, `process ${gone}`))
+  expect((await ward.look()).of('locks/poller')).toMatchObject([
+    { severity: 'ok', what: expect.stringContaining('in another container or on another machine') },
+  ])
 })
 
 test('a kind of lock that is not known, and two kinds, are errors; nothing is changed', async () => {

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createAdminApp } from '../../src/server/admin.ts'
 import { type Admin, startAdmin } from '../support/admin.ts'
 import { testClock } from '../support/clock.ts'
+import { forFile } from '../support/folder.ts'
 import { raw } from '../support/rest.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { until } from '../support/until.ts'
@@ -16,6 +17,13 @@ const cookieOf = (headers: Headers) => headers.get('set-cookie')!.split(';')[0]!
 const signIn = async (admin: Admin, given = token) => admin.call('POST', '/api/sign-in', { token: given })
 const at = (path: string, headers: Record<string, string> = {}) =>
   new Request(`http://127.0.0.1${path}`, { headers: { host: '127.0.0.1', ...headers } })
+
+const clock = testClock()
+const [loopback, guarded, open] = [
+  forFile(await startAdmin()),
+  forFile(await startAdmin({ token, doorClock: clock })),
+  forFile(await startAdmin({ token, doorClock: clock, host: '0.0.0.0' })),
+]
 
 /** What only those may have who have signed in. */
 const closed = [
@@ -43,13 +51,7 @@ const closed = [
 ]
 
 describe('on a loopback address', () => {
-  let admin: Admin
-  beforeAll(async () => {
-    admin = await startAdmin()
-  })
-  afterAll(async () => {
-    await admin[Symbol.asyncDispose]()
-  })
+  const admin = loopback
   const ask = async (path: string, head: string, method = 'GET') =>
     raw(admin.server, `${method} ${path} HTTP/1.1\r\n${head}\r\n`)
 
@@ -115,17 +117,9 @@ describe('on a loopback address', () => {
 })
 
 describe.each([
-  ['loopback with a token', '127.0.0.1'],
-  ['any address', '0.0.0.0'],
-])('%s', (_what, host) => {
-  let admin: Admin
-  const clock = testClock()
-  beforeAll(async () => {
-    admin = await startAdmin({ host, token, doorClock: clock })
-  })
-  afterAll(async () => {
-    await admin[Symbol.asyncDispose]()
-  })
+  ['loopback with a token', '127.0.0.1', guarded],
+  ['any address', '0.0.0.0', open],
+] as const)('%s', (_what, host, admin) => {
   const status = (cookie: string) => admin.call('GET', '/api/status', undefined, { cookie })
 
   test('without a sign-in nothing is shown and nothing changes, whatever is asked', async () => {
@@ -369,11 +363,7 @@ test('a panel that is open to others without a token is never made', async () =>
 })
 
 describe("the sandbox's phone under the panel's address", () => {
-  let admin: Admin
-  beforeAll(async () => {
-    admin = await startAdmin({ token, host: '0.0.0.0', start: false })
-  })
-  afterAll(() => admin[Symbol.asyncDispose]())
+  const admin = open
 
   test('is there for those who have signed in, and for pages of the panel alone', async () => {
     // As a browser on another machine names it.

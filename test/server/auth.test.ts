@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { silentLog } from '../../src/platform/log.ts'
@@ -6,9 +6,9 @@ import { createGuard, isLoopback } from '../../src/server/auth.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
 import { ensureToken } from '../../src/server/token.ts'
 import { tools } from '../../src/tools/index.ts'
-import { folderOfFile } from '../support/folder.ts'
+import { folderOfFile, forFile } from '../support/folder.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
-import { type Rest, raw, startRest } from '../support/rest.ts'
+import { raw, startRest } from '../support/rest.ts'
 
 const call = (head: string, path = '/tools/default/sessions') =>
   `POST ${path} HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
@@ -16,14 +16,17 @@ const one = (text: string): [string] => [text]
 const dir = folderOfFile()
 const statusOf = (answer: string) => Number(answer.split(' ')[1])
 
+const token = 'correct-horse-battery-staple'
+const allowHosts = ['svc.example.org', 'panel.lan:8443', 'tls.lan:443']
+const [loopback, proxied, guarded, open] = [
+  forFile(await startRest()),
+  forFile(await startRest({ token, allowHosts })),
+  forFile(await startRest({ token })),
+  forFile(await startRest({ token, host: '0.0.0.0' })),
+]
+
 describe('on a loopback address', () => {
-  let rest: Rest
-  beforeAll(async () => {
-    rest = await startRest()
-  })
-  afterAll(async () => {
-    await rest[Symbol.asyncDispose]()
-  })
+  const rest = loopback
 
   test.each([
     ['localhost:8000'],
@@ -183,14 +186,7 @@ describe('on a loopback address', () => {
 })
 
 describe('behind a proxy that --allow-host names', () => {
-  const token = 'correct-horse-battery-staple'
-  let rest: Rest
-  beforeAll(async () => {
-    rest = await startRest({ token, allowHosts: ['svc.example.org', 'panel.lan:8443', 'tls.lan:443'] })
-  })
-  afterAll(async () => {
-    await rest[Symbol.asyncDispose]()
-  })
+  const rest = proxied
   const status = async (head: string) =>
     statusOf(await raw(rest.server, call(`${head}Authorization: Bearer ${token}\r\n`)))
 
@@ -231,18 +227,9 @@ describe('behind a proxy that --allow-host names', () => {
 })
 
 describe.each([
-  ['loopback with a token', '127.0.0.1'],
-  ['any address', '0.0.0.0'],
-])('%s', (_what, host) => {
-  const token = 'correct-horse-battery-staple'
-  let rest: Rest
-  beforeAll(async () => {
-    rest = await startRest({ host, token })
-  })
-  afterAll(async () => {
-    await rest[Symbol.asyncDispose]()
-  })
-
+  ['loopback with a token', guarded],
+  ['any address', open],
+] as const)('%s', (_what, rest) => {
   test.each([
     ['nothing', ''],
     ['another token', 'Authorization: Bearer wrong\r\n'],

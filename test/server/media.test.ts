@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import { SvcError } from '../../src/model/error.ts'
 import { createLog } from '../../src/platform/log.ts'
@@ -6,7 +6,10 @@ import { limited } from '../../src/server/body.ts'
 import { disposition } from '../../src/server/media-routes.ts'
 import { boundaryOf, readFilePart } from '../../src/server/multipart.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
-import { type Rest, raw, startRest } from '../support/rest.ts'
+import { forFile } from '../support/folder.ts'
+import { raw, startRest } from '../support/rest.ts'
+
+const rest = forFile(await startRest({ maxUploadBytes: 3_000_000 }))
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
 
@@ -23,13 +26,6 @@ const streamOf = (bytes: Uint8Array, chunk: number) => {
 }
 
 describe('POST /media', () => {
-  let rest: Rest
-  beforeAll(async () => {
-    rest = await startRest({ maxUploadBytes: 3_000_000 })
-  })
-  afterAll(async () => {
-    await rest[Symbol.asyncDispose]()
-  })
   const upload = (query: string, body: BodyInit, headers: Record<string, string> = {}) =>
     fetch(`${rest.url}/media${query}`, { method: 'POST', body, headers })
 
@@ -246,13 +242,6 @@ test('a body that stops coming is given up', async () => {
 })
 
 describe('GET /media/{message_id}/{item}', () => {
-  let rest: Rest
-  beforeAll(async () => {
-    rest = await startRest()
-  })
-  afterAll(async () => {
-    await rest[Symbol.asyncDispose]()
-  })
   const serve = (file_name: string, content_type: string, bytes: Uint8Array = randomBytes(100)) => {
     rest.gateway.opened = () => ({ stream: streamOf(bytes, 65_536), file_name, content_type })
     return bytes
