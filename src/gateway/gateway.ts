@@ -69,7 +69,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const sessionEvents = new SessionEvents(
     {
       ...{ events: store.events, sessions: state.sessions, shown: records => accounts.shown(records) },
-      polls: () => receive.dispatcher.role === 'poller',
+      polls: () => receive.pollingRole.role === 'poller',
     },
     named(runtime, 'sessions'),
   )
@@ -135,7 +135,7 @@ const mediaOf = ({ downloads, uploads }: Media): Gateway['media'] => ({
 })
 
 async function start({
-  receive: { dispatcher, oneShot },
+  receive: { pollingRole, oneShot },
   housekeeping,
   outbox,
   delivery,
@@ -143,14 +143,14 @@ async function start({
 }: Rooms): Promise<void> {
   await oneShot?.halt()
   try {
-    await dispatcher.start()
+    await pollingRole.start()
   } catch (error) {
     oneShot?.resume()
     throw error
   }
   housekeeping.start()
   outbox.start()
-  delivery.start(() => dispatcher.polls)
+  delivery.start(() => pollingRole.polls)
   sessionEvents.start()
 }
 
@@ -163,7 +163,7 @@ async function closed(
   await Promise.race([
     Promise.all([
       // The process that polls next delivers next.
-      delivery.stop().then(() => receive.dispatcher.stop()),
+      delivery.stop().then(() => receive.pollingRole.stop()),
       receive.oneShot?.halt(),
       sender.close(sendGraceMs),
       logins.closed(),

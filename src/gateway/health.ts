@@ -37,7 +37,7 @@ export type Health = Static<typeof Health>
 export async function healthOf(
   version: string,
   { space, state, store }: Directory,
-  { dispatcher, poller }: Receive,
+  { pollingRole, poller }: Receive,
 ): Promise<Health> {
   // A directory that cannot be read is trouble to report, not a reason to fail.
   const found = await state.sessions.list().catch(error => ({ error }))
@@ -52,10 +52,11 @@ export async function healthOf(
       ? unreadable(found.error)
       : ((await store.upkeep.trouble()) ?? (poller.stuck ? stuck() : undefined))
   const disk = (await space.isLow()) ? 'low' : 'ok'
-  const isWell = !trouble && !dispatcher.stalled && connected === all.length && failing === 0 && disk === 'ok'
+  const isWell =
+    !trouble && !pollingRole.stalled && connected === all.length && failing === 0 && disk === 'ok'
   return {
     status: isWell ? 'ok' : 'degraded',
-    ...{ version, role: dispatcher.role, stalled: dispatcher.stalled, sessions: all.length, connected },
+    ...{ version, role: pollingRole.role, stalled: pollingRole.stalled, sessions: all.length, connected },
     ...(failing > 0 && { failing }),
     store: trouble ? 'unavailable' : 'ok',
     disk,

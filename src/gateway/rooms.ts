@@ -24,11 +24,11 @@ import { Feed } from '../push/feed.ts'
 import { linkTo } from '../push/signature.ts'
 import { Webhooks } from '../push/webhooks.ts'
 import { Commits } from '../receive/commits.ts'
-import { Dispatcher } from '../receive/dispatcher.ts'
 import { Inbox } from '../receive/inbox.ts'
 import { Judge } from '../receive/judge.ts'
 import { OneShot } from '../receive/one-shot.ts'
 import { Poller } from '../receive/poller.ts'
+import { PollingRole } from '../receive/polling-role.ts'
 import { Views } from '../receive/view.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
@@ -118,11 +118,11 @@ export function openReceive(
     named(runtime, 'poller'),
   )
   const polling = { leases, poller, shared }
-  const dispatcher = new Dispatcher(polling, named(runtime, 'dispatcher'))
+  const pollingRole = new PollingRole(polling, named(runtime, 'polling'))
   const inbox = new Inbox({ store, sessions, views }, named(runtime, 'inbox'))
   const oneShot = isOneShot ? new OneShot({ ...polling, inbox }, named(runtime, 'recv')) : undefined
   const judge = new Judge({ sessions, oneShot }, named(runtime, 'judge'))
-  return { commits, poller, dispatcher, inbox, oneShot, judge }
+  return { commits, poller, pollingRole, inbox, oneShot, judge }
 }
 
 export type Receive = ReturnType<typeof openReceive>
@@ -132,12 +132,12 @@ export function openAccounts(
   { oneShot = false }: GatewayOptions,
   { state, store }: Directory,
   upstream: Upstream,
-  { dispatcher, judge, poller }: Receive,
+  { judge, poller, pollingRole }: Receive,
   runtime: Runtime,
 ) {
   const most = () => ({
     pending: Math.min(slots.logins.size, maxPendingLogins),
-    sessions: dispatcher.role === 'poller' ? slots.polls.size : Number.POSITIVE_INFINITY,
+    sessions: pollingRole.role === 'poller' ? slots.polls.size : Number.POSITIVE_INFINITY,
   })
   const ports = { upstream, sessions: state.sessions, flows: state.logins, most, oneShot }
   const logins = new Logins(ports, named(runtime, 'logins'))

@@ -1,5 +1,5 @@
 /**
- * recv where no dispatcher runs (the library, one-shot commands): the call polls by itself while it waits and gives
+ * recv where nothing polls all the time (the library, one-shot commands): the call polls by itself while it waits and gives
  * its lease back with its answer. Where another process polls, it shows what that one stored lately.
  */
 import type { Call } from '../model/call.ts'
@@ -38,7 +38,7 @@ export class OneShot {
   /** One call asks for the lease for all: another beside it must not think that another process has it. */
   #taking: Promise<void> | undefined
   #ending: Promise<void> | undefined
-  /** A dispatcher polls, or is about to. */
+  /** This process polls or follows for good, or is about to. */
   #halted = false
   #lookedAt = Number.NEGATIVE_INFINITY
   /** By consumer, the newest row shown to it that another process polled. */
@@ -50,7 +50,7 @@ export class OneShot {
   }
 
   /**
-   * As `Inbox.recv`, where no dispatcher runs. With a lease: polls every session and
+   * As `Inbox.recv`, where this process does not poll for good. With a lease: polls every session and
    * returns what there is. Without: the received messages of the last minute, whoever has read them, moving nothing,
    * those shown to this consumer before marked `redelivered`; nothing where there is no store to read them from.
    */
@@ -70,7 +70,7 @@ export class OneShot {
         } finally {
           await this.#leave(cycle)
         }
-        // The polling ended before the wait: the lease was lost, or a dispatcher takes over.
+        // The polling ended before the wait: the lease was lost, or polling for good begins.
         continue
       }
       if (this.#halted) continue
@@ -89,14 +89,14 @@ export class OneShot {
     }
   }
 
-  /** Polls every session until disposed; undefined when another process does, or a dispatcher takes over. */
+  /** Polls every session until disposed; undefined when another process does, or this one is about to for good. */
   async polling(): Promise<AsyncDisposable | undefined> {
     const cycle = this.#halted ? undefined : await this.#enter()
     cycle?.start()
     return cycle && { [Symbol.asyncDispose]: () => this.#leave(cycle) }
   }
 
-  /** Ends polling on behalf of calls: a dispatcher takes over, and calls under way wait for what it stores. */
+  /** Ends polling on behalf of calls: polling for good begins, and calls under way wait for what it stores. */
   async halt(): Promise<void> {
     this.#halted = true
     await this.#taking?.catch(() => undefined)
@@ -104,7 +104,7 @@ export class OneShot {
     await this.#ending
   }
 
-  /** There is no dispatcher after all. */
+  /** It does not begin after all. */
   resume(): void {
     this.#halted = false
   }
@@ -216,7 +216,7 @@ class Cycle {
     this.#linked = linked(this.#stop.signal, lease.lost)
   }
 
-  /** Aborts when polling ends: nobody waits for it any more, a dispatcher takes over, or the lease was lost. */
+  /** Aborts when polling ends: nobody waits for it any more, polling for good begins, or the lease was lost. */
   get over(): AbortSignal {
     return this.#linked.signal
   }

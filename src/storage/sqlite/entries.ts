@@ -4,7 +4,7 @@ import type { Counter } from '../../model/session.ts'
 import type { EndReason, Entry, EntryPart, KeptFile, Lane, NewEntry } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import type { Lanes } from './lanes.ts'
-import type { Slots } from './slots.ts'
+import type { PaceSlots } from './pace-slots.ts'
 
 /** What waits has waited long enough after this. */
 export const queueLifeMs = 7 * 24 * 60 * 60_000
@@ -30,9 +30,9 @@ export const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMa
 
 export class Entries extends EnginePart {
   readonly #lanes: Lanes
-  readonly #slots: Slots
+  readonly #slots: PaceSlots
 
-  constructor(ground: Ground, lanes: Lanes, slots: Slots) {
+  constructor(ground: Ground, lanes: Lanes, slots: PaceSlots) {
     super(ground)
     this.#lanes = lanes
     this.#slots = slots

@@ -29,7 +29,7 @@ import { EnginePart, type Ground } from './engine-part.ts'
 import { type Entries, filesOf, inJson } from './entries.ts'
 import type { Lanes } from './lanes.ts'
 import type { OutboxEnds } from './outbox-ends.ts'
-import type { Slots } from './slots.ts'
+import type { PaceSlots } from './pace-slots.ts'
 
 /** Messages that may wait for one user. */
 const laneLimit = 1000
@@ -47,7 +47,7 @@ interface Owned {
 /** What the outbox is made of. */
 export interface OutboxParts {
   lanes: Lanes
-  slots: Slots
+  slots: PaceSlots
   entries: Entries
   ends: OutboxEnds
 }

@@ -33,9 +33,9 @@ import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
 import { OutboxEnds } from './outbox-ends.ts'
 import { Owner } from './owner.ts'
+import { PaceSlots } from './pace-slots.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
 import { Renames } from './renames.ts'
-import { Slots } from './slots.ts'
 import { UserNames } from './user-names.ts'
 import { type Strict, verbs, type Ways } from './ways.ts'
 import { Webhooks } from './webhooks.ts'
@@ -222,7 +222,7 @@ export class SqliteStore implements face.Store, LogHalf {
   }
 
   #openOutbox(ground: Ground): Strict<OutboxFace & { prune(): Promise<void> }> {
-    const slots = new Slots(ground)
+    const slots = new PaceSlots(ground)
     const lanes = new Lanes(ground)
     const entries = new Entries(ground, lanes, slots)
     const ends = new OutboxEnds(ground, entries, this.#calendar)

@@ -11,7 +11,7 @@ import { EnginePart } from './engine-part.ts'
 /** Kept at least this long: another process may be configured to look back further. */
 const keptMs = 60 * 60_000
 
-export class Slots extends EnginePart {
+export class PaceSlots extends EnginePart {
   /** The slots that count for a message to that user now. */
   taken(session: number | undefined, user: string, { pace, patienceMs }: SendRules): SendFacts['slots'] {
     if (session === undefined || pace === 'off') return { user: [] }

@@ -10,15 +10,15 @@ import type { Poller } from './poller.ts'
 /** A watcher asks for a lease this often. */
 const tryEveryMs = 1000
 
-export interface DispatcherPorts {
+export interface PollingRolePorts {
   leases: Leases
   poller: Poller
   /** What another process polls can be read here, so there is something to follow. */
   shared: boolean
 }
 
-export class Dispatcher {
-  readonly #ports: DispatcherPorts
+export class PollingRole {
+  readonly #ports: PollingRolePorts
   readonly #runtime: Runtime
   readonly #stop = new AbortController()
   #role: 'poller' | 'watcher' = 'watcher'
@@ -26,7 +26,7 @@ export class Dispatcher {
   #lease: Lease | undefined
   #running: Promise<void> | undefined
 
-  constructor(ports: DispatcherPorts, runtime: Runtime) {
+  constructor(ports: PollingRolePorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
   }
