@@ -169,7 +169,7 @@ export function openSend(
   const route = async (to: string, session: string | undefined) => {
     // The message that is answered may have come this moment.
     await commits.ended()
-    return (await routeTo({ accounts, contexts: state.contexts }, to, session)).session
+    return routeTo(accounts, to, session)
   }
   return { outbox, sender: new Sender({ ...ports, worker, route }, named(runtime, 'send')) }
 }

@@ -1,13 +1,14 @@
 /** One message on its way: what it may be sent by, the request, and its result on disk. */
 import type { Upstream } from '../ilink/api.ts'
-import type { SendRules } from '../model/admission.ts'
+import type { WireItem } from '../ilink/wire.ts'
+import type { SendRules, Verdict } from '../model/admission.ts'
 import type { SvcError } from '../model/error.ts'
-import type { BotInfo } from '../model/session.ts'
+import { type BotInfo, countNow, rightToAnswer } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Begun, Entry, Settlement, Terms } from '../storage/outbox.ts'
+import type { Began, Begun, Entry, Lane, Settlement, Terms } from '../storage/outbox.ts'
 import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
-import { type DeliveryResult, deliver, type Letter } from './delivery.ts'
+import { type DeliveryResult, deliver, type Letter, letter } from './delivery.ts'
 import type { MediaFiles } from './media-files.ts'
 import { reasonOf } from './problems.ts'
 
@@ -31,6 +32,13 @@ export interface SendPorts {
   rules: SendRules
 }
 
+/** A message that may be out from now on, or why it is none. */
+export type Started =
+  | { go: 'begun'; begun: Begun; letter: Letter }
+  | { go: 'gone' }
+  | { go: 'stopped' }
+  | Extract<Began, { go: 'no' }>
+
 export class DeliveryAttempts {
   readonly #ports: SendPorts
   readonly #runtime: Runtime
@@ -53,6 +61,43 @@ export class DeliveryAttempts {
     const { rules } = this.#ports
     const context = await contexts.find(session, user)
     return { context: context ?? { used: 0 }, rules, token: context?.token }
+  }
+
+  /** Whether `count` messages to a user may go now; nothing is taken. */
+  async verdict(session: string, user: string, count: number): Promise<Verdict> {
+    const { token: _, ...terms } = await this.terms(session, user)
+    return this.#ports.store.outbox.verdict(session, user, count, terms)
+  }
+
+  /** What is left of the right to answer a user. */
+  async right(session: string, user: string): Promise<ReturnType<typeof rightToAnswer>> {
+    const { context } = await this.terms(session, user)
+    const counters = await this.#ports.store.outbox.counters(session, user)
+    const now = this.#runtime.clock.now()
+    return rightToAnswer(countNow(context, counters.get(user), now), now)
+  }
+
+  /**
+   * Begins a message of these parts, once the pace lets it go.
+   *
+   * @returns `stopped`: the signal aborted while it waited for its slot
+   */
+  async begin(
+    { session, user }: Pick<Lane, 'session' | 'user'>,
+    bot: BotInfo,
+    { parts, item }: { parts: readonly number[]; item: WireItem },
+    signal: AbortSignal,
+  ): Promise<Started> {
+    const { clock } = this.#runtime
+    while (!signal.aborted) {
+      const { token, ...terms } = await this.terms(session, user)
+      const next = letter(user, item, token, clock.now())
+      const began = await this.#ports.store.outbox.begin(parts, bot.bot_id, terms, next.row)
+      if (began.go === 'begun') return { go: 'begun', begun: began.begun, letter: next }
+      if (began.go !== 'later') return began
+      await clock.sleep(began.slot - clock.now(), signal)
+    }
+    return { go: 'stopped' }
   }
 
   /** Hands a message over that was begun. */
@@ -93,17 +138,7 @@ export class DeliveryAttempts {
 }
 
 /** What becomes of the rows of a message. */
-export const settlementOf = ({
-  status,
-  message_id,
-  error,
-  spent,
-  unseen,
-  hold,
-}: DeliveryResult): Settlement => ({
-  ...{ status, spent },
-  ...(message_id !== undefined && { message_id }),
-  ...(error && { error: reasonOf(error) }),
-  ...(unseen && { unseen }),
-  ...(hold && { hold }),
-})
+export const settlementOf = (result: DeliveryResult): Settlement => {
+  const { status, message_id, error, spent, unseen, hold } = result
+  return { status, message_id, error: error && reasonOf(error), spent, unseen, hold }
+}

@@ -21,8 +21,7 @@ export function newEntry({ request, session, bot, files }: Draft, parts: NewPart
   const { approval, idempotency_key: key, to, when_closed = 'fail' } = request
   const mode: SendMode = approval ? 'queue' : when_closed
   return {
-    ...{ session, bot_id: bot.bot_id, user: to, mode, parts },
-    ...(approval && { asked: when_closed }),
+    ...{ session, bot_id: bot.bot_id, user: to, mode, asked: approval && when_closed, parts },
     ...(key !== undefined && { key, content: contentOf(request, files) }),
   }
 }

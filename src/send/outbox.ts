@@ -66,8 +66,8 @@ export class Outbox {
   /** What waits, oldest first. @throws SvcError `invalid_arguments` for a bad session name */
   async list({ user_id, session }: { user_id?: string; session?: string } = {}): Promise<OutboxEntry[]> {
     const entries = await this.#ports.store.outbox.list({
-      ...(user_id !== undefined && { user_id }),
-      ...(session !== undefined && { session: sessionName(session) }),
+      user_id,
+      session: session === undefined ? undefined : sessionName(session),
     })
     // By lane: its messages go out in their order, but for those that wait for a yes.
     const waiting = new Map<number | string | undefined, Promise<Waiting>>()
@@ -86,9 +86,8 @@ export class Outbox {
    * @throws SvcError `not_found`
    */
   async get(outboxId: string): Promise<OutboxEntry> {
-    const { store, worker } = this.#ports
-    const id = idOf(outboxId)
-    const entry = id === undefined ? undefined : await store.outbox.entry(id)
+    const { worker } = this.#ports
+    const entry = await this.#entry(outboxId)
     if (entry?.mode !== 'queue') {
       throw new SvcError('not_found', 'no send of the last 7 days that was queued has this id', {
         hint: 'history tells what became of older ones.',
@@ -96,6 +95,10 @@ export class Outbox {
       })
     }
     return this.#shown(entry, entry.ended ? {} : await worker.waiting(entry))
+  }
+
+  async #entry(outboxId: string): Promise<Entry | undefined> {
+    return /^\d{1,15}$/.test(outboxId) ? this.#ports.store.outbox.entry(Number(outboxId)) : undefined
   }
 
   async #shown(entry: Entry, waiting: Waiting | undefined): Promise<OutboxEntry> {
@@ -118,8 +121,7 @@ export class Outbox {
   async cancel(outboxId: string): Promise<Cancelled> {
     const { log } = this.#runtime
     const { media, store } = this.#ports
-    const id = idOf(outboxId)
-    const entry = id === undefined ? undefined : await store.outbox.entry(id)
+    const entry = await this.#entry(outboxId)
     const reason = entry?.asked ? declined : cancelled
     const ended = entry && (await store.outbox.end(entry.id, reason, 'queue'))
     if (!ended) {
@@ -143,9 +145,8 @@ export class Outbox {
    */
   async approve(outboxId: string): Promise<OutboxEntry> {
     const { bus, log } = this.#runtime
-    const { store, worker } = this.#ports
-    const id = idOf(outboxId)
-    const entry = id === undefined ? undefined : await store.outbox.entry(id)
+    const { worker } = this.#ports
+    const entry = await this.#entry(outboxId)
     const approved = entry?.asked && (await worker.approve(entry))
     if (!approved) {
       throw new SvcError('not_found', 'nothing of this id waits for a yes', {
@@ -236,8 +237,6 @@ export class Outbox {
     }
   }
 }
-
-const idOf = (outboxId: string) => (/^\d{1,15}$/.test(outboxId) ? Number(outboxId) : undefined)
 
 /** Its text and file go when it has ended; the history keeps them. */
 const shown = (part: EntryPart): OutboxPart => ({

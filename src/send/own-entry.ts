@@ -3,10 +3,9 @@ import { mediaItem, textItem } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
-import type { Runtime } from '../platform/runtime.ts'
 import type { Begun, Entry, EntryPart } from '../storage/outbox.ts'
-import { type DeliveryResult, type Letter, letter } from './delivery.ts'
-import { type DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
+import type { DeliveryResult, Letter } from './delivery.ts'
+import { type DeliveryAttempts, type SendPorts, type Started, settlementOf } from './delivery-attempt.ts'
 import type { Caller } from './media-files.ts'
 import type { Piece } from './plan.ts'
 import { closedError, notTried, reasonOf, stopped, takenOver, uploadError } from './problems.ts'
@@ -24,14 +23,12 @@ export interface OwnEntry {
 interface OwnTools {
   ports: SendPorts
   attempts: DeliveryAttempts
-  runtime: Runtime
 }
 
 /** Sends an entry of mode `fail`, to its end. @returns it as it ended */
-export async function sendOwn(own: OwnEntry, { ports, attempts, runtime }: OwnTools): Promise<Entry> {
+export async function sendOwn(own: OwnEntry, { ports, attempts }: OwnTools): Promise<Entry> {
   const { entry, bot, pieces, caller } = own
   const { session, user: to } = entry
-  const { clock } = runtime
   const { account } = ports.upstream
   const { media, judge } = ports
   const { signal, progress } = caller
@@ -50,31 +47,25 @@ export async function sendOwn(own: OwnEntry, { ports, attempts, runtime }: OwnTo
   }
   let last = entry
   for (const [nth, part] of entry.parts.entries()) {
-    let first = nth === 0 ? own.first : undefined
-    while (!first) {
-      if (signal.aborted) return refused(ports.store, entry, stopped(signal))
-      const { token, ...terms } = await attempts.terms(session, to)
-      const next = letter(to, items[nth]!, token, clock.now())
-      const began = await ports.store.outbox.begin([part.id], bot.bot_id, terms, next.row)
-      if (began.go === 'begun') first = { begun: began.begun, letter: next }
-      else if (began.go === 'later') await clock.sleep(began.slot - clock.now(), signal)
-      else if (began.go === 'gone') return refused(ports.store, entry, takenOver())
-      else {
-        const texts = pieces.filter(({ kind }) => kind === 'text').length
-        return refused(
-          ports.store,
-          entry,
-          closedError(began, { count: pieces.length, texts }, ports.upstream.sandboxed),
-        )
-      }
+    const message = { parts: [part.id], item: items[nth]! }
+    const first = nth === 0 ? own.first : undefined
+    const started: Started = first
+      ? { go: 'begun', ...first }
+      : await attempts.begin(entry, bot, message, signal)
+    if (started.go === 'stopped') return refused(ports.store, entry, stopped(signal))
+    if (started.go === 'gone') return refused(ports.store, entry, takenOver())
+    if (started.go === 'no') {
+      const texts = pieces.filter(({ kind }) => kind === 'text').length
+      const why = closedError(started, { count: pieces.length, texts }, ports.upstream.sandboxed)
+      return refused(ports.store, entry, why)
     }
     const result: DeliveryResult = signal.aborted
       ? { status: 'refused', spent: false, unseen: true, error: stopped(signal) }
-      : await attempts.deliver(session, bot, first.letter, first.begun)
+      : await attempts.deliver(session, bot, started.letter, started.begun)
     const { status, error } = result
     const failed = status === 'refused' || status === 'unknown' ? error : undefined
     // What follows a failed part would arrive out of its order, and a refusal must not be hammered.
-    const settled = await attempts.settle(first.begun, {
+    const settled = await attempts.settle(started.begun, {
       ...settlementOf(result),
       ...(failed && { rest: reasonOf(notTried(failed)) }),
     })
@@ -96,12 +87,7 @@ async function refused(store: SendPorts['store'], entry: Entry, error: unknown):
 /** The entry where the disk did not take what became of its `nth` part. */
 function settledHere(entry: Entry, nth: number, { status, message_id, error }: DeliveryResult): Entry {
   const parts = entry.parts.map((part, at): EntryPart => {
-    if (at === nth)
-      return {
-        ...{ ...part, status },
-        ...(message_id !== undefined && { message_id }),
-        ...(error && { error: reasonOf(error) }),
-      }
+    if (at === nth) return { ...part, status, message_id, error: error && reasonOf(error) }
     return at > nth && error ? { ...part, status: 'refused', error: reasonOf(notTried(error)) } : part
   })
   return { ...entry, parts }

@@ -7,7 +7,7 @@
 import { textItem } from '../ilink/encode.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
-import { type BotInfo, countNow, rightToAnswer, sessionName } from '../model/session.ts'
+import { type BotInfo, rightToAnswer, sessionName } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Enqueued, Entry, KeptFile } from '../storage/outbox.ts'
@@ -158,7 +158,7 @@ export class Sender {
   /** Undefined when another call took the key meanwhile. */
   async #sent(request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
     const { sandboxed } = this.#ports.upstream
-    const { media, route, rules, store, worker } = this.#ports
+    const { media, route, store, worker } = this.#ports
     const { approval } = request
     const mayWait = request.when_closed === 'queue'
     if (mayWait && !store.durable)
@@ -169,8 +169,7 @@ export class Sender {
     const count = texts.length + request.media.length
     if (!mayWait && (approval || request.media.length > 0)) {
       // Before anything is read, fetched or uploaded: a shut window should cost nothing.
-      const { context } = await worker.attempts.terms(session, request.to)
-      const verdict = await store.outbox.verdict(session, request.to, count, { context, rules })
+      const verdict = await worker.attempts.verdict(session, request.to, count)
       if (verdict.go === 'no') throw closedError(verdict, { count, texts: texts.length }, sandboxed)
     }
     const files = await stage(request, media, caller)
@@ -221,13 +220,9 @@ export class Sender {
           await store.outbox.end(enqueued.entry.id, reasonOf(error as SvcError))
           throw error
         })
-      const own = {
-        ...{ entry: enqueued.entry, bot, pieces, caller },
-        ...(enqueued.begun && first && { first: { begun: enqueued.begun, letter: first } }),
-      }
-      const tools = { ports: this.#ports, attempts: worker.attempts, runtime: this.#runtime }
-      const ended = await sendOwn(own, tools)
-      return this.#result(ended)
+      const begun = enqueued.begun && first && { begun: enqueued.begun, letter: first }
+      const own = { entry: enqueued.entry, bot, pieces, caller, first: begun }
+      return this.#result(await sendOwn(own, { ports: this.#ports, attempts: worker.attempts }))
     } finally {
       line.leave()
       // Without a reason each abort makes an exception, with a stack.
@@ -312,15 +307,13 @@ export class Sender {
 
   /** That the bot is typing, and no message. */
   async #typed({ to, session: wanted }: SendRequest, signal: AbortSignal): Promise<SendResult> {
-    const { judge, route, store, upstream, worker } = this.#ports
+    const { judge, route, upstream, worker } = this.#ports
     const { name: session, bot } = await route(to, wanted)
-    const { context, token } = await worker.attempts.terms(session, to)
+    const { token } = await worker.attempts.terms(session, to)
     if (token === undefined) throw neverWrote()
     await judge.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), to, token, signal))
-    const counters = await store.outbox.counters(session, to)
-    const now = this.#runtime.clock.now()
-    const count = countNow(context, counters.get(to), now)
-    return { success: true, status: 'accepted', session, parts: [], ...rightToAnswer(count, now) }
+    const right = await worker.attempts.right(session, to)
+    return { success: true, status: 'accepted', session, parts: [], ...right }
   }
 
   /** Says now and then that the call still runs: an upload may take long. */
@@ -335,19 +328,11 @@ export class Sender {
   }
 
   async #result(entry: Entry): Promise<SendResult> {
-    const { clock } = this.#runtime
-    const { store, worker } = this.#ports
-    const { counter, session, user } = entry
+    const { worker } = this.#ports
+    const { counter, mode, session, user } = entry
     // As it was: a call that is repeated has the answer of the first.
     if (counter) return resultOf(entry, rightToAnswer(counter, 0))
-    const { context } = await worker.attempts.terms(session, user)
-    const counters = await store.outbox.counters(session, user)
-    const now = clock.now()
-    const count = countNow(context, counters.get(user), now)
-    return resultOf(
-      entry,
-      rightToAnswer(count, now),
-      entry.mode === 'queue' ? await worker.waiting(entry) : {},
-    )
+    const right = await worker.attempts.right(session, user)
+    return resultOf(entry, right, mode === 'queue' ? await worker.waiting(entry) : {})
   }
 }

@@ -13,7 +13,7 @@ import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Begun, Entry, EntryPart, Lane } from '../storage/outbox.ts'
-import { type DeliveryResult, isRefusedAlone, letter } from './delivery.ts'
+import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
 import { DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
 import { Lines } from './lines.ts'
 import type { Caller } from './media-files.ts'
@@ -100,8 +100,7 @@ export class Worker {
     if (!next) return {}
     const bot = (await state.sessions.get(session))?.bot
     if (!bot || bot.expired_at !== undefined) return { waits_for: 'login' }
-    const { context, rules } = await this.attempts.terms(session, user)
-    const verdict = await store.outbox.verdict(session, user, 1, { context, rules })
+    const verdict = await this.attempts.verdict(session, user, 1)
     const { not_before: pausedUntil = 0 } = (await store.outbox.lane(next.lane)) ?? {}
     const now = this.#runtime.clock.now()
     if (verdict.go === 'no') {
@@ -128,8 +127,7 @@ export class Worker {
       // Looked at first: a session that is logged out or expired, and a lane that is shut, cost no write at every look.
       const bot = (await sessions.get(lane.session))?.bot
       if (!bot || bot.expired_at !== undefined) break
-      const { context, rules } = await this.attempts.terms(lane.session, lane.user)
-      const verdict = await outbox.verdict(lane.session, lane.user, 1, { context, rules })
+      const verdict = await this.attempts.verdict(lane.session, lane.user, 1)
       if (verdict.go === 'no' && verdict.why !== 'pace') break
       const parts = joinable(await outbox.next(id), lane.hold !== undefined)
       if (parts.length === 0 || !(await outbox.claim(id))) break
@@ -146,7 +144,7 @@ export class Worker {
 
   /** Sends the first message of what waits. @returns whether the next one may follow at once */
   async #next(lane: Lane, parts: EntryPart[], bot: BotInfo): Promise<boolean> {
-    const { clock, closing, log } = this.#runtime
+    const { closing, log } = this.#runtime
     const { judge, store } = this.#ports
     const { session, user } = lane
     const first = parts[0]!
@@ -163,23 +161,14 @@ export class Worker {
         return this.#notUploaded(lane, first, context.received_at, error)
       }
     }
-    for (;;) {
-      const { token, ...terms } = await this.attempts.terms(session, user)
-      const next = letter(user, item, token, clock.now())
-      const ids = parts.map(({ id }) => id)
-      const began = await store.outbox.begin(ids, bot.bot_id, terms, next.row)
-      if (began.go === 'later') {
-        await clock.sleep(began.slot - clock.now(), closing)
-        if (closing.aborted) return false
-      } else if (began.go === 'gone') return store.outbox.claim(lane.id)
-      else if (began.go === 'no') return this.#shut(lane, began)
-      else {
-        const result = await this.attempts.deliver(session, bot, next, began.begun)
-        if (result.status === 'accepted')
-          log.info('queued messages sent', { session, messages: parts.length })
-        return this.#ended(lane, began.begun, result)
-      }
-    }
+    const message = { parts: parts.map(({ id }) => id), item }
+    const started = await this.attempts.begin(lane, bot, message, closing)
+    if (started.go === 'stopped') return false
+    if (started.go === 'gone') return store.outbox.claim(lane.id)
+    if (started.go === 'no') return this.#shut(lane, started)
+    const result = await this.attempts.deliver(session, bot, started.letter, started.begun)
+    if (result.status === 'accepted') log.info('queued messages sent', { session, messages: parts.length })
+    return this.#ended(lane, started.begun, result)
   }
 
   /** Not now: only of the pace it is known when. */
