@@ -49,14 +49,8 @@ export async function deliver(
       signal,
       replies ? answerBytes : 0,
     )
-    const retryAfterMs = retryAfterOf(retryAfter, now)
-    const verdict = verdictOf(status)
-    return {
-      status,
-      ...(!verdict.done && { detail: detailOf(status) }),
-      ...(!verdict.done && retryAfterMs !== undefined && { retryAfterMs }),
-      ...(text !== undefined && { text }),
-    }
+    if (verdictOf(status).done) return { status, text }
+    return { status, text, detail: detailOf(status), retryAfterMs: retryAfterOf(retryAfter, now) }
   } catch (error) {
     signal.throwIfAborted()
     return { detail: error instanceof TimedOut || isSvcError(error) ? error.message : reasonOf(error) }

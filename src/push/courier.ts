@@ -71,11 +71,7 @@ export class Courier {
     const took_ms = Math.round(this.#clock.monotonic() - beganAt)
     const done = problem === undefined
     const detail = done ? await this.#reply(webhook, event, text) : problem
-    const record = {
-      ...{ at: started, event: id, type, took_ms },
-      ...(status !== undefined && { status }),
-      ...(detail !== undefined && { detail }),
-    }
+    const record = { at: started, event: id, type, took_ms, status, detail }
     return { done, record, beganAt, status, retryAfterMs }
   }
 

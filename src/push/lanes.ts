@@ -190,10 +190,9 @@ export class Lanes {
 
   /** What is to be kept; it counts as kept from now on. */
   progress(): Pick<WebhookProgress, 'position' | 'lanes' | 'ended'> {
-    const lanes = [...this.#dirty].map(({ session, user, position, trouble }) => ({
-      ...{ session, user, position },
-      ...(trouble && { trouble }),
-    }))
+    const lanes = [...this.#dirty].map(({ session, user, position, trouble }) => {
+      return { session, user, position, trouble }
+    })
     for (const lane of this.#dirty) Object.assign(lane, { kept: true, dirty: false })
     this.#dirty.clear()
     // One that has begun anew since then has a lane again.

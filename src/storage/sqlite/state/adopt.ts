@@ -1,9 +1,9 @@
 /** A session of another program becomes one of ours: its login and its users' contexts, in one hold of the data lock. */
-import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { SvcError } from '../../../model/error.ts'
 import { type BotInfo, sessionName, type UserContext } from '../../../model/session.ts'
 import { ensurePrivateDir, setAside, statOf, syncDir, writeDurablyInOrder } from '../../../platform/files.ts'
+import { JsonFiles } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { FileState } from './state.ts'
 import { serialized, unmarked } from './token-file.ts'
@@ -48,7 +48,8 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
       : adoption.renews && file.bot.token !== adoption.bot.token
         ? 'renewed'
         : 'kept'
-    if (await isDamaged(contextsPath)) await setAside(contextsPath)
+    const isDamaged = new JsonFiles(fields => fields).read(contextsPath).kind === 'damaged'
+    if (isDamaged) await setAside(contextsPath)
     const known = contexts.known(name)
     // What a login under the same name left of another bot is not this one's.
     const [users, changed] = merged(file ? known : new Map(), adoption.users)
@@ -101,15 +102,4 @@ function newer(our: UserContext, their: UserContext): UserContext {
   const { last_sent_at = 0 } = our
   const sent = Math.max(last_sent_at, their.last_sent_at ?? 0)
   return { ...our, ...their, ...(sent > 0 && { last_sent_at: sent }), first_seen }
-}
-
-async function isDamaged(path: string): Promise<boolean> {
-  const text = await readFile(path, 'utf8').catch(() => undefined)
-  if (text === undefined) return false
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value !== 'object' || value === null || Array.isArray(value)
-  } catch {
-    return true
-  }
 }
