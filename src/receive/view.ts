@@ -2,6 +2,7 @@
 
 import { Buffer } from 'node:buffer'
 import { decodeMessage } from '../ilink/decode.ts'
+import { defined } from '../ilink/fields.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import type { Log } from '../platform/log.ts'
@@ -78,7 +79,8 @@ export class Views {
 
   /** Each row by itself: one that cannot be read is shown by what its columns say, and keeps nobody from the others. */
   #decoded(row: StoredMessage, quoted?: (messageId: string) => Message | undefined): Message {
-    const { raw, from_user, text: _text, msg_type: _kind, user_name: _name, past: _past, ...known } = row
+    const { raw, from_user, text: _text, msg_type: _kind, user_name: _name, past: _past, ...columns } = row
+    const known = defined(columns)
     const { id, message_id, session, bot_id, direction } = known
     try {
       return decodeMessage(raw, { ...known, ...(quoted && { quoted }) })
