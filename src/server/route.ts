@@ -136,7 +136,10 @@ export const jsonRoutes =
           params: (params && parse(params, decoded(given))) as Static<P>,
           query: (query && parse(query, spelled(query, queryOf(request)))) as Static<Q>,
           body: (body && parse(body, await bodyOf(request))) as Static<B>,
-          signal: call.signal,
+          // Most routes do not ask for it.
+          get signal() {
+            return call.signal
+          },
           request,
         }
         const value = await route.run(inputs)
