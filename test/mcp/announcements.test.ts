@@ -4,21 +4,6 @@ import { failure } from '../support/failure.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 
 describe('announcements', () => {
-  test('a new message is announced to those who subscribed, in the spelling they used', async () => {
-    await using pair = await withMcpPair({ sessions: ['工作', 'other'] })
-    const { client, news, t } = pair
-    const { bot_id, user_id } = t.bots.get('工作')!
-    const bare = `svc://conversations/工作/${user_id}`
-    await client.subscribeResource({ uri: 'svc://inbox' })
-    await client.subscribeResource({ uri: bare })
-    await client.subscribeResource({ uri: 'svc://sessions/other/users' })
-    await t.sandbox.say('hi', { from: user_id, to: bot_id })
-    await t.until('announced', () => news.length >= 2)
-    expect(news.filter(Boolean).sort()).toEqual([bare, 'svc://inbox'].sort())
-    // The session has a user more, and there is a conversation more.
-    await t.until('the list has changed', () => news.includes(''))
-  })
-
   test('a backlog is one piece of news', async () => {
     await using pair = await withMcpPair()
     const { client, news, t } = pair

@@ -3,7 +3,6 @@ import { expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { forFile } from '../support/folder.ts'
-import { startRest } from '../support/rest.ts'
 import { type Json, logIn, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -17,14 +16,6 @@ const sampleIn = (text: string, sample: string) => {
   const line = text.split('\n').find(one => one.startsWith(`${sample} `))
   return line === undefined ? undefined : Number(line.slice(sample.length + 1))
 }
-
-test('/metrics wants the token like the rest', async () => {
-  await using rest = await startRest({ token: 'a-token' })
-  expect((await fetch(`${rest.url}/metrics`)).status).toBe(401)
-  expect((await fetch(`${rest.url}/metrics`, { headers: { authorization: 'Bearer a-token' } })).status).toBe(
-    200,
-  )
-})
 
 test('its own port wants none, and has nothing else', async () => {
   expect(open).not.toContain(new URL(service.url).host)

@@ -248,6 +248,7 @@ describe.each([
       `GET /tools HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
       `GET /media/1/0 HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
       `POST /media HTTP/1.1\r\nHost: localhost\r\n${head}Content-Length: 1\r\n\r\nx`,
+      `GET /metrics HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
       `GET /outbox HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
       `DELETE /outbox/7 HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
       `POST /outbox/7/approve HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,

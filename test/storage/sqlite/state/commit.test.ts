@@ -15,17 +15,6 @@ const start = async () => {
   return t
 }
 
-test('a batch moves the cursor with its tokens, in files that only the owner reads', async () => {
-  await using t = await start()
-  expect(await t.commitBatch(batch())).toBe('moved')
-  expect((await t.sessions.get('s'))?.bot?.cursor).toBe('c1')
-  expect((await t.contexts.of('s')).get('u')?.token).toBe('t')
-  for (const name of ['token.json', 'contexts.json']) {
-    expect((await stat(join(t.dir, 's', name))).mode & 0o777).toBe(0o600)
-  }
-  expect((await stat(join(t.dir, 's'))).mode & 0o777).toBe(0o700)
-})
-
 test('a second try, after one that was cut off between the two files, completes it', async () => {
   await using t = await start()
   await t.commitBatch(batch())
