@@ -20,6 +20,8 @@ export interface Status {
   store: 'ok' | 'unavailable'
   /** Unix ms. */
   started_at: number
+  /** Of a poller, since when it is; Unix ms. */
+  polls_since?: number
   base_path: string
   media_root: string
   /** 0: no limit. */

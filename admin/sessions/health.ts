@@ -4,7 +4,7 @@ import { inLanguage, type TextKey } from '../i18n.ts'
 
 /**
  * The worst first. `silent`: connected, and WeChat has not answered for long, or polls fail. `starting`: it has not
- * answered since the start of the service, which is no news yet.
+ * answered since this process began to poll, which is no news yet.
  */
 export const healths = ['damaged', 'expired', 'silent', 'lapsed', 'pending', 'starting', 'well'] as const
 export type Health = (typeof healths)[number]
@@ -25,9 +25,9 @@ export function healthOf(session: SessionWithUsers, service: Status | undefined,
   if (status === 'lapsed') return 'lapsed'
   if (!connected) return 'well'
   if (failing_since !== undefined) return 'silent'
-  if (service?.role !== 'poller') return 'well'
+  if (service?.polls_since === undefined) return 'well'
   const heard = heardAt(session, now)
-  if (now - Math.max(heard ?? 0, service.started_at) > silentMs) return 'silent'
+  if (now - Math.max(heard ?? 0, service.polls_since) > silentMs) return 'silent'
   return heard === undefined ? 'starting' : 'well'
 }
 

@@ -54,4 +54,6 @@ export interface PanelGateway extends Gateway {
   readonly clock: Clock
   /** As of `Leases.holder`. */
   pollerPid(): Promise<number | undefined>
+  /** Unix ms: since when this process polls, if it does. */
+  pollsSince(): number | undefined
 }

@@ -91,6 +91,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     signIns: state.signIns,
     clock: runtime.clock,
     pollerPid: () => directory.leases.holder(),
+    pollsSince: () => receive.pollingRole.pollsSince,
     metrics: new Metrics({ store, accounts, version: options.version }, named(runtime, 'metrics')),
     health: () => healthOf(options.version, directory, receive),
     async start() {

@@ -22,6 +22,7 @@ export class PollingRole {
   readonly #runtime: Runtime
   readonly #stop = new AbortController()
   #role: 'poller' | 'watcher' = 'watcher'
+  #pollsSince: number | undefined
   #stalled = false
   #lease: Lease | undefined
   #running: Promise<void> | undefined
@@ -33,6 +34,11 @@ export class PollingRole {
 
   get role(): 'poller' | 'watcher' {
     return this.#role
+  }
+
+  /** Unix ms: since when it is the poller. */
+  get pollsSince(): number | undefined {
+    return this.#pollsSince
   }
 
   /** Whether this process surely polls now: one that stood still may have lost its lease without knowing so far. */
@@ -67,6 +73,7 @@ export class PollingRole {
 
   #become(role: 'poller' | 'watcher'): void {
     this.#role = role
+    this.#pollsSince = role === 'poller' ? this.#runtime.clock.now() : undefined
     this.#runtime.bus.tell('roleChanged', role)
   }
 

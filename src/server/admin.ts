@@ -159,6 +159,7 @@ async function statusOf(
   { startedAt, token_required }: { startedAt: number; token_required: boolean },
 ): Promise<Status> {
   const { role, stalled, store, sessions, connected } = await gateway.health()
+  const pollsSince = gateway.pollsSince()
   return {
     version,
     connected: connected > 0,
@@ -167,6 +168,7 @@ async function statusOf(
     ...{ role, stalled, store },
     ...(stalled && { poller_pid: await gateway.pollerPid() }),
     started_at: startedAt,
+    ...(pollsSince !== undefined && { polls_since: pollsSince }),
     base_path: config.basePath,
     media_root: config.mediaRoot,
     store_max_age_days: config.storeMaxAgeDays,

@@ -56,6 +56,38 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     expect(panel.complaints).toEqual([])
   })
 
+  test('a process that takes over is no trouble, however long it has followed', async () => {
+    await using panel = await withPanel({ start: false, sessions: [] })
+    panel.clock.step(-hourMs)
+    await panel.connect('default')
+    panel.clock.step(hourMs)
+    const args = ['--upstream-url', panel.sandbox.url, '--cdn-url', panel.sandbox.cdnUrl]
+    const poller = await startService({ dir: panel.dir, sandbox: false, args })
+    await using stack = new AsyncDisposableStack()
+    stack.use(poller)
+    await panel.gateway.start()
+    panel.clock.step(10 * minuteMs)
+    const page = await panel.open()
+    await page.getByText('Received by another process').waitFor()
+    await page.evaluate(() => {
+      const said: string[] = []
+      Object.assign(window, { said })
+      const look = () => said.push(document.querySelector('.sentence')?.textContent ?? '')
+      new MutationObserver(look).observe(document.body, {
+        childList: true,
+        subtree: true,
+        characterData: true,
+      })
+    })
+    process.kill(poller.pid, 'SIGKILL')
+    await says(page, '1 account is connecting')
+    await write(panel, 'hello')
+    await says(page, 'Your account is well')
+    const said = await page.evaluate(() => (window as unknown as { said: string[] }).said)
+    expect(said.filter(one => /does not answer/.test(one))).toEqual([])
+    expect(panel.complaints).toEqual([])
+  })
+
   test('a store that fails is told, also to who comes then, and forgotten when it is mended', async () => {
     await using panel = await withPanel()
     await write(panel, 'kept')

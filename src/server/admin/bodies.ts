@@ -23,6 +23,7 @@ export const Status = Type.Object({
   poller_pid: optional(integer('Of a stalled one: the process that keeps polling to itself.')),
   store: oneOf(['ok', 'unavailable']),
   started_at: unixMs('when this process started.'),
+  polls_since: optional(unixMs('of a poller: since when it is.')),
   base_path: Type.String(),
   media_root: Type.String(),
   store_max_age_days: integer('0: no limit.'),
