@@ -1,5 +1,5 @@
 /** What kind of file some bytes are: by the name's extension, else by their first bytes. */
-
+import { Buffer } from 'node:buffer'
 import { badArgument } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'
 
@@ -63,6 +63,7 @@ const unknownType = 'application/octet-stream'
 
 /** @param first the first bytes of a file, some thousands or all */
 async function typeOfBytes(first: Uint8Array): Promise<string> {
+  if (first.length === 0) return unknownType
   const ascii = new TextDecoder('latin1').decode(first.subarray(0, 16))
   if (ascii.includes(silkMagic)) return 'audio/silk'
   const { fileTypeFromBuffer } = await import('file-type')
@@ -91,9 +92,42 @@ function isText(first: Uint8Array): boolean {
 export async function expectImage(file: Pick<SteadyFile, 'read'>): Promise<void> {
   for await (const block of file.read()) {
     const type = await typeOfBytes(block.subarray(0, sniffBytes))
-    if (type === unknownType || type.startsWith('image/')) return
-    throw badArgument('media', `expected an image; by its content this is ${type}`, {
-      hint: 'Send it as a file.',
-    })
+    if (mayBeImage(type)) return
+    throw noImage(type)
   }
 }
+
+/** The same bytes, of what is to be sent as a picture: they end with that error where the first ones are of another kind. */
+export function imageBytes(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  let head: Buffer | undefined = Buffer.alloc(0)
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        for (let isGiven = false; !isGiven; ) {
+          const { done, value } = await reader.read()
+          if (head && value) head = Buffer.concat([head, value])
+          const given: Uint8Array | undefined = head ?? value
+          if (head && !done && head.length < sniffBytes) continue
+          const type = head && (await typeOfBytes(head.subarray(0, sniffBytes)))
+          if (type !== undefined && !mayBeImage(type)) {
+            // Whoever sends the rest need not.
+            reader.cancel().catch(() => {})
+            throw noImage(type)
+          }
+          head = undefined
+          if (given && given.length > 0) controller.enqueue(given)
+          if (done) controller.close()
+          isGiven = true
+        }
+      },
+      cancel: reason => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+const mayBeImage = (type: string) => type === unknownType || type.startsWith('image/')
+
+const noImage = (type: string) =>
+  badArgument('media', `expected an image; by its content this is ${type}`, { hint: 'Send it as a file.' })

@@ -7,6 +7,7 @@ import { safeBaseName } from '../platform/files.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { StagedFile } from '../send/media-files.ts'
+import { imageBytes } from './content-type.ts'
 import type { MediaPorts } from './ports.ts'
 
 export interface GivenUpload {
@@ -32,12 +33,13 @@ export class Uploads {
   /**
    * Takes an upload, streamed; a send within 24 h may name its id. There is room for it before it is read.
    *
-   * @throws SvcError `payload_too_large`, `invalid_arguments` (empty), `rate_limited` (too many wait),
+   * @throws SvcError `payload_too_large`, `invalid_arguments` (empty, no image), `rate_limited` (too many wait),
    *   `store_unavailable` (disk)
    */
   async accept(upload: GivenUpload, caller: AbortSignal): Promise<AcceptedUpload> {
     using either = linked(caller, this.#runtime.closing)
-    const { body, digest, kind, size } = upload
+    const { digest, kind, size } = upload
+    const body = kind === 'image' ? imageBytes(upload.body) : upload.body
     const upload_id = randomUUID()
     const file_name = safeBaseName(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
     const placed = await this.#ports.places.uploads.put(upload_id, body, {

@@ -401,6 +401,39 @@ describe('upload_id, data, url', () => {
     expect((await readdir(join(t.mediaRoot, 'uploads'))).filter(name => name.endsWith('.tmp'))).toEqual([])
   })
 
+  test('an upload that is to be a picture is refused as it comes, where it is certainly none', async () => {
+    await using t = await withTalk()
+    const { signal } = new AbortController()
+    const accept = (body: ReadableStream<Uint8Array>) =>
+      t.gateway.media.accept({ body, kind: 'image' }, signal)
+    let given = 0
+    let cancelled = false
+    const endless = new ReadableStream<Uint8Array>({
+      pull: controller => controller.enqueue(Buffer.from(`line ${given++}\n`)),
+      cancel() {
+        cancelled = true
+      },
+    })
+    for (const body of [endless, streamOf(Buffer.from('some words')), streamOf(new Uint8Array())])
+      expect(await failure(accept(body))).toMatchObject({ code: 'invalid_arguments', field: 'media' })
+    expect([cancelled, given < 2000]).toEqual([true, true])
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+    const jpeg = Buffer.concat([Buffer.from([0xff, 0xd8, 0xff, 0xe0]), randomBytes(9000)])
+    for (const bytes of [jpeg, jpeg.subarray(0, 5), Buffer.from([1, 2, 3])]) {
+      // Byte by byte at first, then the rest.
+      const pieces = [...bytes.subarray(0, 5)].map(byte => new Uint8Array([byte]))
+      const body = new ReadableStream<Uint8Array>({
+        start(controller) {
+          for (const piece of [...pieces, bytes.subarray(5)]) if (piece.length > 0) controller.enqueue(piece)
+          controller.close()
+        },
+      })
+      const { upload_id } = await accept(body)
+      expect((await send(t, { kind: 'image', upload_id })).status).toBe('accepted')
+      expect((await seen(t)).bytes).toEqual(new Uint8Array(bytes))
+    }
+  })
+
   test('a URL must lead to a public address, unless it is upstream’s or the CDN’s', async () => {
     await using t = await withTalk()
     using server = Bun.serve({
