@@ -65,6 +65,22 @@ export function pollProblem({
     : t('overview.silent_error_said', { error, words: isolated(words) })
 }
 
+const deliveries: Readonly<Record<string, TextKey>> = {
+  redirect: 'webhooks.why_redirect',
+  timeout: 'webhooks.why_timeout',
+  forbidden: 'webhooks.why_forbidden',
+  unreachable: 'webhooks.why_unreachable',
+  reply_not_sent: 'webhooks.why_reply',
+  gone: 'webhooks.why_gone',
+  given_up: 'webhooks.why_given_up',
+}
+
+/** Why a delivery failed, or an endpoint is off; the service's own words where they say more, or all there is. */
+export function deliveryProblem(code = '', words = ''): string {
+  const key = isEnglish() ? undefined : deliveries[code]
+  return key ? t(key) : isolated(words)
+}
+
 /** The service's own words of a refusal; to who does not read English, of these what WeChat said, as it said it. */
 export const ownWords = (reason: string, quote = ''): string =>
   isEnglish() ? reason : quote && t('delivery.said', { words: quote })

@@ -1,5 +1,6 @@
 /** One webhook: how it does, what it gets, and what can be done with it. */
 import { useSignal } from '@preact/signals'
+import { deliveryProblem } from '../errors.ts'
 import { listed, type TextKey, t } from '../i18n.ts'
 import { isolated } from '../sessions/names.ts'
 import { ago, whole } from '../times.ts'
@@ -100,8 +101,10 @@ function Trouble({ endpoint }: { endpoint: WebhookEndpoint }) {
     url,
     status,
     failing_since = 0,
-    last_error = '',
-    disabled_reason = '',
+    last_error,
+    last_error_code,
+    disabled_reason,
+    disabled_code,
     disabled_at = 0,
   } = endpoint
   if (status === 'active') return null
@@ -112,9 +115,15 @@ function Trouble({ endpoint }: { endpoint: WebhookEndpoint }) {
         <p>
           {status === 'paused' && t('webhooks.is_paused')}
           {status === 'failing' &&
-            t('webhooks.is_failing', { when: ago(failing_since), error: isolated(last_error) })}
+            t('webhooks.is_failing', {
+              when: ago(failing_since),
+              error: deliveryProblem(last_error_code, last_error),
+            })}
           {status === 'disabled' &&
-            t('webhooks.is_disabled', { when: ago(disabled_at), reason: isolated(disabled_reason) })}
+            t('webhooks.is_disabled', {
+              when: ago(disabled_at),
+              reason: deliveryProblem(disabled_code, disabled_reason),
+            })}
         </p>
         {isOff(endpoint) && (
           <button type="button" class="button" onClick={() => act(webhooks.resume(id), 'webhooks.resumed')}>
@@ -181,7 +190,7 @@ function Test({ endpoint: { id, url } }: { endpoint: WebhookEndpoint }) {
     result.value = undefined
     result.value = await webhooks.test(id)
   }
-  const { success, status = 0, took_ms = 0, detail = '' } = result.value ?? {}
+  const { success, status = 0, took_ms = 0, detail, code } = result.value ?? {}
   return (
     <div class="webhook-test">
       <button type="button" class="button" aria-disabled={busy.value} onClick={() => work(send)}>
@@ -195,7 +204,9 @@ function Test({ endpoint: { id, url } }: { endpoint: WebhookEndpoint }) {
           (success ? (
             <span class="may">{t('webhooks.tested', { status, ms: took_ms })}</span>
           ) : (
-            <span class="problem">{t('webhooks.test_failed', { detail: isolated(detail) })}</span>
+            <span class="problem">
+              {t('webhooks.test_failed', { detail: deliveryProblem(code, detail) })}
+            </span>
           ))}
       </p>
     </div>

@@ -36,7 +36,7 @@ export const webhooks = {
   log: (id: string) => request<WebhookDelivery[]>('GET', at(id, '/log?limit=50')),
   test: (id: string) =>
     changed(
-      request<{ success: boolean; status?: number; took_ms: number; detail?: string }>(
+      request<{ success: boolean; status?: number; took_ms: number; detail?: string; code?: string }>(
         'POST',
         at(id, '/test'),
       ),

@@ -1,6 +1,6 @@
 /** The newest tries to deliver to a webhook, newest first. */
 import { useCallback } from 'preact/hooks'
-import { errorText } from '../errors.ts'
+import { deliveryProblem, errorText } from '../errors.ts'
 import { inLanguage, t } from '../i18n.ts'
 import { useAnswer } from '../overview/answers.ts'
 import { whole } from '../times.ts'
@@ -42,10 +42,11 @@ export function Deliveries({ endpoint: { id, tries }, onReload, onReplay }: Deli
 }
 
 function Delivery({ one, onReplay }: { one: WebhookDelivery; onReplay(): void }) {
-  const { at, event, type, outcome, status, took_ms, detail } = one
+  const { at, event, type, outcome, status, took_ms, detail, code } = one
   const { tone, text } = outcomeLooks[outcome]
   // The status alone stands there already.
-  const why = detail === `HTTP ${status}` ? undefined : detail
+  const isSaid = detail === undefined || detail === `HTTP ${status}`
+  const why = isSaid ? undefined : deliveryProblem(code, detail)
   const time = inLanguage(Intl.DateTimeFormat, { dateStyle: 'short', timeStyle: 'medium' }).format(at)
   return (
     <li class="delivery-try">

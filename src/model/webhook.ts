@@ -14,6 +14,21 @@ const texts = (description: string, maxLength?: number) =>
     additionalProperties: { type: 'string', ...(maxLength && { maxLength }) },
   })
 
+/** Why a delivery failed, or with what else it came. */
+const failures = oneOf(
+  ['http_status', 'redirect', 'timeout', 'forbidden', 'unreachable', 'reply_not_sent'],
+  'Why, for programs. http_status: the answer was not 2xx. redirect: nor are redirects followed. forbidden: its address may not be reached. reply_not_sent: it was delivered, and its reply could not be sent. Absent of what an older version wrote.',
+)
+export type WebhookFailure = Static<typeof failures>
+export const FailureCode = optional(failures)
+
+/** Why an endpoint was switched off. */
+const endings = oneOf(
+  ['gone', 'given_up'],
+  'gone: it answered with 410. given_up: nothing succeeded for 5 days. Absent of what an older version wrote.',
+)
+export type WebhookEnding = Static<typeof endings>
+
 export const WebhookEndpoint = Type.Object(
   {
     id: Type.String(),
@@ -28,12 +43,15 @@ export const WebhookEndpoint = Type.Object(
       ['active', 'failing', 'paused', 'disabled'],
       'failing: nothing succeeds at the moment, and it is tried again. paused: somebody paused it. disabled: svc switched it off; resume switches it on.',
     ),
-    disabled_reason: optional(Type.String()),
+    disabled_reason: optional(text('Why it was switched off.')),
+    disabled_code: optional(endings),
     disabled_at: optional(integer('Unix milliseconds.')),
     created_at: integer('Unix milliseconds.'),
     last_success_at: optional(integer('Unix milliseconds.')),
     failing_since: optional(integer('Unix milliseconds: nothing succeeded since then.')),
     last_error: optional(text('What went wrong last.')),
+    last_error_code: FailureCode,
+    next_try_at: optional(integer('Unix milliseconds: while it fails, nothing is tried before.')),
     rotating_until: optional(
       integer('Unix milliseconds: until then deliveries are signed with the secret of before too.'),
     ),
@@ -84,6 +102,7 @@ export const WebhookDelivery = Type.Object(
     status: optional(integer('HTTP status of the answer; absent without one.')),
     took_ms: Type.Integer(),
     detail: optional(text('What went wrong.')),
+    code: FailureCode,
   },
   { description: 'One try to deliver an event.' },
 )

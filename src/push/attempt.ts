@@ -1,5 +1,6 @@
 /** A receiver of webhooks: where it may be, and delivery of one event: a POST that is signed, and what its answer means. */
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import type { WebhookFailure } from '../model/webhook.ts'
 import { isReachableAddress } from '../platform/address.ts'
 import { systemClock } from '../platform/clock.ts'
 import { Poster, TimedOut } from '../platform/post.ts'
@@ -20,6 +21,7 @@ export interface Tried {
   retryAfterMs?: number
   /** What went wrong. */
   detail?: string
+  code?: WebhookFailure
   /** The answer, where it may be a reply. */
   text?: string
 }
@@ -50,15 +52,19 @@ export async function deliver(
       replies ? answerBytes : 0,
     )
     if (verdictOf(status).done) return { status, text }
-    return { status, text, detail: detailOf(status), retryAfterMs: retryAfterOf(retryAfter, now) }
+    return { status, text, ...failureOf(status), retryAfterMs: retryAfterOf(retryAfter, now) }
   } catch (error) {
     signal.throwIfAborted()
-    return { detail: error instanceof TimedOut || isSvcError(error) ? error.message : reasonOf(error) }
+    if (error instanceof TimedOut) return { detail: error.message, code: 'timeout' }
+    const code = isSvcError(error, 'forbidden') ? 'forbidden' : 'unreachable'
+    return { detail: isSvcError(error) ? error.message : reasonOf(error), code }
   }
 }
 
-const detailOf = (status: number) =>
-  status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`
+const failureOf = (status: number): Pick<Tried, 'detail' | 'code'> =>
+  status >= 300 && status < 400
+    ? { detail: `HTTP ${status}: redirects are not followed`, code: 'redirect' }
+    : { detail: `HTTP ${status}`, code: 'http_status' }
 
 /** The text of `{"reply": {"text": …}}`. */
 export function replyOf(answer: string): string | undefined {

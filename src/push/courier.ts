@@ -62,16 +62,13 @@ export class Courier {
     const started = this.#clock.now()
     await this.#turns.next()
     const body = bodyOf({ id, type, at, data: await event.data() }, this.#ports.links(webhook))
-    const {
-      status,
-      retryAfterMs,
-      detail: problem,
-      text,
-    } = await deliver(this.#poster, webhook, { id, body }, signal)
+    const tried = await deliver(this.#poster, webhook, { id, body }, signal)
+    const { status, retryAfterMs, detail: problem, text } = tried
     const took_ms = Math.round(this.#clock.monotonic() - beganAt)
     const done = problem === undefined
     const detail = done ? await this.#reply(webhook, event, text) : problem
-    const record = { at: started, event: id, type, took_ms, status, detail }
+    const code = detail === undefined ? undefined : done ? ('reply_not_sent' as const) : tried.code
+    const record = { at: started, event: id, type, took_ms, status, detail, code }
     return { done, record, beganAt, status, retryAfterMs }
   }
 

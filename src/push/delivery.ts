@@ -154,8 +154,9 @@ export class Delivery {
   #open(webhook: Webhook, Run: typeof EndpointRun): EndpointRun {
     const { webhooks, events, ...rest } = this.#ports
     const { clock, log } = this.#runtime
-    const disable: EndpointPorts['disable'] = async (one, reason) => {
-      await webhooks.change(one.id, { disabled: { reason, at: clock.now() } })
+    const disable: EndpointPorts['disable'] = async (one, why) => {
+      const { reason } = why
+      await webhooks.change(one.id, { disabled: { ...why, at: clock.now() } })
       await events.append([{ type: 'endpoint.disabled', data: { id: one.id, url: one.url, reason } }])
     }
     const ports = { ...rest, progress: webhooks.progress, disable }

@@ -1,7 +1,8 @@
 /** Delivery to one endpoint: what is next in its lanes goes out as its pulse allows, and what became of it is kept. */
+import type { WebhookEnding } from '../model/webhook.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Webhook, WebhookProgresses, WebhookTry } from '../storage/webhooks.ts'
+import type { Webhook, WebhookHealth, WebhookProgresses, WebhookTry } from '../storage/webhooks.ts'
 import { Courier, type CourierPorts, type CourierRuntime, type Outcome } from './courier.ts'
 import type { Feed } from './feed.ts'
 import { type Lane, type LaneEvent, Lanes } from './lanes.ts'
@@ -17,11 +18,17 @@ import {
   verdictOf,
 } from './schedule.ts'
 
+/** Why an endpoint is switched off: for people, and for programs. */
+interface Ending {
+  reason: string
+  code: WebhookEnding
+}
+
 export interface EndpointPorts extends CourierPorts {
   feed: Feed
   progress: WebhookProgresses
   /** Switches it off, and tells of it. */
-  disable(webhook: Webhook, reason: string): Promise<void>
+  disable(webhook: Webhook, why: Ending): Promise<void>
   /** Whether the clock may decide that something took too long. */
   trustsClock(): Promise<boolean>
 }
@@ -52,7 +59,7 @@ export class EndpointRun {
   /** The log was read to its end. */
   #atEnd = false
   #tries: WebhookTry[] = []
-  #health: Pick<Webhook, 'last_success_at' | 'failing_since' | 'last_error'>
+  #health: WebhookHealth
   #keepAt = 0
   #wake = Promise.withResolvers<void>()
   #over = false
@@ -226,7 +233,13 @@ export class EndpointRun {
     const trouble = eventTrouble(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())
     this.#tries.push({ ...record, outcome: trouble ? 'failed' : 'gave_up' })
     const { last_success_at, failing_since = now } = this.#health
-    this.#health = { last_success_at, failing_since, last_error: record.detail }
+    const retryInMs = this.#pulse.failing
+      ? Math.max(0, this.#pulse.until - this.#clock.monotonic())
+      : undefined
+    this.#health = {
+      ...{ last_success_at, failing_since, last_error: record.detail, last_error_code: record.code },
+      next_try_at: retryInMs === undefined ? trouble?.retry_at : now + retryInMs,
+    }
     if (trouble) this.#lanes.failed(lane, trouble)
     else this.#lanes.done(lane, event)
     if (this.#pulse.failing && !before.failing) {
@@ -235,20 +248,17 @@ export class EndpointRun {
       this.#atEnd = false
     }
     const trusted = await this.#ports.trustsClock()
-    const reason = gone
-      ? 'it answered with 410'
-      : isGivenUp(this.#pulse, this.#health, now, trusted)
-        ? 'nothing succeeded for 5 days'
-        : undefined
-    if (reason !== undefined) await this.#disable(reason)
+    if (gone) await this.#disable({ code: 'gone', reason: 'it answered with 410' })
+    else if (isGivenUp(this.#pulse, this.#health, now, trusted))
+      await this.#disable({ code: 'given_up', reason: 'nothing succeeded for 5 days' })
   }
 
-  async #disable(reason: string): Promise<void> {
+  async #disable(why: Ending): Promise<void> {
     if (this.#over) return
     await this.#keep()
     this.#over = true
-    await this.#ports.disable(this.#webhook, reason)
-    this.#log.warn('webhook switched off', { webhook: this.#webhook.id, reason })
+    await this.#ports.disable(this.#webhook, why)
+    this.#log.warn('webhook switched off', { webhook: this.#webhook.id, reason: why.reason })
   }
 
   async #keepWhenDue(): Promise<void> {

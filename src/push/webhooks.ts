@@ -8,6 +8,7 @@ import type {
   ReplayedWebhook,
   WebhookDelivery,
   WebhookEndpoint,
+  WebhookFailure,
   WebhookLogQuery,
 } from '../model/webhook.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -35,6 +36,7 @@ export interface WebhookTest {
   status?: number
   took_ms: number
   detail?: string
+  code?: WebhookFailure
 }
 
 const mostWebhooks = 100
@@ -98,7 +100,8 @@ export class Webhooks {
   async pause(id: string, paused: boolean): Promise<WebhookEndpoint> {
     const webhook = await this.#webhook(id)
     const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
-    await this.#ports.webhooks.change(id, { paused, ...(!paused && webhook.disabled && on) })
+    const fresh = { ...on, last_error_code: undefined, next_try_at: undefined }
+    await this.#ports.webhooks.change(id, { paused, ...(!paused && webhook.disabled && fresh) })
     return this.get(id)
   }
 
@@ -182,11 +185,11 @@ export class Webhooks {
     const beganAt = clock.monotonic()
     try {
       const sent = { ...webhook, replies: false }
-      const { status, detail } = await deliver(poster, sent, { id: event, body }, signal)
+      const { status, detail, code } = await deliver(poster, sent, { id: event, body }, signal)
       return {
         ...{ success: detail === undefined, took_ms: Math.round(clock.monotonic() - beganAt) },
         ...(status !== undefined && { status }),
-        ...(detail !== undefined && { detail }),
+        ...(detail !== undefined && { detail, code }),
       }
     } finally {
       poster.close()
@@ -231,7 +234,8 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
 /** Secrets are not in it. */
 export function shownOf(webhook: Webhook, now: number): WebhookEndpoint {
   const { id, url, types, session, user, headers, allow_private, replies, created_at, tries } = webhook
-  const { disabled, paused, failing_since, last_error, last_success_at, secrets } = webhook
+  const { disabled, paused, failing_since, last_error, last_error_code, last_success_at, secrets } = webhook
+  const { next_try_at = 0 } = webhook
   const old = secrets.find(({ until }) => until !== undefined && until > now)
   return {
     ...{ id, url, types: [...types] as WebhookEndpoint['types'] },
@@ -241,10 +245,14 @@ export function shownOf(webhook: Webhook, now: number): WebhookEndpoint {
     ...{ allow_private, replies },
     status: disabled ? 'disabled' : paused ? 'paused' : failing_since === undefined ? 'active' : 'failing',
     ...(disabled && { disabled_reason: disabled.reason, disabled_at: disabled.at }),
+    ...(disabled?.code && { disabled_code: disabled.code }),
     created_at,
     ...(last_success_at !== undefined && { last_success_at }),
     ...(failing_since !== undefined && { failing_since }),
     ...(last_error !== undefined && { last_error }),
+    ...(last_error_code && { last_error_code }),
+    // One that is over was taken up by a process that began anew.
+    ...(!disabled && !paused && next_try_at > now && { next_try_at }),
     ...(old?.until !== undefined && { rotating_until: old.until }),
     tries: { ...tries },
   }

@@ -5,6 +5,7 @@ import { SvcError } from '../model/error.ts'
 import { bounded, closed, flag, integer, optional, text } from '../model/shapes.ts'
 import {
   AddedWebhook,
+  FailureCode,
   NewWebhookInput,
   ReplayedWebhook,
   replayFrom,
@@ -34,6 +35,7 @@ const Tested = Type.Object({
   status: optional(integer('HTTP status of the answer; absent without one.')),
   took_ms: integer('Milliseconds.'),
   detail: optional(text('What went wrong.')),
+  code: FailureCode,
 })
 
 const exampleEndpoint = {
@@ -119,7 +121,7 @@ function lookRoutes(add: Add, webhooks: Webhooks): void {
       },
       {
         ...{ at: 1767225600000, event: '9f2c41d07a-43000000', type: 'message.received', outcome: 'failed' },
-        ...{ status: 503, took_ms: 12, detail: 'HTTP 503' },
+        ...{ status: 503, took_ms: 12, detail: 'HTTP 503', code: 'http_status' },
       },
     ]),
     run: ({ params, query }) => webhooks.log(params.id, query),

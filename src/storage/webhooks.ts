@@ -7,6 +7,7 @@
  * What is true of every verb stands in `store.ts`. The process that polls delivers. Nothing here keeps two processes apart: an
  * engine that lets several poll at a time has to add who delivers which endpoint.
  */
+import type { WebhookEnding, WebhookFailure } from '../model/webhook.ts'
 
 /** A secret that deliveries are signed with. */
 export interface WebhookSecret {
@@ -46,7 +47,7 @@ export interface NewWebhook {
 export interface Webhook extends NewWebhook {
   paused: boolean
   /** Why it was switched off, and when (Unix ms). */
-  disabled?: { reason: string; at: number }
+  disabled?: { reason: string; code?: WebhookEnding; at: number }
   /**
    * Another one whenever another process delivers, it was sent back in the log, or a session was renamed: who delivers reads
    * anew what is kept.
@@ -59,9 +60,18 @@ export interface Webhook extends NewWebhook {
   failing_since?: number
   /** Of the newest try that failed. */
   last_error?: string
+  last_error_code?: WebhookFailure
+  /** Unix ms: while it fails, nothing is tried before. */
+  next_try_at?: number
   /** Tries so far, by outcome. */
   tries: Readonly<Record<TryOutcome, number>>
 }
+
+/** How an endpoint does, by its newest tries. */
+export type WebhookHealth = Pick<
+  Webhook,
+  'last_success_at' | 'failing_since' | 'last_error' | 'last_error_code' | 'next_try_at'
+>
 
 /** done: answered with 2xx; failed: comes again; gave_up: failed for the last time, its conversation goes on. */
 export const tryOutcomes = ['done', 'failed', 'gave_up'] as const
@@ -79,6 +89,7 @@ export interface WebhookTry {
   took_ms: number
   /** What went wrong, for people. */
   detail?: string
+  code?: WebhookFailure
 }
 
 /** The user of a session, '' for what happens to a session itself; both are '' for what concerns none. */
@@ -96,7 +107,7 @@ export interface WebhookLane extends Conversation {
 }
 
 /** What of an endpoint can be changed; undefined as a value takes it away. */
-export type WebhookChange = Partial<Pick<Webhook, 'paused' | 'disabled' | 'failing_since' | 'last_error'>> & {
+export type WebhookChange = Partial<Pick<Webhook, 'paused' | 'disabled' | keyof WebhookHealth>> & {
   /** A new secret; the newest of before signs as well until then (Unix ms), and no older one. */
   rotation?: { secret: string; until: number }
 }
@@ -118,7 +129,7 @@ export interface WebhookProgress {
   ended: readonly Conversation[]
   /** Oldest first. */
   tries: readonly WebhookTry[]
-  health: Pick<Webhook, 'last_success_at' | 'failing_since' | 'last_error'>
+  health: WebhookHealth
 }
 
 /** Endpoints. */

@@ -241,6 +241,14 @@ describe('beside a running service', () => {
     expect((await json('webhook', 'rotate', id)).secret).not.toBe(secret)
     r.answer = () => 500
     expect((await run(['webhook', 'test', id])).status).toBe(1)
+    expect(await json('webhook', 'show', id)).not.toHaveProperty('next_try_at')
+    await said('that fails')
+    await until('it is shown when the next try is', 30_000, async () => {
+      const { last_error_code, next_try_at } = await json('webhook', 'show', id)
+      if (last_error_code !== 'http_status' || next_try_at === undefined) return false
+      const time = new Date(next_try_at + 8 * 3_600_000).toISOString().slice(0, 19).replace('T', ' ')
+      return (await run(['webhook', 'show', id])).stdout.includes(time)
+    })
     expect(await json('webhook', 'remove', id)).toEqual({ success: true, id })
     const gone = await run(['webhook', 'show', id])
     expect(gone.status).toBe(1)

@@ -6,6 +6,8 @@ import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { testClock } from '../support/clock.ts'
 import { withPanel, write } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
+import { freePort } from '../support/port.ts'
 import { startService } from '../support/service.ts'
 
 const minuteMs = 60_000
@@ -155,6 +157,23 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     await page.getByText(`svc doctor -d ${panel.dir}`).waitFor()
     await page.locator('.fleet').getByText('No answer').waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('a webhook that fails says why in the words of the viewer', async () => {
+    await using panel = await withPanel()
+    const { webhooks } = panel.gateway
+    const url = `http://127.0.0.1:${freePort()}/hook`
+    const { id } = await webhooks.add({ url, allow_private: true })
+    await write(panel, 'hello')
+    await panel.until('failing', async () => (await webhooks.get(id)).last_error_code === 'unreachable')
+    const { last_error = '' } = await webhooks.get(id)
+    const inChinese = await panel.open({ path: '/webhooks', locale: 'zh-CN' })
+    const main = inChinese.locator('main')
+    await main.getByText(wordsOf('zh')('webhooks.why_unreachable')).first().waitFor()
+    expect(await main.innerText()).not.toContain(last_error)
+    const inEnglish = await panel.open({ path: '/webhooks' })
+    await inEnglish.locator('main').getByText(last_error).first().waitFor()
     expect(panel.complaints).toEqual([])
   })
 

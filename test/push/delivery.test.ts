@@ -97,11 +97,16 @@ test('a receiver that was away gets all of it, once it answers', async () => {
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   r[Symbol.dispose]()
   const texts = await sayAll(t, 30, t.users)
-  await t.until('failing', async () => (await status(t, hook.id)) === 'failing')
+  await t.until('failing', async () => {
+    const { last_error_code, next_try_at, ...one } = await t.gateway.webhooks.get(hook.id)
+    return one.status === 'failing' && last_error_code === 'unreachable' && next_try_at !== undefined
+  })
   using back = receiver(() => 200, r.port)
   await later(t, 'all', 1000, () => back.texts().length === texts.length)
   expect(new Set(back.texts())).toEqual(new Set(texts))
   await t.until('active', async () => (await status(t, hook.id)) === 'active')
+  const { last_error_code, next_try_at } = await t.gateway.webhooks.get(hook.id)
+  expect([last_error_code, next_try_at]).toEqual([undefined, undefined])
 })
 
 test('one endpoint that hangs holds up no other', async () => {
@@ -123,7 +128,9 @@ test('410 switches an endpoint off, which is an event that others get', async ()
   await t.sandbox.say('one')
   await t.until('told', () => r.got.length > 0)
   expect(r.got[0]?.body).toMatchObject({ type: 'endpoint.disabled', data: { id: hook.id } })
-  expect(await status(t, hook.id)).toBe('disabled')
+  const off = await t.gateway.webhooks.get(hook.id)
+  expect(off).toMatchObject({ status: 'disabled', disabled_code: 'gone', last_error_code: 'http_status' })
+  expect(off.next_try_at).toBeUndefined()
   gone.answer = () => 200
   await t.sandbox.say('two')
   await t.gateway.webhooks.pause(hook.id, false)
@@ -155,7 +162,7 @@ test('a redirect is not followed, and is told of', async () => {
     const all = await tries(t, hook.id)
     return all.length > 0 && all
   })
-  expect(found).toMatchObject({ outcome: 'failed', status: 307 })
+  expect(found).toMatchObject({ outcome: 'failed', status: 307, code: 'redirect' })
   expect(other.got).toHaveLength(0)
 })
 

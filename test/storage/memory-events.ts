@@ -101,8 +101,15 @@ export function memoryWebhooks(db: Tables): Webhooks {
       async keep(id, { epoch, position, lanes, ended, tries, health }) {
         const kept = of(id)
         if (kept?.webhook.epoch !== epoch) return false
-        const { failing_since, last_error, last_success_at = kept.webhook.last_success_at } = health
-        Object.assign(kept.webhook, { position, failing_since, last_error, last_success_at })
+        const { last_success_at = kept.webhook.last_success_at } = health
+        const cleared = { failing_since: undefined, last_error: undefined, last_error_code: undefined }
+        Object.assign(kept.webhook, {
+          position,
+          ...cleared,
+          next_try_at: undefined,
+          ...health,
+          last_success_at,
+        })
         const isOver = (lane: Conversation) => [...lanes, ...ended].some(isLane(lane))
         kept.lanes = [...kept.lanes.filter(lane => !isOver(lane)), ...lanes]
         const counts = { ...kept.webhook.tries }

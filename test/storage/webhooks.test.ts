@@ -88,7 +88,11 @@ onEach(openStore => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const trouble = { event: 'e9', tries: 2, failed_at: 100, retry_at: 200 }
-    const health = { last_success_at: 50, failing_since: 100, last_error: 'HTTP 500' }
+    const health = {
+      ...{ last_success_at: 50, failing_since: 100, last_error: 'HTTP 500' },
+      ...{ last_error_code: 'http_status' as const, next_try_at: 5100 },
+    }
+    const failed = tried('e9', { outcome: 'failed', status: 500, detail: 'HTTP 500', code: 'http_status' })
     await webhooks.progress.keep(
       'a',
       went({
@@ -100,7 +104,7 @@ onEach(openStore => {
           ],
         },
         ...{
-          tries: [tried('e8'), tried('e9', { outcome: 'failed', status: 500, detail: 'HTTP 500' })],
+          tries: [tried('e8'), failed],
           health,
         },
       }),
@@ -114,10 +118,7 @@ onEach(openStore => {
     expect((await kept.list())[0]).toMatchObject({
       ...{ position: 'at-20', ...health, tries: { done: 1, failed: 1, gave_up: 0 } },
     })
-    expect(await kept.progress.tries('a', 10)).toEqual([
-      tried('e9', { outcome: 'failed', status: 500, detail: 'HTTP 500' }),
-      tried('e8'),
-    ])
+    expect(await kept.progress.tries('a', 10)).toEqual([failed, tried('e8')])
     const gave = tried('e9', { outcome: 'gave_up' })
     const lanes = [{ session: 's', user: 'c', position: 'at-10' }]
     await kept.progress.keep(
@@ -127,7 +128,16 @@ onEach(openStore => {
     expect(await kept.progress.lanes('a')).toEqual(lanes)
     const [now] = await kept.list()
     expect(now).toMatchObject({ last_success_at: 50, tries: { done: 1, failed: 1, gave_up: 1 } })
-    expect(now?.failing_since).toBeUndefined()
+    expect([now?.failing_since, now?.last_error_code, now?.next_try_at]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+    const disabled = { reason: 'it answered with 410', code: 'gone' as const, at: 7 }
+    await kept.change('a', { disabled })
+    expect((await kept.list())[0]?.disabled).toEqual(disabled)
+    await kept.change('a', { disabled: undefined })
+    expect((await kept.list())[0]?.disabled).toBeUndefined()
     expect(await kept.progress.tries('a', 10, 'gave_up')).toEqual([gave])
     expect(await kept.progress.tries('a', 1)).toEqual([gave])
   })

@@ -240,6 +240,7 @@ function oneText(one: WebhookEndpoint): Shown {
     ...(one.failing_since === undefined
       ? []
       : [`failing since ${localTime(one.failing_since)}: ${oneLine(one.last_error ?? '')}`]),
+    ...(one.next_try_at === undefined ? [] : [`next try ${localTime(one.next_try_at)}`]),
     ...(one.disabled_reason === undefined
       ? []
       : [

@@ -275,6 +275,12 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   -- What another program received is counted apart from what readers are given.
   CREATE INDEX message_past ON message (sent) WHERE sent = 2;
   `,
+  `
+  ALTER TABLE webhook ADD COLUMN disabled_code TEXT;
+  ALTER TABLE webhook ADD COLUMN last_error_code TEXT;
+  ALTER TABLE webhook ADD COLUMN next_try_at INTEGER;
+  ALTER TABLE webhook_try ADD COLUMN code TEXT;
+  `,
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */

@@ -1,5 +1,6 @@
 /** Webhook endpoints in SQLite. */
 import { sessionKey } from '../../model/session.ts'
+import type { WebhookEnding } from '../../model/webhook.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { placeOf } from '../events.ts'
 import {
@@ -11,6 +12,7 @@ import {
   tryOutcomes,
   type Webhook,
   type WebhookChange,
+  type WebhookHealth,
   type WebhookLane,
   type WebhookProgress,
   type WebhookTry,
@@ -46,8 +48,9 @@ export class Webhooks {
       const now = { ...webhook, ...rest, ...(rotation && { secrets: rotated(webhook.secrets, rotation) }) }
       this.#db
         .run`UPDATE webhook SET paused = ${Number(now.paused)}, secrets = ${JSON.stringify(now.secrets)},
-          disabled = ${now.disabled?.reason}, disabled_at = ${now.disabled?.at},
-          failing_since = ${now.failing_since}, last_error = ${now.last_error}
+          disabled = ${now.disabled?.reason}, disabled_code = ${now.disabled?.code},
+          disabled_at = ${now.disabled?.at}, failing_since = ${now.failing_since},
+          last_error = ${now.last_error}, last_error_code = ${now.last_error_code}, next_try_at = ${now.next_try_at}
         WHERE id = ${id}`
       return true
     })
@@ -100,6 +103,7 @@ export class Webhooks {
       const { changes } = this.#db.run`UPDATE webhook SET position = ${position},
           last_success_at = coalesce(${health.last_success_at}, last_success_at),
           failing_since = ${health.failing_since}, last_error = ${health.last_error},
+          last_error_code = ${health.last_error_code}, next_try_at = ${health.next_try_at},
           tries_done = tries_done + ${counted('done')}, tries_failed = tries_failed + ${counted('failed')},
           tries_gave_up = tries_gave_up + ${counted('gave_up')}
         WHERE id = ${id} AND epoch = ${epoch}`
@@ -112,7 +116,7 @@ export class Webhooks {
   }
 
   tries(id: string, limit: number, outcome?: TryOutcome): WebhookTry[] {
-    return this.#db.all`SELECT at, event, type, outcome, status, took_ms, detail FROM webhook_try
+    return this.#db.all`SELECT at, event, type, outcome, status, took_ms, detail, code FROM webhook_try
       WHERE webhook = ${id} AND (${outcome} IS NULL OR outcome = ${outcome})
       ORDER BY id DESC LIMIT ${limit}`
   }
@@ -134,9 +138,9 @@ export class Webhooks {
       tryOutcomes.flatMap(outcome => tries.filter(one => one.outcome === outcome).slice(-triesKept[outcome])),
     )
     for (const one of tries.filter(one => kept.has(one)))
-      this.#db.run`INSERT INTO webhook_try (webhook, at, event, type, outcome, status, took_ms, detail)
+      this.#db.run`INSERT INTO webhook_try (webhook, at, event, type, outcome, status, took_ms, detail, code)
         VALUES (${id}, ${one.at}, ${one.event}, ${one.type}, ${one.outcome}, ${one.status}, ${one.took_ms},
-          ${one.detail})`
+          ${one.detail}, ${one.code})`
     for (const outcome of new Set([...kept].map(one => one.outcome)))
       this.#db.run`DELETE FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome} AND id <=
         (SELECT id FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome}
@@ -155,20 +159,22 @@ const laneOf = ({ session, peer, position, event, tries = 0, failed_at = 0, retr
 
 /** `types`, `headers` and `secrets` are JSON. */
 type WebhookRow = Pick<Webhook, 'id' | 'url' | 'session' | 'link_key' | 'created_at' | 'position' | 'epoch'> &
-  Pick<Webhook, 'replayed' | 'last_success_at' | 'failing_since' | 'last_error'> &
+  Pick<Webhook, 'replayed'> &
+  WebhookHealth &
   Record<'types' | 'headers' | 'secrets', string> &
   Record<'allow_private' | 'replies' | 'paused' | `tries_${TryOutcome}`, number> & {
     peer?: string
     disabled?: string
+    disabled_code?: WebhookEnding
     disabled_at?: number
   }
 
-function webhookOf({ peer, disabled, disabled_at = 0, ...row }: WebhookRow): Webhook {
+function webhookOf({ peer, disabled, disabled_code: code, disabled_at = 0, ...row }: WebhookRow): Webhook {
   const { tries_done: done, tries_failed: failed, tries_gave_up: gave_up, ...rest } = row
   return {
     ...{ ...rest, user: peer, tries: { done, failed, gave_up } },
     ...{ types: JSON.parse(row.types), headers: JSON.parse(row.headers), secrets: JSON.parse(row.secrets) },
     ...{ allow_private: row.allow_private === 1, replies: row.replies === 1, paused: row.paused === 1 },
-    ...(disabled !== undefined && { disabled: { reason: disabled, at: disabled_at } }),
+    ...(disabled !== undefined && { disabled: { reason: disabled, at: disabled_at, ...(code && { code }) } }),
   }
 }
