@@ -378,7 +378,7 @@ describe('upload_id, data, url', () => {
     const text = Buffer.from('a text, 图片\n'.repeat(1000))
     const path = join('in', 'x.png')
     await writeFile(join(t.mediaRoot, path), text)
-    const given = { body: streamOf(text), file_name: 'x.png', kind: 'image' as const }
+    const given = { body: streamOf(text), file_name: 'x.png' }
     const { upload_id } = await t.gateway.media.accept(given, new AbortController().signal)
     const { media_id } = await t.sandbox.media('file', text, { name: 'x.png' })
     const none = [text, Buffer.from('%PDF-1.7\n'), Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>')]
