@@ -1,9 +1,11 @@
 /** Which messaging accounts there are, how they are, and the changes a caller may make to them. */
+import { defined } from '../ilink/fields.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import { suspectSpanMs } from '../model/message.ts'
 import {
   type BotInfo,
   defaultSessionName,
+  type Marks,
   type Session,
   type SessionCheck,
   type SessionUser,
@@ -91,23 +93,15 @@ export class Accounts {
     const writers = await contexts.writers(records.map(({ name }) => name))
     return records.map(({ name, bot, damaged }): Session => {
       const status = bot ? standingOf(bot) : pending?.has(name) && !damaged ? 'logging_in' : 'disconnected'
-      const last_poll_at = bot && poller.lastPoll(bot)
-      return {
-        name,
-        ...(bot && { bot_id: bot.bot_id }),
-        ...(bot?.user_id !== undefined && { user_id: bot.user_id }),
-        connected: status === 'connected' || status === 'lapsed',
-        status,
-        is_default: name === first,
-        ...(bot && { created_at: bot.created_at }),
-        ...(last_poll_at !== undefined && { last_poll_at }),
-        ...(bot?.failing_since !== undefined && { failing_since: bot.failing_since }),
-        ...(bot?.poll_error !== undefined && { poll_error: bot.poll_error }),
-        ...(bot?.poll_error_code !== undefined && { poll_error_code: bot.poll_error_code }),
-        ...(bot?.poll_error_quote !== undefined && { poll_error_quote: bot.poll_error_quote }),
+      const { bot_id, user_id, created_at, failing_since }: Partial<BotInfo> = bot ?? {}
+      const { poll_error, poll_error_code, poll_error_quote }: Marks = bot ?? {}
+      return defined({
+        ...{ name, bot_id, user_id, connected: status === 'connected' || status === 'lapsed', status },
+        ...{ is_default: name === first, created_at, last_poll_at: bot && poller.lastPoll(bot) },
+        ...{ failing_since, poll_error, poll_error_code, poll_error_quote },
         user_count: writers.get(name) ?? 0,
-        ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
-      }
+        suspect_count: suspects?.get(name),
+      })
     })
   }
 

@@ -1,4 +1,5 @@
 /** Who has written to the accounts: what is left of the right to answer them, and what people call them. */
+import { defined } from '../ilink/fields.ts'
 import { SvcError } from '../model/error.ts'
 import {
   countNow,
@@ -134,15 +135,11 @@ export async function usersOf(
     .filter(([, context]) => hasWritten(context))
     .map(([user_id, context]): SessionUser => {
       const count = countNow(context, counters?.get(user_id), now)
-      const name = names?.get(user_id)
-      return {
-        user_id,
-        ...(name !== undefined && { name }),
-        ...(context.first_seen > 0 && { first_seen: context.first_seen }),
-        ...(context.received_at !== undefined && { last_received: context.received_at }),
-        ...(count.last_sent_at !== undefined && { last_sent: count.last_sent_at }),
+      return defined({
+        ...{ user_id, name: names?.get(user_id), first_seen: context.first_seen || undefined },
+        ...{ last_received: context.received_at, last_sent: count.last_sent_at },
         ...rightToAnswer(count, now),
-      }
+      })
     })
     .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
 }
