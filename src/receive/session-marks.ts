@@ -22,8 +22,8 @@ export class SessionMarks {
   #health: SessionHealth = healthOf({})
   /** The answer to a check is still to come. */
   #isAsked = false
-  /** What polls fail of, as the file says. */
-  #pollError?: string | undefined
+  /** What polls fail of, as the file says; without a code where a version before 0.2 wrote it. */
+  #failure: Pick<Marks, 'poll_error' | 'poll_error_code'> | undefined
 
   /** @param onLapsed called when a lapse begins */
   constructor(sessions: PolledSessions, runtime: Runtime, login: PolledLogin, onLapsed: () => void) {
@@ -50,7 +50,7 @@ export class SessionMarks {
   /** Begins with what the file says. */
   read(marks: Marks): void {
     this.#health = healthOf(marks)
-    this.#pollError = marks.poll_error
+    this.#failure = marks.poll_error === undefined ? undefined : marks
   }
 
   /** What is heard next is an answer. */
@@ -90,16 +90,18 @@ export class SessionMarks {
   async fails(forMs: number, error: unknown): Promise<void> {
     const { problem, code, options } =
       error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error; see the log')
-    if (problem === this.#pollError) return
-    const failing_since = Math.round(this.#runtime.clock.now() - forMs)
+    const known = this.#failure
+    if (problem === known?.poll_error && code === known.poll_error_code) return
     const said = { poll_error: problem, poll_error_code: code, poll_error_quote: options.quote }
-    if (await this.write({ failing_since, ...said })) this.#pollError = problem
+    // One that another process began to tell of has lasted for longer than this one knows.
+    const since = known ? {} : { failing_since: Math.round(this.#runtime.clock.now() - forMs) }
+    if (await this.write({ ...since, ...said })) this.#failure = said
   }
 
   /** A poll was answered. */
   async works(): Promise<void> {
-    if (this.#pollError === undefined) return
-    if (await this.write(worksAgain)) this.#pollError = undefined
+    if (!this.#failure) return
+    if (await this.write(worksAgain)) this.#failure = undefined
   }
 
   /** Writes where all look. @returns whether that worked */

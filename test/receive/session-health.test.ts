@@ -375,6 +375,28 @@ describe('polls that fail', () => {
     },
   )
 
+  test('that began under a version which wrote no code get one, and have lasted since then', async () => {
+    await using t = await withTalk({ switches: { hold_ms: 0 } })
+    await t.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
+    const shown = async () => (await t.other.sessions.get('default'))?.bot
+    await passUntil(t, 500, 'told', async () => (await shown())?.failing_since !== undefined)
+    const before = (await shown())!
+    await t.gateway.close()
+    await t.other.sessions.mark('default', before.token, {
+      poll_error_code: undefined,
+      poll_error_quote: undefined,
+    })
+    await using next = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+    const coded = async () => (await t.other.sessions.get('default'))?.bot?.poll_error_code !== undefined
+    await passUntil(next, 500, 'told anew', coded)
+    const { poll_error, poll_error_code, failing_since } = (await shown())!
+    expect({ poll_error, poll_error_code, failing_since }).toEqual({
+      poll_error: before.poll_error!,
+      poll_error_code: 'upstream_error',
+      failing_since: before.failing_since!,
+    })
+  })
+
   test('for less are not', async () => {
     await using t = await withTalk({ switches: { hold_ms: 0 } })
     await t.sandbox.fail('getupdates', '500', { times: 3, delay_ms: 0 })
