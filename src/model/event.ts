@@ -22,8 +22,18 @@ export const SessionChange = Type.Object(
 )
 export type SessionChange = Static<typeof SessionChange>
 
+/** Why a webhook endpoint was switched off. */
+export const WebhookEnding = oneOf(
+  ['gone', 'given_up'],
+  'gone: it answered with 410. given_up: nothing succeeded for 5 days. Absent of what an older version wrote.',
+)
+export type WebhookEnding = Static<typeof WebhookEnding>
+
 const DisabledEndpoint = Type.Object(
-  { id: Type.String(), url: Type.String(), reason: text('Why svc switched it off.') },
+  {
+    ...{ id: Type.String(), url: Type.String(), reason: text('Why svc switched it off.') },
+    reason_code: optional(WebhookEnding),
+  },
   { description: 'A webhook endpoint that failed for too long, or said that it is gone.' },
 )
 

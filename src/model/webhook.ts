@@ -1,7 +1,7 @@
 /** Webhook endpoints and their deliveries, as every door shows them. */
 import { type Static, Type } from '@sinclair/typebox'
 import { badArgument } from './error.ts'
-import { eventTypes } from './event.ts'
+import { eventTypes, WebhookEnding } from './event.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 /** The types of events that an endpoint can ask for. */
@@ -22,13 +22,6 @@ const failures = oneOf(
 export type WebhookFailure = Static<typeof failures>
 export const FailureCode = optional(failures)
 
-/** Why an endpoint was switched off. */
-const endings = oneOf(
-  ['gone', 'given_up'],
-  'gone: it answered with 410. given_up: nothing succeeded for 5 days. Absent of what an older version wrote.',
-)
-export type WebhookEnding = Static<typeof endings>
-
 export const WebhookEndpoint = Type.Object(
   {
     id: Type.String(),
@@ -44,7 +37,7 @@ export const WebhookEndpoint = Type.Object(
       'failing: nothing succeeds at the moment, and it is tried again. paused: somebody paused it. disabled: svc switched it off; resume switches it on.',
     ),
     disabled_reason: optional(text('Why it was switched off.')),
-    disabled_code: optional(endings),
+    disabled_code: optional(WebhookEnding),
     disabled_at: optional(integer('Unix milliseconds.')),
     created_at: integer('Unix milliseconds.'),
     last_success_at: optional(integer('Unix milliseconds.')),

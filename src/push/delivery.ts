@@ -155,9 +155,10 @@ export class Delivery {
     const { webhooks, events, ...rest } = this.#ports
     const { clock, log } = this.#runtime
     const disable: EndpointPorts['disable'] = async (one, why) => {
-      const { reason } = why
+      const { reason, code: reason_code } = why
       await webhooks.change(one.id, { disabled: { ...why, at: clock.now() } })
-      await events.append([{ type: 'endpoint.disabled', data: { id: one.id, url: one.url, reason } }])
+      const data = { id: one.id, url: one.url, reason, reason_code }
+      await events.append([{ type: 'endpoint.disabled', data }])
     }
     const ports = { ...rest, progress: webhooks.progress, disable }
     return new Run(webhook, ports, { clock, log, turns: this.#turns })

@@ -1,5 +1,5 @@
 /** Delivery to one endpoint: what is next in its lanes goes out as its pulse allows, and what became of it is kept. */
-import type { WebhookEnding } from '../model/webhook.ts'
+import type { WebhookEnding } from '../model/event.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Webhook, WebhookHealth, WebhookProgresses, WebhookTry } from '../storage/webhooks.ts'

@@ -7,7 +7,8 @@
  * What is true of every verb stands in `store.ts`. The process that polls delivers. Nothing here keeps two processes apart: an
  * engine that lets several poll at a time has to add who delivers which endpoint.
  */
-import type { WebhookEnding, WebhookFailure } from '../model/webhook.ts'
+import type { WebhookEnding } from '../model/event.ts'
+import type { WebhookFailure } from '../model/webhook.ts'
 
 /** A secret that deliveries are signed with. */
 export interface WebhookSecret {

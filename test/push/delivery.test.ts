@@ -127,7 +127,9 @@ test('410 switches an endpoint off, which is an event that others get', async ()
   await t.gateway.webhooks.add({ url: r.url, types: ['endpoint.disabled'], allow_private: true })
   await t.sandbox.say('one')
   await t.until('told', () => r.got.length > 0)
-  expect(r.got[0]?.body).toMatchObject({ type: 'endpoint.disabled', data: { id: hook.id } })
+  expect(r.got[0]?.body).toMatchObject({
+    ...{ type: 'endpoint.disabled', data: { id: hook.id, url: gone.url, reason_code: 'gone' } },
+  })
   const off = await t.gateway.webhooks.get(hook.id)
   expect(off).toMatchObject({ status: 'disabled', disabled_code: 'gone', last_error_code: 'http_status' })
   expect(off.next_try_at).toBeUndefined()

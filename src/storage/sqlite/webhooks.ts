@@ -1,6 +1,7 @@
 /** Webhook endpoints in SQLite. */
+
+import type { WebhookEnding } from '../../model/event.ts'
 import { sessionKey } from '../../model/session.ts'
-import type { WebhookEnding } from '../../model/webhook.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { placeOf } from '../events.ts'
 import {
