@@ -43,6 +43,10 @@ export function LineView({ line, place, needle, search, tabIndex, isOpen }: Line
   )
 }
 
+/** Through which account, where there are several. */
+const Account = ({ name }: { name: string }) =>
+  (sessions.value?.length ?? 0) > 1 ? <span class="session-tag cut">{name}</span> : null
+
 interface ConversationLineProps {
   one: Conversation
   place: Place
@@ -53,7 +57,6 @@ interface ConversationLineProps {
 
 function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineProps) {
   const { session, user_id, last_message, unread } = one
-  const several = (sessions.value?.length ?? 0) > 1
   const right = rightOf(session, user_id)
   const notSent = unsent.value.get(unsentAt(session, user_id))
   return (
@@ -68,7 +71,7 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
       <span class="two">
         <span class="upper">
           <Who session={session} id={user_id} />
-          {several && <span class="session-tag cut">{session}</span>}
+          <Account name={session} />
           <ShortTime at={last_message.timestamp} />
         </span>
         <span class="lower">
@@ -113,6 +116,7 @@ function Hit({ message, needle, place, tabIndex }: HitProps) {
       <span class="two">
         <span class="upper">
           <Who session={session} id={userId} />
+          <Account name={session} />
           <ShortTime at={message.timestamp} />
         </span>
         <span class="excerpt soft small foreign" dir="auto">

@@ -27,6 +27,13 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     // Who is called so comes first.
     await page.getByRole('heading', { name: '1 conversation' }).waitFor()
     const said = await hits(page)
+    // Through which of the accounts stands beside each.
+    expect((await page.locator('.hit .session-tag').allInnerTexts()).toSorted()).toEqual([
+      'club',
+      'shop',
+      'shop',
+      'shop',
+    ])
     expect(said.filter(text => text.includes('harbour plan.pdf'))).toHaveLength(1)
     expect(said.filter(text => /Voice.*\bsee you at the harbour/s.test(text))).toHaveLength(1)
     await page.getByRole('button', { name: 'Filters' }).click()
