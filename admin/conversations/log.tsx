@@ -9,7 +9,7 @@ import { t } from '../i18n.ts'
 import { onMessage, peerOf } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
-import { tell } from '../ui/toasts.tsx'
+import { tellDoubt } from '../ui/toasts.tsx'
 import { preview } from './message-summary.ts'
 import type { Desk } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
@@ -148,7 +148,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const onQuote = useCallback(
     async (quote: NonNullable<Message['ref_msg']>) => {
       const id = await rowOf(thread, quote)
-      if (id === undefined) return tell(t('chat.quote_gone'))
+      if (id === undefined) return tellDoubt(t('chat.quote_gone'))
       shown.current = undefined
       navigate(hrefOf({ ...place, m: id }), { replace: place.m === id })
     },

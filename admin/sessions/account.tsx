@@ -11,7 +11,7 @@ import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { Fact, HealthBadge, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
-import { tell, tellError } from '../ui/toasts.tsx'
+import { tell, tellBegun, tellDoubt, tellError } from '../ui/toasts.tsx'
 import { type Health, healthOf, heardAt, looks } from './health.ts'
 import { accountPath, beginNow, initial, isolated, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
@@ -188,17 +188,20 @@ const stateTexts: Readonly<Record<SessionWithUsers['status'], TextKey>> = {
 }
 
 async function checkNow(name: string): Promise<void> {
-  tell(t('sessions.checking', { name: isolated(name) }))
+  const place = { id: `check-${encodeURIComponent(name)}` }
+  tellBegun(t('sessions.checking', { name: isolated(name) }), place)
   try {
     const { answered, status: found } = await api.check(name)
     await refreshSessions()
-    tell(
+    const say = answered && found === 'connected' ? tell : tellDoubt
+    say(
       answered
         ? t('sessions.checked', { name: isolated(name), state: t(stateTexts[found]) })
         : t('sessions.check_unanswered', { name: isolated(name) }),
+      place,
     )
   } catch (error) {
-    tellError(error)
+    tellError(error, place)
   }
 }
 

@@ -35,7 +35,11 @@ function Toast({ one, index, parent }: { one: toast.Options; index: number; pare
   const parts = toast.connect(service, normalizeProps)
   return (
     <div {...parts.getRootProps()} class="toast">
-      <Icon name={one.type === 'error' ? 'warn' : 'check'} />
+      {one.type === 'loading' ? (
+        <span class="spinner" aria-hidden="true" />
+      ) : (
+        <Icon name={one.type === 'success' ? 'check' : 'warn'} />
+      )}
       <div>
         <div {...parts.getTitleProps()} class="foreign">
           {parts.title}

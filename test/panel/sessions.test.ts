@@ -17,6 +17,13 @@ const focused = (page: Page, label: string) =>
     label,
   )
 
+/** News count the time by frames. Where it does not pass, they stay. */
+const newsStay = () => {
+  const frame = window.requestAnimationFrame
+  window.requestAnimationFrame = then => frame.call(window, () => then(0))
+  performance.now = () => 0
+}
+
 describe.skipIf(!hasBrowser)('the accounts page', () => {
   test('rename, default and logout by the menu; the keyboard is back where it was; a logout is asked about', async () => {
     await using panel = await withPanel({ sessions: ['a', 'b'] })
@@ -63,6 +70,33 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(await names(page)).toEqual(['a'])
   })
 
+  test('a check says that it is under way, and in its place what came of it', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/icon.svg' })
+    await page.addInitScript(newsStay)
+    await page.goto(`${panel.url}/sessions/default`)
+    const asked = Promise.withResolvers<void>()
+    const held = Promise.withResolvers<void>()
+    await page.route('**/check', async route => {
+      asked.resolve()
+      await held.promise
+      await route.continue()
+    })
+    const toast = page.locator('.toast')
+    await page.getByRole('button', { name: 'Actions for' }).click()
+    await page.getByRole('menuitem', { name: 'Check with WeChat' }).click()
+    await asked.promise
+    await toast.locator('.spinner').waitFor()
+    // A tick would say that it is done.
+    expect(await toast.locator('> svg').count()).toBe(0)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    held.resolve()
+    await toast.locator('> svg').waitFor()
+    expect(await toast.count()).toBe(1)
+    expect(await toast.getAttribute('data-type')).toBe('success')
+    expect(panel.complaints).toEqual([])
+  })
+
   test('who is in a field before the first frame of a dialog is back at its menu after it', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/icon.svg' })
@@ -89,12 +123,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
   test('what a person opens lies above the news: it can be pressed before they are gone', async () => {
     await using panel = await withPanel({ sessions: ['a', 'b'] })
     const page = await panel.open({ path: '/sessions', viewport: { width: 390, height: 430 } })
-    // News count the time by frames. Here it does not pass: they stay.
-    await page.addInitScript(() => {
-      const frame = window.requestAnimationFrame
-      window.requestAnimationFrame = then => frame.call(window, () => then(0))
-      performance.now = () => 0
-    })
+    await page.addInitScript(newsStay)
     await page.reload()
     const menu = page.getByRole('button', { name: 'Actions for \u2068b\u2069' })
     const entry = (name: string) => page.getByRole('menuitem', { name })
