@@ -2,7 +2,7 @@
 
 import type { LoginStatus } from '../src/model/login.ts'
 import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
-import type { KnownUser, Session, SessionCheck, SessionUser } from '../src/model/session.ts'
+import type { KnownUser, NameProblem, Session, SessionCheck, SessionUser } from '../src/model/session.ts'
 import { heardTime } from './times.ts'
 
 export type { KnownUser, Message, OutboxEntry, SendResult, Session, SessionUser }
@@ -90,14 +90,25 @@ export interface Outgoing {
   when_closed?: 'fail' | 'queue'
 }
 
+/** What is known of a problem besides, as data. */
+export interface ProblemDetails {
+  /** What WeChat said. */
+  quote?: string
+  /** The arguments that are wrong. */
+  errors?: readonly { field: string }[]
+  /** Why a name cannot be that of an account. */
+  session_name?: NameProblem
+  /** How many there may be at most. */
+  most?: number
+}
+
 /** What the API refused, in the words of the catalogue. */
 export class ApiError extends Error {
   readonly code: string
   readonly hint: string
   readonly status: number
   readonly retryAfter: number | undefined
-  /** What WeChat said. */
-  readonly quote: string | undefined
+  readonly details: ProblemDetails
 
   constructor(
     status: number,
@@ -106,7 +117,7 @@ export class ApiError extends Error {
       detail?: string
       hint?: string
       retry_after?: number
-      details?: { quote?: string }
+      details?: ProblemDetails
     },
   ) {
     super(problem.detail ?? `HTTP ${status}`)
@@ -114,7 +125,7 @@ export class ApiError extends Error {
     this.code = problem.code ?? 'internal'
     this.hint = problem.hint ?? ''
     this.retryAfter = problem.retry_after
-    this.quote = problem.details?.quote
+    this.details = problem.details ?? {}
   }
 }
 

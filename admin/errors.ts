@@ -1,4 +1,5 @@
 /** Errors of the API in the viewer's words: the catalogue's codes have texts of their own, the rest shows the detail. */
+import type { NameProblem } from '../src/model/session.ts'
 import { ApiError, type Session } from './api.ts'
 import { isEnglish, type TextKey, t } from './i18n.ts'
 import { isolated } from './sessions/names.ts'
@@ -34,6 +35,35 @@ const roughly: Readonly<Record<string, TextKey>> = {
 
 const keyOf = (code: string): TextKey | undefined => codes[code] ?? (isEnglish() ? undefined : roughly[code])
 
+/** Why a name cannot be that of an account. */
+const names: Readonly<Record<NameProblem, TextKey>> = {
+  too_long: 'sessions.name_too_long',
+  dot: 'sessions.name_dot',
+  characters: 'sessions.name_characters',
+  reserved: 'sessions.name_reserved',
+}
+
+/** What is wrong with what a person gave, by the argument that it became. */
+const given: Readonly<Record<string, TextKey>> = {
+  url: 'webhooks.url_bad',
+  headers: 'webhooks.headers_refused',
+  from: 'webhooks.replay_gone',
+  media: 'error.file_bad',
+}
+
+/** Why a name was refused; '' of what is refused for something else. */
+export function nameReason(error: unknown): string {
+  const why = error instanceof ApiError ? error.details.session_name : undefined
+  return why === undefined ? '' : t(names[why])
+}
+
+/** Why something was refused, to who does not read English; the service's own words for what no person can bring about. */
+function refusal({ details: { errors = [], most }, message }: ApiError): string {
+  if (most !== undefined) return t('webhooks.most', { most })
+  const [field = ''] = /^\w+/.exec(errors[0]?.field ?? '') ?? []
+  return given[field] ? t(given[field]) : message
+}
+
 /** What to show of a failure. `hint` is the service's own advice, in English, where there is no text of ours. */
 export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
@@ -41,7 +71,7 @@ export function errorText(error: unknown): { title: string; hint: string } {
   if (key) return { title: t(key, { seconds: error.retryAfter ?? 0 }), hint: '' }
   return isEnglish()
     ? { title: error.message, hint: error.hint }
-    : { title: t('error.refused'), hint: error.message }
+    : { title: t('error.refused'), hint: nameReason(error) || refusal(error) }
 }
 
 /** Why something was refused; '' for what only the service's words say. */

@@ -4,7 +4,7 @@
  */
 import { signal } from '@preact/signals'
 import { clear, createStore, del, entries, set } from 'idb-keyval'
-import { ApiError } from '../api.ts'
+import { ApiError, type ProblemDetails } from '../api.ts'
 
 /** A message that was to be sent. */
 export interface KeptMessage {
@@ -26,6 +26,7 @@ interface KeptError {
   code: string
   detail: string
   hint?: string
+  details?: ProblemDetails
   retry_after?: number
 }
 
@@ -33,6 +34,7 @@ export const keptError = (error: unknown): KeptError =>
   error instanceof ApiError
     ? {
         ...{ status: error.status, code: error.code, detail: error.message, hint: error.hint },
+        details: error.details,
         ...(error.retryAfter !== undefined && { retry_after: error.retryAfter }),
       }
     : { status: 0, code: 'internal', detail: String(error) }

@@ -50,8 +50,8 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
   }
   const error = one.error.value
   const { title, hint } = errorText(error)
-  const { code = '', message = '', quote } = error as Partial<ApiError>
-  const words = ownWords(message, quote)
+  const { code = '', message = '', details } = error as Partial<ApiError>
+  const words = ownWords(message, details?.quote)
   // Waiting already, it can only be tried again.
   const remedy = one.queue && remedyFor(code) !== 'none' ? 'again' : remedyFor(code)
   return (

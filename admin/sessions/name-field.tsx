@@ -1,14 +1,13 @@
 /** Where an account is named: the rule, and why a name was refused. */
 import { useId } from 'preact/hooks'
 import { ApiError } from '../api.ts'
-import { errorText } from '../errors.ts'
-import { isEnglish, t } from '../i18n.ts'
+import { errorText, nameReason } from '../errors.ts'
+import { t } from '../i18n.ts'
 
-/** Why a name was refused, in the viewer's words; the exact reason is the service's own. */
+/** Why a name was refused, in the viewer's words. */
 export function nameProblem(error: unknown): { text: string; reason: string } {
   if (error instanceof ApiError && error.code === 'invalid_arguments') {
-    // The rule below the field says it in the viewer's language.
-    return { text: t('sessions.name_bad'), reason: isEnglish() ? error.message : '' }
+    return { text: t('sessions.name_bad'), reason: nameReason(error) }
   }
   const { title, hint } = errorText(error)
   return { text: title, reason: hint }
@@ -51,7 +50,7 @@ export function NameField({
       <p class="problem" id={`${id}-problem`} role="alert">
         {problem && (
           <>
-            {problem.text} {problem.reason && <span class="foreign">({problem.reason})</span>}
+            {problem.text} {problem.reason}
           </>
         )}
       </p>

@@ -239,6 +239,9 @@ export const defaultSessionName = 'default'
 
 const pattern = /^[\p{L}\p{M}\p{N}_-][\p{L}\p{M}\p{N}._-]*$/u
 
+/** Why a name cannot be one, for programs; `details.session_name` of the error. */
+export type NameProblem = 'too_long' | 'dot' | 'characters' | 'reserved'
+
 /**
  * The one form of a session name: NFC, 1–64 characters and at most 200 bytes of letters of any script, digits, `.`, `_`, `-`,
  * without a leading or trailing dot. The empty name is `default`.
@@ -248,16 +251,18 @@ const pattern = /^[\p{L}\p{M}\p{N}_-][\p{L}\p{M}\p{N}._-]*$/u
 export function sessionName(input: string): string {
   const name = normalized(input)
   if (name === '') return defaultSessionName
-  const bad = (why: string) =>
+  const bad = (session_name: NameProblem, why: string) =>
     new SvcError('invalid_arguments', `the session name ${why}`, {
+      details: { session_name },
       hint: 'Use 1 to 64 letters (any script), digits, ".", "_" or "-", not starting or ending with a dot.',
     })
-  if ([...name].length > 64) throw bad('is longer than 64 characters')
-  if (new TextEncoder().encode(name).length > 200) throw bad('is longer than 200 bytes')
-  if (name.startsWith('.')) throw bad('starts with a dot')
-  if (name.endsWith('.')) throw bad('ends with a dot, which some file systems drop')
-  if (!pattern.test(name)) throw bad('has a character that is not a letter, digit, ".", "_" or "-"')
-  if (isReservedName(name)) throw bad('is reserved')
+  if ([...name].length > 64) throw bad('too_long', 'is longer than 64 characters')
+  if (new TextEncoder().encode(name).length > 200) throw bad('too_long', 'is longer than 200 bytes')
+  if (name.startsWith('.')) throw bad('dot', 'starts with a dot')
+  if (name.endsWith('.')) throw bad('dot', 'ends with a dot, which some file systems drop')
+  if (!pattern.test(name))
+    throw bad('characters', 'has a character that is not a letter, digit, ".", "_" or "-"')
+  if (isReservedName(name)) throw bad('reserved', 'is reserved')
   return name
 }
 

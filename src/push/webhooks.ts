@@ -84,6 +84,7 @@ export class Webhooks {
     const session = given.session === undefined ? undefined : await this.#ports.sessionNamed(given.session)
     if ((await webhooks.list()).length >= mostWebhooks)
       throw badArgument('url', `there are ${mostWebhooks} webhooks already, which is the most`, {
+        details: { most: mostWebhooks },
         hint: 'Remove one that is not needed any more.',
       })
     const secret = newSecret()

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { SvcError } from '../../src/model/error.ts'
 import { sessionKey, sessionName } from '../../src/model/session.ts'
 
 test('a name far beyond its length is refused without being normalised', () => {
@@ -70,4 +71,16 @@ test('a name that means something to a file system, a terminal or a browser is n
     }
   }
   expect(hostile.filter(name => !refused(name))).toEqual([])
+})
+
+test('why a name cannot be one is said for programs too', () => {
+  const why = (name: string) => {
+    try {
+      return sessionName(name)
+    } catch (error) {
+      return error instanceof SvcError && error.details?.session_name
+    }
+  }
+  const names = ['x'.repeat(65), '名'.repeat(67), '.a', 'a.', 'a b', 'media']
+  expect(names.map(why)).toEqual(['too_long', 'too_long', 'dot', 'dot', 'characters', 'reserved'])
 })

@@ -177,6 +177,40 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     expect(panel.complaints).toEqual([])
   })
 
+  test('what a person gave and cannot be used is explained in the words of the viewer', async () => {
+    await using panel = await withPanel()
+    const zh = wordsOf('zh')
+    const page = await panel.open({ path: '/sessions/default', locale: 'zh-CN' })
+    const dialog = page.getByRole('dialog')
+    await page.getByRole('button', { name: zh('session.menu', { name: '\u2068default\u2069' }) }).click()
+    await page.getByRole('menuitem', { name: zh('sessions.rename') }).click()
+    for (const [name, key] of [
+      ['a'.repeat(65), 'sessions.name_too_long'],
+      ['a.', 'sessions.name_dot'],
+      ['a b', 'sessions.name_characters'],
+      ['media', 'sessions.name_reserved'],
+    ] as const) {
+      await dialog.getByRole('textbox').fill(name)
+      await page.keyboard.press('Enter')
+      await dialog.getByRole('alert').getByText(zh(key)).waitFor()
+    }
+    await page.goto(`${panel.url}/webhooks`)
+    await page
+      .getByRole('button', { name: zh('webhooks.add') })
+      .first()
+      .click()
+    for (const [url, headers, key] of [
+      ['https://1.1.1.1/', 'Host: a', 'webhooks.headers_refused'],
+      ['ftp://1.1.1.1/', '', 'webhooks.url_bad'],
+    ] as const) {
+      await dialog.locator('[name=url]').fill(url)
+      await dialog.locator('[name=headers]').fill(headers)
+      await dialog.getByRole('button', { name: zh('webhooks.add') }).click()
+      await dialog.getByRole('alert').getByText(zh(key)).waitFor()
+    }
+    expect(panel.complaints.filter(one => !/422/.test(one))).toEqual([])
+  })
+
   test('polls that fail: with the last error, on the overview and at the account', async () => {
     await using panel = await withPanel({ clock: testClock() })
     await write(panel, 'hello')
