@@ -126,7 +126,6 @@ export class SessionPoller implements PolledLogin {
   /** Polls until `stop`, or until the login is gone. */
   async follow(delayMs: number): Promise<void> {
     const { sessions, upstream } = this.#ports
-    const { mayPoll } = this.#run
     const { signal } = this.stop
     if (delayMs > 0) await this.#pause(delayMs)
     const bot = (await currentSession(sessions, this))?.bot
@@ -135,20 +134,21 @@ export class SessionPoller implements PolledLogin {
     this.#greeting = new Greeting({ api: upstream.api, ...this.#runtime }, upstream.account(bot), signal)
     const loop: Loop = { bot, cursor: bot.cursor, holdMs: defaultHoldMs, failures: 0, brisk: 0 }
     while (!signal.aborted) {
-      while (!mayPoll(this.name) && !signal.aborted) await this.#pause(tryAgainMs)
-      if (signal.aborted) break
       const polled = await this.#poll(loop, this.#greeting)
       if (polled && !(await this.#take(loop, polled))) break
     }
     await this.#farewell()
   }
 
-  /** One poll, when it is its turn; undefined when there was none, or it failed and the pause after it is over. */
+  /** One poll, when it is its turn; undefined when there was none, or it failed, and the pause after that is over. */
   async #poll(loop: Loop, greeting: Greeting): Promise<{ updates: Updates; askedAt: number } | undefined> {
     const { signal } = this.stop
     try {
       using _slot = await this.#ports.slots.take(signal)
-      if (!this.#run.mayPoll(this.name)) return undefined
+      if (!this.#run.mayPoll(this.name)) {
+        await this.#pause(tryAgainMs)
+        return undefined
+      }
       // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
       if (this.#marks.standing === 'expired') await greeting.say()
       else if (!greeting.heard) this.#greet()
