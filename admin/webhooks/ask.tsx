@@ -80,6 +80,8 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: Questio
   const field = useRef<HTMLInputElement>(null)
   const input = useId()
   const start = new Date(now.value - hourMs)
+  // As the field shows it.
+  start.setSeconds(0, 0)
   const time = `${start.getHours()}`.padStart(2, '0')
   const minute = `${start.getMinutes()}`.padStart(2, '0')
   const from = useSignal(event ?? start.toISOString())

@@ -16,11 +16,13 @@ interface ResultSpec<T, Typed> extends Omit<CommandSpec, 'run'> {
   show(result: T, again: string, of: { typed: Typed; gateway: CommandGateway }): Shown | Promise<Shown>
   /** What there is to see where there is no data directory, unless something was named: then none is made. */
   nothing?: T
+  /** Exit status 1 then. */
+  nothingFails?: boolean
 }
 
 /** Such a command, with the options of all that do one thing. */
 export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpec => {
-  const { typed, work, show, nothing, ...spec } = given
+  const { typed, work, show, nothing, nothingFails = false, ...spec } = given
   return {
     config: 'tool',
     json: 'Print the result as one JSON value.',
@@ -39,7 +41,7 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
       const asked = typed(command)
       const { isAbsent, openForCommand } = await import('./open.ts')
       if (nothing !== undefined && command.args.length === 0 && (await isAbsent(config)))
-        return tell(nothing, sessionsText([], again))
+        return tell(nothing, { ...sessionsText([], again), failed: nothingFails })
       await using opened = await openForCommand(config)
       const { gateway } = opened
       const result = await work(gateway, asked)

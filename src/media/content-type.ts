@@ -93,12 +93,12 @@ export async function expectImage(file: Pick<SteadyFile, 'read'>): Promise<void>
   for await (const block of file.read()) {
     const type = await typeOfBytes(block.subarray(0, sniffBytes))
     if (mayBeImage(type)) return
-    throw noImage(type)
+    throw noImage(type, 'media')
   }
 }
 
-/** The same bytes, of what is to be sent as a picture: they end with that error where the first ones are of another kind. */
-export function imageBytes(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+/** The same bytes, of what is to be sent as a picture: they end with that error where the first ones are of another kind. @param field the argument that says so */
+export function imageBytes(body: ReadableStream<Uint8Array>, field: string): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   let head: Buffer | undefined = Buffer.alloc(0)
   return new ReadableStream<Uint8Array>(
@@ -113,7 +113,7 @@ export function imageBytes(body: ReadableStream<Uint8Array>): ReadableStream<Uin
           if (type !== undefined && !mayBeImage(type)) {
             // Whoever sends the rest need not.
             reader.cancel().catch(() => {})
-            throw noImage(type)
+            throw noImage(type, field)
           }
           head = undefined
           if (given && given.length > 0) controller.enqueue(given)
@@ -129,5 +129,5 @@ export function imageBytes(body: ReadableStream<Uint8Array>): ReadableStream<Uin
 
 const mayBeImage = (type: string) => type === unknownType || type.startsWith('image/')
 
-const noImage = (type: string) =>
-  badArgument('media', `expected an image; by its content this is ${type}`, { hint: 'Send it as a file.' })
+const noImage = (type: string, field: string) =>
+  badArgument(field, `expected an image; by its content this is ${type}`, { hint: 'Send it as a file.' })

@@ -39,7 +39,7 @@ export class Uploads {
   async accept(upload: GivenUpload, caller: AbortSignal): Promise<AcceptedUpload> {
     using either = linked(caller, this.#runtime.closing)
     const { digest, kind, size } = upload
-    const body = kind === 'image' ? imageBytes(upload.body) : upload.body
+    const body = kind === 'image' ? imageBytes(upload.body, 'kind') : upload.body
     const upload_id = randomUUID()
     const file_name = safeBaseName(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
     const placed = await this.#ports.places.uploads.put(upload_id, body, {

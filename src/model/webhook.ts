@@ -14,13 +14,13 @@ const texts = (description: string, maxLength?: number) =>
     additionalProperties: { type: 'string', ...(maxLength && { maxLength }) },
   })
 
-/** Why a delivery failed, or with what else it came. */
-const failures = oneOf(
-  ['http_status', 'redirect', 'timeout', 'forbidden', 'unreachable', 'reply_not_sent'],
-  'Why, for programs. http_status: the answer was not 2xx. redirect: nor are redirects followed. forbidden: its address may not be reached. reply_not_sent: it was delivered, and its reply could not be sent. Absent of what an older version wrote.',
-)
-export type WebhookFailure = Static<typeof failures>
-export const FailureCode = optional(failures)
+const failures = ['http_status', 'redirect', 'timeout', 'forbidden', 'unreachable'] as const
+/** Why a delivery failed. */
+export type WebhookFailure = (typeof failures)[number]
+const whyFailed =
+  'A code for programs. http_status: the answer was not 2xx. redirect: the answer was a redirect, which svc does not follow. timeout: no answer in time. forbidden: the address may not be reached. unreachable: no connection.'
+const ofOlder = 'Absent in records from older versions.'
+export const FailureCode = optional(oneOf(failures, `${whyFailed} ${ofOlder}`))
 
 export const WebhookEndpoint = Type.Object(
   {
@@ -44,7 +44,9 @@ export const WebhookEndpoint = Type.Object(
     failing_since: optional(integer('Unix milliseconds: nothing succeeded since then.')),
     last_error: optional(text('What went wrong last.')),
     last_error_code: FailureCode,
-    next_try_at: optional(integer('Unix milliseconds: while it fails, nothing is tried before.')),
+    next_try_at: optional(
+      integer('Unix milliseconds: after a failure, when the next try is due at the latest.'),
+    ),
     rotating_until: optional(
       integer('Unix milliseconds: until then deliveries are signed with the secret of before too.'),
     ),
@@ -95,7 +97,12 @@ export const WebhookDelivery = Type.Object(
     status: optional(integer('HTTP status of the answer; absent without one.')),
     took_ms: Type.Integer(),
     detail: optional(text('What went wrong.')),
-    code: FailureCode,
+    code: optional(
+      oneOf(
+        [...failures, 'reply_not_sent'],
+        `${whyFailed} reply_not_sent: it was delivered, and its reply could not be sent. ${ofOlder}`,
+      ),
+    ),
   },
   { description: 'One try to deliver an event.' },
 )

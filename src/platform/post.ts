@@ -9,7 +9,8 @@ import { isIP, type LookupFunction } from 'node:net'
 import { isReachableAddress } from './address.ts'
 import { afterAwake } from './clock.ts'
 import { streamedBytes } from './memory.ts'
-import { checkedAddresses, type FetchPublicOptions, headOf } from './public-fetch.ts'
+import { checkedAddresses, type FetchPublicOptions } from './public-fetch.ts'
+import { headOf } from './request.ts'
 import { following } from './signals.ts'
 
 export interface PosterOptions extends Pick<FetchPublicOptions, 'resolve' | 'ca'> {

@@ -3,8 +3,7 @@
  * one that was checked, while a name that is looked up twice may answer differently the second time.
  */
 import { lookup } from 'node:dns/promises'
-import { request as httpRequest, type IncomingMessage } from 'node:http'
-import { request as httpsRequest, type RequestOptions } from 'node:https'
+import type { IncomingMessage } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { SvcError } from '../model/error.ts'
@@ -12,6 +11,7 @@ import { isPublicAddress, ownAddresses } from './address.ts'
 import { afterAwake } from './clock.ts'
 import { errorCodeOf } from './files.ts'
 import { decodedUri, dispositionOf } from './header.ts'
+import { headOf } from './request.ts'
 import { following } from './signals.ts'
 import { reasonOf } from './system-error.ts'
 
@@ -272,27 +272,4 @@ function capped(
 function fileNameOf(disposition: string | undefined, url: URL): string | undefined {
   const last = url.pathname.slice(url.pathname.lastIndexOf('/') + 1)
   return dispositionOf(disposition ?? '').fileName || (decodedUri(last) ?? last) || undefined
-}
-
-/** Sends a request. @returns the answer as its head is there. It throws what the connection fails with; the signal's reason */
-export function headOf(
-  url: URL,
-  options: RequestOptions,
-  signal: AbortSignal,
-  body?: string,
-): Promise<IncomingMessage> {
-  signal.throwIfAborted()
-  return new Promise((resolve, reject) => {
-    const send = url.protocol === 'https:' ? httpsRequest : httpRequest
-    const request = send(url.href, options, resolve)
-    const abort = () => request.destroy(signal.reason)
-    signal.addEventListener('abort', abort, { once: true })
-    // Stays on: an error that comes after the answer began is told by the answer's stream, and must not end us.
-    request.on('error', reject)
-    request.once('close', () => {
-      signal.removeEventListener('abort', abort)
-      reject(new Error('the connection was closed'))
-    })
-    request.end(body)
-  })
 }

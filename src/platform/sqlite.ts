@@ -74,7 +74,7 @@ async function openEngine(
       exec: sql => void db.run(sql),
       prepare(sql) {
         const statement = db.prepare<Record<string, Native>, Native[]>(steady(sql))
-        // It takes undefined for NULL; to replace it costs as much as a small statement.
+        // Bun binds undefined as NULL; to replace it would cost as much as a small statement.
         const given = (params: SqlValue[]) => params as Native[]
         return {
           all: (...params) => statement.all(...given(params)),

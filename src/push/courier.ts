@@ -28,6 +28,8 @@ export interface Outcome extends Pick<Tried, 'status' | 'retryAfterMs'> {
   done: boolean
   /** As it is told of; its `detail` is why it failed, or why no reply was sent. */
   record: Omit<WebhookTry, 'outcome'>
+  /** Why it failed. */
+  failure: Tried['code'] | undefined
   /** By the monotonic clock. */
   beganAt: number
 }
@@ -63,13 +65,13 @@ export class Courier {
     await this.#turns.next()
     const body = bodyOf({ id, type, at, data: await event.data() }, this.#ports.links(webhook))
     const tried = await deliver(this.#poster, webhook, { id, body }, signal)
-    const { status, retryAfterMs, detail: problem, text } = tried
+    const { status, retryAfterMs, detail: problem, code: failure, text } = tried
     const took_ms = Math.round(this.#clock.monotonic() - beganAt)
     const done = problem === undefined
     const detail = done ? await this.#reply(webhook, event, text) : problem
-    const code = detail === undefined ? undefined : done ? ('reply_not_sent' as const) : tried.code
+    const code = done && detail !== undefined ? ('reply_not_sent' as const) : failure
     const record = { at: started, event: id, type, took_ms, status, detail, code }
-    return { done, record, beganAt, status, retryAfterMs }
+    return { done, record, failure, beganAt, status, retryAfterMs }
   }
 
   /** @returns why it was not sent */

@@ -223,7 +223,7 @@ export class EndpointRun {
   }
 
   async #failed(lane: Lane, event: LaneEvent, outcome: Outcome): Promise<void> {
-    const { beganAt, record, retryAfterMs, status = 0 } = outcome
+    const { beganAt, failure: failedBy, record, retryAfterMs, status = 0 } = outcome
     const now = this.#clock.now()
     const { slow, gone } = verdictOf(status)
     const before = this.#pulse
@@ -237,7 +237,7 @@ export class EndpointRun {
       ? Math.max(0, this.#pulse.until - this.#clock.monotonic())
       : undefined
     this.#health = {
-      ...{ last_success_at, failing_since, last_error: record.detail, last_error_code: record.code },
+      ...{ last_success_at, failing_since, last_error: record.detail, last_error_code: failedBy },
       next_try_at: retryInMs === undefined ? trouble?.retry_at : now + retryInMs,
     }
     if (trouble) this.#lanes.failed(lane, trouble)

@@ -1,5 +1,6 @@
 /** Webhook endpoints as people and programs handle them. Any process of the data directory can; the one that polls delivers. */
 import { randomBytes } from 'node:crypto'
+import { defined } from '../ilink/fields.ts'
 import { badArgument, isSvcError, renamed, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import type {
@@ -101,8 +102,9 @@ export class Webhooks {
   async pause(id: string, paused: boolean): Promise<WebhookEndpoint> {
     const webhook = await this.#webhook(id)
     const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
-    const fresh = { ...on, last_error_code: undefined, next_try_at: undefined }
-    await this.#ports.webhooks.change(id, { paused, ...(!paused && webhook.disabled && fresh) })
+    const fresh = webhook.disabled && { ...on, last_error_code: undefined }
+    // One that goes on is tried at once.
+    await this.#ports.webhooks.change(id, { paused, ...(!paused && { ...fresh, next_try_at: undefined }) })
     return this.get(id)
   }
 
@@ -171,7 +173,7 @@ export class Webhooks {
   /** The newest tries. */
   async log(id: string, { limit = 50, outcome }: WebhookLogQuery = {}): Promise<WebhookDelivery[]> {
     await this.#webhook(id)
-    return this.#ports.webhooks.progress.tries(id, limit, outcome)
+    return (await this.#ports.webhooks.progress.tries(id, limit, outcome)).map(defined)
   }
 
   /** Delivers an event of type `webhook.test` now, from this process, whether the endpoint is on or not. */
@@ -252,7 +254,7 @@ export function shownOf(webhook: Webhook, now: number): WebhookEndpoint {
     ...(failing_since !== undefined && { failing_since }),
     ...(last_error !== undefined && { last_error }),
     ...(last_error_code && { last_error_code }),
-    // One that is over was taken up by a process that began anew.
+    // A time that is over says nothing: the try is under way.
     ...(!disabled && !paused && next_try_at > now && { next_try_at }),
     ...(old?.until !== undefined && { rotating_until: old.until }),
     tries: { ...tries },

@@ -132,7 +132,8 @@ export class Poller {
     const changes = this.#known.changes(records)
     const left = changes.flatMap(({ before }) => (before?.bot ? loginOf(before.bot) : []))
     const found = new Map<string, SessionRecord>()
-    for (const { now } of changes) if (now?.bot) found.set(loginOf(now.bot), now)
+    for (const { now } of changes)
+      if (now?.bot && !found.has(loginOf(now.bot))) found.set(loginOf(now.bot), now)
     let started = 0
     for (const login of new Set([...left, ...found.keys(), ...this.#ended])) {
       const isOf = (record: SessionRecord | undefined) => record?.bot && loginOf(record.bot) === login
@@ -197,7 +198,7 @@ export class Poller {
   }
 }
 
-/** Of a file that stays as it is the same text: where a login is gone, and in lists, thousands are looked at. */
+/** Kept for each file as it was read, since thousands are compared. */
 const logins = new WeakMap<BotInfo, string>()
 
 function loginOf(bot: BotInfo): string {

@@ -93,7 +93,7 @@ export class SessionMarks {
     const known = this.#failure
     if (problem === known?.poll_error && code === known.poll_error_code) return
     const said = { poll_error: problem, poll_error_code: code, poll_error_quote: options.quote }
-    // One that another process began to tell of has lasted for longer than this one knows.
+    // A failure that is noted already keeps its beginning.
     const since = known ? {} : { failing_since: Math.round(this.#runtime.clock.now() - forMs) }
     if (await this.write({ ...since, ...said })) this.#failure = said
   }

@@ -17,7 +17,7 @@ export class KnownSessions {
 
   /** Takes in what `SessionSight.list` gives now. @returns those that are new, gone, or have another `bot` than before */
   changes(records: readonly SessionRecord[]): ChangedSession[] {
-    // Records of thousands stay the same objects, most often in the same order: what is between the same ends is compared.
+    // Records of thousands stay the same objects, most often in the same order: only what lies between the unchanged start and end is compared.
     const seen = this.#records
     if (records === seen) return []
     let [first, end, seenEnd] = [0, records.length, seen.length]

@@ -8,7 +8,7 @@
  * engine that lets several poll at a time has to add who delivers which endpoint.
  */
 import type { WebhookEnding } from '../model/event.ts'
-import type { WebhookFailure } from '../model/webhook.ts'
+import type { WebhookDelivery, WebhookFailure } from '../model/webhook.ts'
 
 /** A secret that deliveries are signed with. */
 export interface WebhookSecret {
@@ -62,7 +62,7 @@ export interface Webhook extends NewWebhook {
   /** Of the newest try that failed. */
   last_error?: string
   last_error_code?: WebhookFailure
-  /** Unix ms: while it fails, nothing is tried before. */
+  /** Unix ms: after a failure, when the next try is due at the latest. */
   next_try_at?: number
   /** Tries so far, by outcome. */
   tries: Readonly<Record<TryOutcome, number>>
@@ -90,7 +90,7 @@ export interface WebhookTry {
   took_ms: number
   /** What went wrong, for people. */
   detail?: string
-  code?: WebhookFailure
+  code?: WebhookDelivery['code']
 }
 
 /** The user of a session, '' for what happens to a session itself; both are '' for what concerns none. */
@@ -145,7 +145,7 @@ export interface Webhooks {
 
   /**
    * Sets the position, whichever way that moves it: everything after it comes again, as a replay up to `replayed`, in a new
-   * epoch. Lanes at it or beyond go. @returns as `change`
+   * epoch, and is tried at once. Lanes at it or beyond go. @returns as `change`
    */
   rewind(id: string, position: string, replayed: string): Promise<boolean>
 
@@ -159,7 +159,7 @@ export interface Webhooks {
 export const triesKept: Readonly<Record<TryOutcome, number>> = { done: 100, failed: 200, gave_up: 1000 }
 
 export interface WebhookProgresses {
-  /** Another epoch of every endpoint: what who delivered before did not keep yet is not kept any more. */
+  /** Another epoch of every endpoint: what who delivered before did not keep yet is not kept any more; all are tried at once. */
   takeOver(): Promise<void>
 
   lanes(id: string): Promise<WebhookLane[]>

@@ -514,6 +514,7 @@ describe('alone', () => {
     }
     const pages = await svc(['history', '-n', '7', '--json', '-d', missing], { home })
     outputFits('history', JSON.parse(pages.stdout))
+    expect((await svc(['check', '-d', missing], { home })).status).toBe(1)
     expect(await readdir(home)).not.toContain('missing')
     // One that is there is looked at.
     await mkdir(missing, { mode: 0o700 })

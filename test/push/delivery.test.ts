@@ -101,6 +101,9 @@ test('a receiver that was away gets all of it, once it answers', async () => {
     const { last_error_code, next_try_at, ...one } = await t.gateway.webhooks.get(hook.id)
     return one.status === 'failing' && last_error_code === 'unreachable' && next_try_at !== undefined
   })
+  // One that goes on is tried at once: no time is told that is not so any more.
+  await t.gateway.webhooks.pause(hook.id, true)
+  expect((await t.gateway.webhooks.pause(hook.id, false)).next_try_at).toBeUndefined()
   using back = receiver(() => 200, r.port)
   await later(t, 'all', 1000, () => back.texts().length === texts.length)
   expect(new Set(back.texts())).toEqual(new Set(texts))

@@ -87,7 +87,8 @@ export function memoryWebhooks(db: Tables): Webhooks {
     rewind: async (id, position, replayed) =>
       change(id, kept => {
         kept.lanes = kept.lanes.filter(lane => placeOf(lane.position) < placeOf(position))
-        Object.assign(kept.webhook, { replayed, position, epoch: kept.webhook.epoch + 1 })
+        const again = { epoch: kept.webhook.epoch + 1, next_try_at: undefined }
+        Object.assign(kept.webhook, { replayed, position, ...again })
       }),
     remove: async id =>
       change(id, kept => {
@@ -95,7 +96,8 @@ export function memoryWebhooks(db: Tables): Webhooks {
       }),
     progress: {
       async takeOver() {
-        for (const { webhook } of db.webhooks) webhook.epoch += 1
+        for (const { webhook } of db.webhooks)
+          Object.assign(webhook, { epoch: webhook.epoch + 1, next_try_at: undefined })
       },
       lanes: async id => of(id)?.lanes ?? [],
       async keep(id, { epoch, position, lanes, ended, tries, health }) {

@@ -78,9 +78,11 @@ onEach(openStore => {
     await webhooks.add(endpoint('a'))
     await webhooks.progress.takeOver()
     const [{ epoch } = { epoch: 0 }] = await webhooks.list()
-    expect(await webhooks.progress.keep('a', went({ epoch }))).toBe(true)
+    expect(await webhooks.progress.keep('a', went({ epoch, health: { next_try_at: 9 } }))).toBe(true)
     expect(await webhooks.progress.keep('a', went({ epoch: 0, position: 'at-30' }))).toBe(false)
-    expect((await webhooks.list())[0]?.position).toBe('at-8')
+    expect((await webhooks.list())[0]).toMatchObject({ position: 'at-8', next_try_at: 9 })
+    await webhooks.progress.takeOver()
+    expect((await webhooks.list())[0]?.next_try_at).toBeUndefined()
   })
 
   test('how far an endpoint is, its lanes and its tries are kept as a whole', async () => {
@@ -152,11 +154,12 @@ onEach(openStore => {
       { ...late, user: 'd', position: 'at-3' },
       late,
     ]
-    await webhooks.progress.keep('a', went({ position: 'at-30', lanes }))
+    await webhooks.progress.keep('a', went({ position: 'at-30', lanes, health: { next_try_at: 9 } }))
     expect(await webhooks.rewind('a', 'at-3', 'at-30')).toBe(true)
     expect(await webhooks.rewind('none', 'at-3', '')).toBe(false)
     expect(await webhooks.progress.lanes('a')).toEqual([late])
     expect((await webhooks.list())[0]).toMatchObject({ position: 'at-3', replayed: 'at-30', epoch: 1 })
+    expect((await webhooks.list())[0]?.next_try_at).toBeUndefined()
     expect(await webhooks.progress.keep('a', went({ position: 'at-31' }))).toBe(false)
     expect(await webhooks.progress.keep('a', went({ position: 'at-4', epoch: 1 }))).toBe(true)
     expect(await webhooks.rewind('a', 'at-30', 'at-30')).toBe(true)

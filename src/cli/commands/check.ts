@@ -24,6 +24,7 @@ export const commands = [
       return checks
     },
     nothing: [],
+    nothingFails: true,
     show: checksText,
   }),
 ]

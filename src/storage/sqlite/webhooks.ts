@@ -62,7 +62,7 @@ export class Webhooks {
       for (const lane of this.lanes(id))
         if (placeOf(lane.position) >= placeOf(position)) this.#dropLane(id, lane)
       const { changes } = this.#db.run`UPDATE webhook
-        SET replayed = ${replayed}, position = ${position}, epoch = epoch + 1 WHERE id = ${id}`
+        SET replayed = ${replayed}, position = ${position}, epoch = epoch + 1, next_try_at = NULL WHERE id = ${id}`
       return changes > 0
     })
   }
@@ -76,7 +76,7 @@ export class Webhooks {
   }
 
   takeOver(): void {
-    this.#db.run`UPDATE webhook SET epoch = epoch + 1`
+    this.#db.run`UPDATE webhook SET epoch = epoch + 1, next_try_at = NULL`
   }
 
   /** Endpoints of that session alone, and conversations under way, follow it to its new name. */

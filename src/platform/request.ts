@@ -1,0 +1,29 @@
+/**
+ * One request of node:http, for those who choose the address that it goes to. A file of its own: the library's types lead to
+ * `public-fetch.ts`, and a program that compiles with them need not have the types of Node.
+ */
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest, type RequestOptions } from 'node:https'
+
+/** Sends a request. @returns the answer as its head is there. It throws what the connection fails with; the signal's reason */
+export function headOf(
+  url: URL,
+  options: RequestOptions,
+  signal: AbortSignal,
+  body?: string,
+): Promise<IncomingMessage> {
+  signal.throwIfAborted()
+  return new Promise((resolve, reject) => {
+    const send = url.protocol === 'https:' ? httpsRequest : httpRequest
+    const request = send(url.href, options, resolve)
+    const abort = () => request.destroy(signal.reason)
+    signal.addEventListener('abort', abort, { once: true })
+    // Stays on: an error that comes after the answer began is told by the answer's stream, and must not end us.
+    request.on('error', reject)
+    request.once('close', () => {
+      signal.removeEventListener('abort', abort)
+      reject(new Error('the connection was closed'))
+    })
+    request.end(body)
+  })
+}
