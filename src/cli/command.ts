@@ -163,10 +163,13 @@ export function againFlags(command: Command): string {
   return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
 }
 
+/** A word of a command line that we propose; what is to be filled in stays as help has it. */
+const proposed = (word: string) => (/^<\w+>$/.test(word) ? word : shellWord(word))
+
 /** How the command line words what to do next; `command` is the one that runs, where it came to that. */
 export const wordingOf = (command: Command | undefined, help?: string): Wording => ({
   door: 'cli',
-  command: words => ['svc', ...words.map(shellWord)].join(' ') + (command ? againFlags(command) : ''),
+  command: words => ['svc', ...words.map(proposed)].join(' ') + (command ? againFlags(command) : ''),
   help,
 })
 

@@ -38,7 +38,7 @@ export interface Gateway {
     Webhooks,
     'list' | 'get' | 'add' | 'pause' | 'rotate' | 'replay' | 'remove' | 'log' | 'test' | 'opens' | 'message'
   >
-  readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow'>
+  readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow' | 'wanted'>
   readonly changes: Pick<Changes, 'subscribe'>
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
   health(): Promise<Health>

@@ -14,6 +14,7 @@ import type { Gateway, PanelGateway } from './gateway-api.ts'
 import { healthOf } from './health.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
+import { meantBy } from './meant.ts'
 import { Metrics } from './metrics.ts'
 import * as open from './rooms.ts'
 
@@ -61,10 +62,11 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const send = open.openSend(config, directory, upstream, receive, { accounts, media }, runtime)
   const { outbox, sender } = send
   const address = { url: config.publicUrl }
-  const { delivery, webhooks } = open.openPush(directory, sender, address, runtime)
+  const meant = meantBy(directory, logins)
+  const { delivery, webhooks } = open.openPush(directory, meant, sender, address, runtime)
   const { state, store, views } = directory
   const { conversations: threads, upkeep } = store
-  const events = new EventReader({ events: store.events, log: store.log, views })
+  const events = new EventReader({ events: store.events, log: store.log, views, meant })
   const housekeeping = new Housekeeping({ sessions: state.sessions, upkeep, media, outbox }, runtime)
   const sessionEvents = new SessionEvents(
     {

@@ -10,7 +10,6 @@ import { createCdn } from '../ilink/cdn.ts'
 import { Media } from '../media/media.ts'
 import type { MediaUpstream } from '../media/ports.ts'
 import { directCall } from '../model/call.ts'
-import { SvcError } from '../model/error.ts'
 import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
@@ -20,6 +19,7 @@ import type { Log } from '../platform/log.ts'
 import { Bus, named, type Runtime } from '../platform/runtime.ts'
 import { fetchSlots as slots } from '../platform/slots.ts'
 import { Delivery } from '../push/delivery.ts'
+import type { Meant } from '../push/events.ts'
 import { Feed } from '../push/feed.ts'
 import { linkTo } from '../push/signature.ts'
 import { Webhooks } from '../push/webhooks.ts'
@@ -176,18 +176,14 @@ export function openSend(
 
 /** Events → endpoints of others. `address`: where others reach this service. */
 export function openPush(
-  { state, store, views }: Directory,
+  { store, views }: Directory,
+  meant: Meant,
   sender: Sender,
   address: { url?: string | undefined },
   runtime: Runtime,
 ) {
   const { clock } = runtime
   const { events, log, upkeep, webhooks } = store
-  const sessionNamed = async (name: string) => {
-    const session = await state.sessions.get(name)
-    if (!session) throw new SvcError('session_not_found', `No session ${name}`)
-    return session.name
-  }
   const delivery = new Delivery(
     {
       ...{ webhooks, events, feed: new Feed({ events, log, views }) },
@@ -210,5 +206,5 @@ export function openPush(
     const [row] = (await log.byMessageIds([id])).rows
     return row && views.of(row)
   }
-  return { delivery, webhooks: new Webhooks({ webhooks, events, sessionNamed, message, clock }) }
+  return { delivery, webhooks: new Webhooks({ webhooks, events, meant, message, clock }) }
 }

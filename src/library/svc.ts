@@ -65,7 +65,7 @@ export interface EventsOptions {
   types?: readonly Event['type'][]
   /** Only events of this session. */
   session?: string
-  /** Only messages from and to this user, by id. */
+  /** Only messages from and to this user, by id or name. */
   user?: string
   /** Ends the iteration. */
   signal?: AbortSignal
@@ -352,10 +352,11 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
    */
   async *events({ after, signal, onGone, ...wanted }: EventsOptions = {}): AsyncGenerator<Event, void, void> {
     const { events } = this.#open
+    const chosen = await events.wanted(wanted)
     const from = after ?? (await events.head())
     await this.runBackground()
     using ended = linked(signal ?? this.#stop.signal, this.#stop.signal)
-    yield* events.follow(from, wanted, ended.signal, onGone)
+    yield* events.follow(from, chosen, ended.signal, onGone)
   }
 
   /** The same as `messages()`. */

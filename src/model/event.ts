@@ -87,5 +87,7 @@ export const EventQuery = closed({
     }),
   ),
   session: optional(bounded(200, 'Only events of this session.')),
-  user: optional(bounded(512, 'Only messages from and to this user, by id.')),
+  user: optional(
+    bounded(512, 'Only messages from and to this user: the id, or the name that people here gave.'),
+  ),
 })

@@ -2,6 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { badArgument } from './error.ts'
 import { eventTypes, WebhookEnding } from './event.ts'
+import type { Next } from './next-step.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 /** The types of events that an endpoint can ask for. */
@@ -114,7 +115,9 @@ export const NewWebhookInput = closed({
     Type.Array(WebhookEventType, { description: 'Which events; all by default.', maxItems: 20 }),
   ),
   session: optional(bounded(200, 'Only events of this session.')),
-  user: optional(bounded(512, 'Only messages from and to this user, by id.')),
+  user: optional(
+    bounded(512, 'Only messages from and to this user: the id, or the name that people here gave.'),
+  ),
   headers: optional(texts('Headers to send along, such as Authorization.', 4000)),
   allow_private: optional(
     flag('May lie in a private network. Refused over HTTP: it takes the command line or the library.'),
@@ -122,6 +125,9 @@ export const NewWebhookInput = closed({
   replies: optional(flag('Send the text of its answers {"reply": {"text": …}} to the user who wrote.')),
 })
 export type NewWebhookInput = Static<typeof NewWebhookInput>
+
+/** How an endpoint in a private network is added. */
+export const addPrivate: Next = { action: 'run', command: ['webhook', 'add', '<url>', '--allow-private'] }
 
 export const WebhookLogQuery = closed({
   limit: optional(between(1, 1000, 'Tries at most.', { default: 50 })),

@@ -1,6 +1,6 @@
 /** A receiver of webhooks: where it may be, and delivery of one event: a POST that is signed, and what its answer means. */
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
-import type { WebhookFailure } from '../model/webhook.ts'
+import { addPrivate, type WebhookFailure } from '../model/webhook.ts'
 import { isReachableAddress } from '../platform/address.ts'
 import { systemClock } from '../platform/clock.ts'
 import { Poster, TimedOut } from '../platform/post.ts'
@@ -95,11 +95,9 @@ export async function checkedUrl(text: string, allowPrivate: boolean): Promise<s
     throw new SvcError(
       'forbidden',
       `${url.hostname} does not lead to ${allowPrivate ? 'an address that may be reached' : 'a public address'}`,
-      {
-        hint: allowPrivate
-          ? 'Link-local addresses and metadata services are never reached.'
-          : 'For a receiver in your own network: svc webhook add <url> --allow-private.',
-      },
+      allowPrivate
+        ? { hint: 'Link-local addresses and metadata services are never reached.' }
+        : { hint: 'Is the receiver in your own network?', next: addPrivate },
     )
   }
   return url.href

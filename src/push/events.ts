@@ -11,7 +11,13 @@ export interface EventReaderPorts {
   events: Events
   log: Pick<MessageLog, 'byIds'>
   views: Pick<Views, 'of'>
+  meant: Meant
 }
+
+/** A session and a user, by name or id. */
+export type Who = Pick<WantedEvents, 'session' | 'user'>
+/** As they are kept. @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has, or several */
+export type Meant = (who: Who) => Promise<Who>
 
 /** An event, and what it is chosen by. */
 export interface ToldEvent {
@@ -71,6 +77,11 @@ export class EventReader {
     const cursor = said ?? known ?? (await events.head())
     if (known === undefined) await events.move(consumer, cursor)
     return cursor
+  }
+
+  /** What somebody wants to hear of, who may name a user. @throws SvcError as `Meant` */
+  async wanted<W extends Who>(wanted: W): Promise<W> {
+    return { ...wanted, ...(await this.#ports.meant(wanted)) }
   }
 
   /** Events after a cursor, oldest first; those whose message is gone are passed over. */

@@ -16,14 +16,14 @@ import type { Clock } from '../platform/clock.ts'
 import { type Events, placeBefore, placeOf } from '../storage/events.ts'
 import type { Webhooks as Store, Webhook } from '../storage/webhooks.ts'
 import { bodyOf } from './body.ts'
+import type { Meant } from './events.ts'
 import { typed } from './feed.ts'
 import { type Linked, newSecret, opens, rotationMs } from './signature.ts'
 
 export interface WebhookPorts {
   webhooks: Store
   events: Pick<Events, 'after' | 'head'>
-  /** The name of a session as it is kept. @throws SvcError `session_not_found` */
-  sessionNamed(name: string): Promise<string>
+  meant: Meant
   message(messageId: string): Promise<Message | undefined>
   clock: Clock
 }
@@ -73,16 +73,16 @@ export class Webhooks {
   /**
    * Adds an endpoint, which gets what happens from now on.
    *
-   * @throws SvcError `invalid_arguments`; `session_not_found`; `forbidden` for an address in a private network without
+   * @throws SvcError `invalid_arguments`, also for a user's name that nobody has; `session_not_found`; `forbidden` for an address in a private network without
    *   `allow_private`
    */
   async add(given: NewWebhookInput): Promise<AddedWebhook> {
     const { webhooks, events, clock } = this.#ports
-    const { allow_private = false, replies = false, headers = {}, types = [], user } = given
+    const { allow_private = false, replies = false, headers = {}, types = [] } = given
     checkHeaders(headers)
     const { checkedUrl } = await receivers()
     const url = await checkedUrl(given.url, allow_private)
-    const session = given.session === undefined ? undefined : await this.#ports.sessionNamed(given.session)
+    const { session, user } = await this.#ports.meant(given)
     if ((await webhooks.list()).length >= mostWebhooks)
       throw badArgument('url', `there are ${mostWebhooks} webhooks already, which is the most`, {
         details: { most: mostWebhooks },

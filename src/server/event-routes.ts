@@ -74,7 +74,8 @@ class EventStreams {
   async open(request: Request): Promise<Response> {
     const { gateway, waiting } = this.#context
     const { types, session, user, after, consumer } = parse(StreamQuery, queryOf(request))
-    const wanted = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
+    const who = { ...(session && { session }), ...(user && { user }) }
+    const wanted = await gateway.events.wanted({ ...typesOf(types), ...who })
     const cursor = await gateway.events.begin(request.headers.get('last-event-id') || after, consumer)
     // Refused here where it is of another data directory.
     await gateway.events.page(cursor, { ...wanted, limit: 1 })
@@ -237,7 +238,7 @@ const detail = {
     'Server-sent events, in one order, from now on or from where a reader was: the `id` of each is its place, and a browser sends the last one again by itself. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` says that retention took some before they were read. A reader that does not read is cut off, and reads on when it connects again. At least once: know a repeat by its id.',
   tags: ['messages'],
   ...noted({
-    errors: ['invalid_arguments', 'store_unavailable', 'internal', ...doorErrors],
+    errors: ['invalid_arguments', 'session_not_found', 'store_unavailable', 'internal', ...doorErrors],
     responses: {
       200: {
         description: 'The stream.',

@@ -5,6 +5,7 @@ import { SvcError } from '../model/error.ts'
 import { bounded, closed, flag, integer, optional, text } from '../model/shapes.ts'
 import {
   AddedWebhook,
+  addPrivate,
   FailureCode,
   NewWebhookInput,
   ReplayedWebhook,
@@ -79,9 +80,7 @@ export function addWebhookRoutes(app: Elysia, context: RouteContext, prefix = ''
     }),
     async run({ body }) {
       if (body.allow_private)
-        throw new SvcError('forbidden', 'allow_private cannot be set over HTTP', {
-          hint: 'Add this endpoint on the command line: svc webhook add <url> --allow-private.',
-        })
+        throw new SvcError('forbidden', 'allow_private cannot be set over HTTP', { next: addPrivate })
       return webhooks.add(body)
     },
   })

@@ -391,6 +391,12 @@ describe('what fails ends with 1 and says what to do', () => {
       [['download', '999999'], 'message_not_found', 'svc history shows the ids.'],
       [['sessions', 'default', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
       [['history', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
+      [['events', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
+      [
+        ['webhook', 'add', 'https://1.1.1.1/', '-s', 'nope'],
+        'session_not_found',
+        'svc sessions shows the names.',
+      ],
       [['recv', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
       [['recv', '--follow', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
     ]
@@ -404,6 +410,19 @@ describe('what fails ends with 1 and says what to do', () => {
       expect(asJson).toMatchObject({ status: 1, stdout: '' })
       expect(JSON.parse(asJson.stderr)).toMatchObject({ code, hint })
     }
+  })
+
+  test('a user whom nobody is called, and an address of one’s own network', async () => {
+    const told = async (...args: string[]) => JSON.parse((await run([...args, '--json'])).stderr)
+    for (const args of [['events'], ['webhook', 'add', 'https://1.1.1.1/']])
+      expect(await told(...args, '-u', 'nope')).toMatchObject({
+        ...{ code: 'invalid_arguments', details: { errors: [{ field: '--user' }] } },
+        hint: expect.stringContaining(`svc users --sandbox -d ${dir}`),
+      })
+    expect(await told('webhook', 'add', 'http://127.0.0.1:1/')).toMatchObject({
+      code: 'forbidden',
+      hint: expect.stringContaining(`svc webhook add <url> --allow-private --sandbox -d ${dir}`),
+    })
   })
 
   test('a row id where a message_id belongs: the line that was meant', async () => {

@@ -418,6 +418,20 @@ test('a try by hand is signed, and says what came of it', async () => {
   expect(await t.gateway.webhooks.test(hook.id, never)).toMatchObject({ success: false, status: 500 })
 })
 
+test('the user of an endpoint is named by id or name, and is kept by id', async () => {
+  await using t = await withGateway()
+  const { user_id } = t.bots.get('default')!
+  await t.sandbox.say('hello')
+  await t.receive(1)
+  await t.gateway.users.name({ user_id, name: 'Mum' })
+  const url = 'http://127.0.0.1:1/'
+  const userOf = async (user: string) =>
+    (await t.gateway.webhooks.add({ url, allow_private: true, user })).user
+  expect(await userOf('mum')).toBe(user_id)
+  // Somebody who is yet to write.
+  expect(await userOf('new@im.wechat')).toBe('new@im.wechat')
+})
+
 test('what cannot be an endpoint is refused', async () => {
   await using t = await withGateway({ start: false })
   const { webhooks } = t.gateway
@@ -435,5 +449,6 @@ test('what cannot be an endpoint is refused', async () => {
   for (const [name, value] of Object.entries(pairs))
     expect(await refused({ url, allow_private: true, headers: { [name]: value } })).toBe('invalid_arguments')
   expect(await refused({ url, allow_private: true, session: 'none' })).toBe('session_not_found')
+  expect(await refused({ url, allow_private: true, user: 'nobody' })).toBe('invalid_arguments')
   expect(await refused({ url, allow_private: true })).toBe('added')
 })

@@ -30,6 +30,28 @@ test('what happens comes as it happens: received, queued, sent; as recv and hist
   expect(JSON.stringify([received, sent])).not.toContain('context_token')
 })
 
+test('a name that nobody has is refused, and one that a user has stands for the id', async () => {
+  await using t = await withGateway()
+  await using rest = await restOf(t.gateway)
+  const { user_id } = t.bots.get('default')!
+  await t.sandbox.say('hi')
+  await t.receive(1)
+  await t.gateway.users.name({ user_id, name: 'Mum' })
+  for (const [query, code] of [
+    ['session=nobody', 'session_not_found'],
+    ['user=nobody', 'invalid_arguments'],
+  ] as const) {
+    const refused = await fetch(`${rest.url}/events?${query}`)
+    expect(await refused.json()).toMatchObject({ code })
+  }
+  await using stream = await eventSource(`${rest.url}/events?after=0&session=DEFAULT&user=mum`)
+  expect((await stream.next())?.data).toMatchObject({ type: 'message.received', data: { text: 'hi' } })
+  // Logged out, it is known by what it left.
+  await t.gateway.accounts.logout('default')
+  await using left = await eventSource(`${rest.url}/events?after=0&session=default&types=message.received`)
+  expect((await left.next())?.data.data.text).toBe('hi')
+})
+
 test('a reader reads on by the id it has seen, in header or query, and is given nothing twice', async () => {
   await using t = await withGateway({ start: false })
   await using rest = await restOf(t.gateway)
@@ -70,9 +92,9 @@ test('a stream is narrowed by type, session and user, while it catches up and wh
   await using log = await writer(t)
   const from = await t.gateway.events.head()
   const all = async () => {
-    await log.say('1', 'u')
-    await log.say('2', 'v')
-    await log.say('3', 'v', 'Work')
+    await log.say('1', 'u@x')
+    await log.say('2', 'v@x')
+    await log.say('3', 'v@x', 'Work')
     await log.store.events.append([{ type: 'session.status', session: 'Work', data: { name: 'Work' } }])
   }
   await all()
@@ -87,7 +109,7 @@ test('a stream is narrowed by type, session and user, while it catches up and wh
     }
     return told.slice(count / 2)
   }
-  expect(await seen('user=v', 4)).toEqual(['2', '3'])
+  expect(await seen('user=v@x', 4)).toEqual(['2', '3'])
   const before = await t.gateway.events.head()
   expect(before).not.toBe(from)
   await using sessions = await eventSource(`${rest.url}/events?after=${before}&types=session.status`)

@@ -49,6 +49,7 @@ export class MemoryGateway implements Gateway {
     head: async () => '',
     page: async () => ({ events: [], cursor: '' }),
     async *follow() {},
+    wanted: async wanted => wanted,
   }
   readonly changes: Gateway['changes'] = {
     subscribe(listener) {
@@ -272,10 +273,10 @@ export class MemoryGateway implements Gateway {
   readonly webhooks = new Webhooks({
     webhooks: verbs(memoryWebhooks(new Tables())),
     events: { head: async () => 'm-0', after: async cursor => ({ events: [], cursor }) },
-    sessionNamed: async name => {
-      const session = this.known.find(one => one.name === name)
-      if (!session) throw new SvcError('session_not_found', `No session ${name}`)
-      return session.name
+    meant: async who => {
+      const isKnown = who.session === undefined || this.known.some(one => one.name === who.session)
+      if (!isKnown) throw new SvcError('session_not_found', `No session ${who.session}`)
+      return who
     },
     message: async id => this.log.find(one => one.message_id === id),
     clock: systemClock,

@@ -38,7 +38,7 @@ export const commands: readonly CommandSpec[] = [
         )
         .option('--types <types>', 'Only these types, separated by commas: message.received,session.status …')
         .option('-s, --session <session>', 'Only events of this session.')
-        .option('-u, --user <user>', 'Only messages from and to this user, by id.'),
+        .option('-u, --user <user>', 'Only messages from and to this user, by id or name.'),
     json: 'Print a JSON object per line: {id, type, timestamp, data}.',
     examples: [
       ['svc events', 'What happened since yesterday'],
@@ -50,13 +50,14 @@ export const commands: readonly CommandSpec[] = [
 
 async function showEvents(command: Command): Promise<void> {
   const { follow, after, types, json, session, user } = command.opts<Flags>()
-  const wanted = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
+  const asked = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
   const config = toolConfig(command)
   const { commandCall, isAbsent, openForCommand } = await import('../open.ts')
   if (!follow && (await isAbsent(config))) return
   using call = commandCall()
   await using opened = await openForCommand(config)
   const { clock, events } = opened.gateway
+  const wanted = await events.wanted(asked)
   const startOf = () => placeOf(after, events, clock.now())
   const tell = (event: Event) => writeOut(json ? `${jsonLine(event)}\n` : lineOf(event))
   const onGone = () => void writeErr('Some events were removed before they were read.\n')

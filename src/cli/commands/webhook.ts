@@ -54,7 +54,7 @@ export const commands = [
           'Only these events, separated by commas: message.received, message.status, session.status, endpoint.disabled.',
         )
         .option('-s, --session <session>', 'Only events of this session.')
-        .option('-u, --user <user>', 'Only messages from and to this user, by id.')
+        .option('-u, --user <user>', 'Only messages from and to this user, by id or name.')
         .option(
           '--header <header>',
           'A header to send along, as in "Authorization: Bearer abc"; its value is never shown again. Repeatable.',
