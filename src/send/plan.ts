@@ -63,7 +63,7 @@ export async function addressee(
     )
   if (others.length > 0)
     throw badArgument(field, 'expected one user; several have this name', {
-      next: { action: 'say which user' },
+      next: live.size === 0 ? { action: 'login' } : { action: 'say which user' },
     })
   return only
 }

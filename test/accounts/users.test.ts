@@ -102,6 +102,10 @@ test('a name is one user’s of a session, and no id', async () => {
   // Of a session that is logged out nobody is meant as long as there is another.
   await t.gateway.accounts.logout('two')
   expect(await t.send({ to: 'éva', text: 'x' })).toMatchObject({ session: 'one', success: true })
+  // Where all are logged out, to say which one would not help.
+  await t.gateway.accounts.logout('one')
+  const next = { action: 'login' }
+  expect(await failure(t.send({ to: 'éva', text: 'x' }))).toMatchObject({ advice: { next } })
 })
 
 test('a name survives a logout, follows a rename of the session, and is seen by every process', async () => {
