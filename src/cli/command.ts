@@ -93,7 +93,11 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
 
 /** Wrong usage is thrown, not printed: one place says it, in one form. */
 export const quiet = (command: Command): Command =>
-  command.exitOverride().configureOutput({ outputError: () => {} })
+  command
+    .exitOverride()
+    .configureOutput({ outputError: () => {} })
+    // Beside a long subcommand there is less room than the 40 columns that commander wraps in at the least.
+    .configureHelp({ minWidthToWrap: 30 })
 
 /** What the help of one command says of an option in place of the table's words. */
 type OwnWords = { readonly [Name in keyof Config]?: string }

@@ -24,6 +24,15 @@ async function everyCommand(): Promise<[words: string[], command: Command][]> {
   return below(program, [])
 }
 
+test('the options of every command fit into 80 columns', async () => {
+  const wide = (await everyCommand()).flatMap(([words, command]) => {
+    command.configureOutput({ getOutHelpWidth: () => 80 })
+    const lines = command.helpInformation().split('\n')
+    return lines.filter(line => line.startsWith('  -') && line.length > 80).map(line => [words, line])
+  })
+  expect(wide).toEqual([])
+})
+
 /** What it writes to stderr, and its exit status, when nobody reads its stdout. */
 async function unread(args: readonly string[]): Promise<{ said: string; status: number }> {
   const child = Bun.spawn(
