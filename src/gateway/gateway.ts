@@ -6,7 +6,7 @@ import { apiFetch } from '../platform/fetch.ts'
 import { named } from '../platform/runtime.ts'
 import type { Delivery } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
-import { SessionEvents } from '../push/sessions.ts'
+import type { SessionEvents } from '../push/sessions.ts'
 import type { Reading } from '../receive/inbox.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
@@ -65,16 +65,12 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const meant = meantBy(directory, logins)
   const { delivery, webhooks } = open.openPush(directory, meant, sender, address, runtime)
   const { state, store, views } = directory
-  const { conversations: threads, upkeep } = store
   const events = new EventReader({ events: store.events, log: store.log, views, meant })
-  const housekeeping = new Housekeeping({ sessions: state.sessions, upkeep, media, outbox }, runtime)
-  const sessionEvents = new SessionEvents(
-    {
-      ...{ events: store.events, sessions: state.sessions, shown: records => accounts.shown(records) },
-      polls: () => receive.pollingRole.role === 'poller',
-    },
-    named(runtime, 'sessions'),
+  const housekeeping = new Housekeeping(
+    { sessions: state.sessions, upkeep: store.upkeep, media, outbox },
+    runtime,
   )
+  const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
   const rooms = { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }
   let closing: Promise<void> | undefined
   const close = () => {
@@ -87,7 +83,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     inbox: inboxOf(rooms),
     media: mediaOf(media),
     history: new History({ store, sessions: state.sessions, views }),
-    conversations: new Conversations({ threads, views, accounts }, runtime),
+    conversations: new Conversations({ threads: store.conversations, views, accounts }, runtime),
     events,
     changes: new Changes({ events, accounts }, named(runtime, 'changes')),
     signIns: state.signIns,

@@ -21,6 +21,7 @@ import { fetchSlots as slots } from '../platform/slots.ts'
 import { Delivery } from '../push/delivery.ts'
 import type { Meant } from '../push/events.ts'
 import { Feed } from '../push/feed.ts'
+import { SessionEvents } from '../push/sessions.ts'
 import { linkTo } from '../push/signature.ts'
 import { Webhooks } from '../push/webhooks.ts'
 import { Commits } from '../receive/commits.ts'
@@ -173,6 +174,21 @@ export function openSend(
   }
   return { outbox, sender: new Sender({ ...ports, worker, route }, named(runtime, 'send')) }
 }
+
+/** How sessions are → the event log. */
+export const openSessionEvents = (
+  { state, store }: Directory,
+  accounts: Accounts,
+  { pollingRole }: Receive,
+  runtime: Runtime,
+) =>
+  new SessionEvents(
+    {
+      ...{ events: store.events, sessions: state.sessions, shown: records => accounts.shown(records) },
+      polls: () => pollingRole.role === 'poller',
+    },
+    named(runtime, 'sessions'),
+  )
 
 /** Events → endpoints of others. `address`: where others reach this service. */
 export function openPush(

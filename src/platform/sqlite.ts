@@ -26,6 +26,8 @@ export interface Database {
   all<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R[]
   /** The first row, or undefined. */
   get<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R | undefined
+  /** The row of a question that always has one, such as a count. */
+  one<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R
   run(sql: Sql, ...params: SqlValue[]): Changed
   /** BEGIN IMMEDIATE … COMMIT; leaves nothing when `work` throws or the commit fails. Nested calls join the outer one. */
   transaction<T>(work: () => T): T
@@ -157,18 +159,40 @@ function withoutNulls(statement: Compiled, row: Record<string, Native | undefine
   for (const column of statement.columns) if (row[column] === null) row[column] = undefined
 }
 
+/** The statements of a database, compiled: the newest ones. */
+class Statements {
+  readonly #engine: Engine
+  readonly #compiled = new Map<Sql, Compiled>()
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  of(sql: Sql): Compiled {
+    const known = this.#compiled.get(sql)
+    if (known) return known
+    const statement = this.#engine.prepare(typeof sql === 'string' ? sql : sql.join('?'))
+    this.#compiled.set(sql, statement)
+    const [oldest] = this.#compiled.keys()
+    if (oldest !== undefined && this.#compiled.size > statementLimit) this.#compiled.delete(oldest)
+    return statement
+  }
+
+  close(): void {
+    for (const { finalize } of this.#compiled.values()) finalize?.()
+    this.#compiled.clear()
+  }
+}
+
 /** Opens (and creates, unless readonly) the file. @throws the engine's error when it is not a database */
 export async function openDatabase(path: string, options: OpenOptions = {}): Promise<Database> {
   const engine = await openEngine(path, options)
-  const statements = new Map<Sql, Compiled>()
-  const compiled = (sql: Sql): Compiled => {
-    let statement = statements.get(sql)
-    if (statement) return statement
-    statement = engine.prepare(typeof sql === 'string' ? sql : sql.join('?'))
-    statements.set(sql, statement)
-    const [oldest] = statements.keys()
-    if (oldest !== undefined && statements.size > statementLimit) statements.delete(oldest)
-    return statement
+  const statements = new Statements(engine)
+  const first = (sql: Sql, params: SqlValue[]) => {
+    const statement = statements.of(sql)
+    const row = statement.get(...params)
+    if (row) withoutNulls(statement, row)
+    return row
   }
   let depth = 0
   /** Whether a rollback failed too: then the engine may still be inside the transaction. */
@@ -185,18 +209,14 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   return {
     exec: sql => engine.exec(sql),
     all<R>(sql: Sql, ...params: SqlValue[]) {
-      const statement = compiled(sql)
+      const statement = statements.of(sql)
       const rows = statement.all(...params)
       for (const row of rows) withoutNulls(statement, row)
       return rows as R[]
     },
-    get<R>(sql: Sql, ...params: SqlValue[]) {
-      const statement = compiled(sql)
-      const row = statement.get(...params)
-      if (row) withoutNulls(statement, row)
-      return row as R | undefined
-    },
-    run: (sql, ...params) => compiled(sql).run(...params),
+    get: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R | undefined,
+    one: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R,
+    run: (sql, ...params) => statements.of(sql).run(...params),
     transaction(work) {
       if (depth > 0) return work()
       if (stuck) rollback()
@@ -215,8 +235,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
       }
     },
     close() {
-      for (const { finalize } of statements.values()) finalize?.()
-      statements.clear()
+      statements.close()
       engine.close()
     },
   }

@@ -111,10 +111,10 @@ export class Entries extends EnginePart {
 
   /** How many sends of a session wait for a person's yes. */
   asked(session: number): number {
-    return this.db.get<{
+    return this.db.one<{
       n: number
     }>`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'
-      AND lane IN (SELECT id FROM outbox_lane WHERE session = ${session})`!.n
+      AND lane IN (SELECT id FROM outbox_lane WHERE session = ${session})`.n
   }
 
   /** A part is on its way from here on, with that row in the log. */
@@ -136,9 +136,9 @@ export class Entries extends EnginePart {
   }
 
   depth(): { messages: number; oldest_at?: number } {
-    return this.db.get<{ messages: number; oldest_at?: number }>`SELECT
+    return this.db.one<{ messages: number; oldest_at?: number }>`SELECT
       (SELECT count(*) FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) AS messages,
-      (SELECT min(created_at) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL) AS oldest_at`!
+      (SELECT min(created_at) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL) AS oldest_at`
   }
 
   /** What waits for the user of a lane, in its order, the first `limit` of it. */
@@ -150,10 +150,10 @@ export class Entries extends EnginePart {
 
   /** How many messages wait for the user of a lane, or are on their way from there. */
   unsent(lane: number): number {
-    return this.db.get<{ n: number }>`SELECT count(*) AS n FROM outbox o
+    return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox o
       JOIN outbox_part p ON p.id >= o.id * ${partsPerEntry} AND p.id < (o.id + 1) * ${partsPerEntry}
       WHERE o.lane = ${lane} AND o.mode = 'queue' AND o.ended_at IS NULL
-      AND p.status IN ('queued', 'sending')`!.n
+      AND p.status IN ('queued', 'sending')`.n
   }
 
   endPart(id: number, status: SentStatus, error?: EndReason, messageId?: string): void {

@@ -154,8 +154,8 @@ export class Events extends EnginePart {
 
   countAfter(cursor: string): number {
     const place = this.#placeOf(cursor)
-    const others = this.db.get<{ n: number }>`SELECT count(*) AS n FROM event WHERE place > ${place}
-      AND status IS NOT 'sending'`!.n
+    const others = this.db.one<{ n: number }>`SELECT count(*) AS n FROM event WHERE place > ${place}
+      AND status IS NOT 'sending'`.n
     const from = Math.floor(place / placesPerMessage)
     return this.messages.countReceived(from, this.messages.head()) + others
   }
@@ -200,16 +200,16 @@ export class Events extends EnginePart {
 
   /** The newest place, and the row id of the newest message there was. */
   #end(): { end: number; row: number } {
-    const { place = 0, row = 0 } = this.db.get<{ place?: number; row?: number }>(
+    const { place = 0, row = 0 } = this.db.one<{ place?: number; row?: number }>(
       `SELECT (SELECT max(place) FROM event) AS place, ${newestRow} AS row`,
-    )!
+    )
     return { row, end: Math.max(place, row * placesPerMessage) }
   }
 
   /** The place from which on everything is kept. */
   #oldest(): number {
     const first = `SELECT coalesce(min(id), ${newestRow} + 1, 1) AS id FROM message`
-    return (this.db.get<{ id: number }>(first)!.id - 1) * placesPerMessage
+    return (this.db.one<{ id: number }>(first).id - 1) * placesPerMessage
   }
 
   #cursorOf(place: number): string {

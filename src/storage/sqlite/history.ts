@@ -146,8 +146,8 @@ export class History extends EnginePart {
   async #total(plan: Plan, top: number, signal?: AbortSignal): Promise<number> {
     if (plan.match === '1') {
       // Every row of one narrow index is counted with the fewest pages.
-      return this.db.get<{ total: number }>`SELECT count(*) AS total FROM (SELECT 1
-        FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`!.total
+      return this.db.one<{ total: number }>`SELECT count(*) AS total FROM (SELECT 1
+        FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`.total
     }
     let total = 0
     for await (const { matched } of this.#windows(plan, top, {
@@ -218,19 +218,19 @@ export class History extends EnginePart {
   }
 
   #countIn({ from, where, params }: Way, low: number, high: number): number {
-    return this.db.get<{ rows: number }>(
+    return this.db.one<{ rows: number }>(
       `SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
       ...[...params, low, high, fewRows + 1],
-    )!.rows
+    ).rows
   }
 
   #walk(plan: Plan, way: Way, low: number, high: number, candidates: number, withIds: boolean): Window {
-    const found = this.db.get<{ seen: number; matched: number; low?: number; ids?: string }>(
+    const found = this.db.one<{ seen: number; matched: number; low?: number; ids?: string }>(
       `SELECT count(*) AS seen, min(id) AS low, count(hit) AS matched${withIds ? ', json_group_array(id) FILTER (WHERE hit) AS ids' : ''}
          FROM (SELECT ${way.id} AS id, ${plan.match} AS hit FROM ${way.from}
                WHERE ${way.where} AND ${way.id} BETWEEN ? AND ? ORDER BY ${way.id} DESC LIMIT ?)`,
       ...[...plan.matchParams, ...way.params, low, high, candidates],
-    )!
+    )
     const ids: number[] = JSON.parse(found.ids ?? '[]')
     const { matched, seen } = found
     // All candidates of the window were looked at, or the rest of them lies below the last one.

@@ -6,7 +6,7 @@ import { receivedElsewhere } from './messages.ts'
 export class Past extends EnginePart {
   count(): number {
     // Ids have no gaps.
-    return this.db.get<{ n: number }>`SELECT coalesce(max(id) - min(id) + 1, 0) AS n FROM message`!.n
+    return this.db.one<{ n: number }>`SELECT coalesce(max(id) - min(id) + 1, 0) AS n FROM message`.n
   }
 
   has(batch: readonly PastMessage[]): boolean[] {

@@ -97,9 +97,9 @@ export class Messages {
         return row && { ...row, sent: row.sent === 1 }
       },
       copies: (bot, { message, hash }, since) =>
-        this.#db.get<{ n: number }>`SELECT count(*) AS n FROM message INDEXED BY message_time
+        this.#db.one<{ n: number }>`SELECT count(*) AS n FROM message INDEXED BY message_time
           WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
-          AND peer = ${message.from_user} AND bot_id = ${bot} AND stored_at > ${since}`!.n,
+          AND peer = ${message.from_user} AND bot_id = ${bot} AND stored_at > ${since}`.n,
     }
     return batchOf(stored, botId, batch, this.#clock.now())
   }

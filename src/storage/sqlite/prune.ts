@@ -29,7 +29,7 @@ export interface PruneRules {
 /** Removes up to one step's rows. @returns whether there may be more to remove */
 export function pruneStep(db: Database, rules: PruneRules): boolean {
   const { now, trusted, maxAgeDays, maxCount } = rules
-  const { last = 0 } = db.get<{ last?: number }>`SELECT max(id) AS last FROM message`!
+  const { last = 0 } = db.one<{ last?: number }>`SELECT max(id) AS last FROM message`
   // Ids have no gaps, so they count rows.
   const surplus = maxCount > 0 ? last - maxCount : 0
   const before = trusted && maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY

@@ -32,16 +32,16 @@ export async function idsBetweenTimes(
     high = Math.max(high, found.high ?? high)
   }
   for (;;) {
-    const step = db.get<Found>`SELECT count(*) AS entries, min(id) AS low, max(id) AS high,
+    const step = db.one<Found>`SELECT count(*) AS entries, min(id) AS low, max(id) AS high,
       max(timestamp) AS latest
       FROM (SELECT id, timestamp FROM message INDEXED BY message_time
-      WHERE timestamp >= ${since} AND timestamp < ${until} ORDER BY timestamp LIMIT ${stepEntries})`!
+      WHERE timestamp >= ${since} AND timestamp < ${until} ORDER BY timestamp LIMIT ${stepEntries})`
     note(step)
     if (step.entries < stepEntries) return { low, high }
     // More of the last moment may lie beyond the step.
     note(
-      db.get<Found>`SELECT count(*) AS entries, min(id) AS low, max(id) AS high
-        FROM message INDEXED BY message_time WHERE timestamp = ${step.latest}`!,
+      db.one<Found>`SELECT count(*) AS entries, min(id) AS low, max(id) AS high
+        FROM message INDEXED BY message_time WHERE timestamp = ${step.latest}`,
     )
     since = step.latest! + 1
     await pause()

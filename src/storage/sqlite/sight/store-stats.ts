@@ -45,7 +45,7 @@ async function read(
   const db = await openDatabase(path, how)
   try {
     db.exec(`PRAGMA busy_timeout = ${busyMs}`)
-    const form = db.get<{ user_version: number }>`PRAGMA user_version`!.user_version
+    const form = db.one<{ user_version: number }>`PRAGMA user_version`.user_version
     const sight: Read = {
       ...{ form, newest: newestForm, messages: 0 },
       ...{ outbox: { sends: 0, messages: 0, users: 0 }, suspects: new Map() },
@@ -55,7 +55,7 @@ async function read(
     if (form === 0 || form > newestForm || sight.damage?.length) return sight
     return {
       ...sight,
-      messages: db.get<{ n: number }>`SELECT count(*) AS n FROM message`!.n,
+      messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message`.n,
       ...(form >= 2 && { outbox: outboxOf(db) }),
       ...webhooksOf(db, Date.now()),
       ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
@@ -79,12 +79,12 @@ function damageOf(db: Database): string[] {
 }
 
 function outboxOf(db: Database): StoreStats['outbox'] {
-  return db.get<StoreStats['outbox']>`SELECT count(*) AS messages, count(DISTINCT part.entry) AS sends,
+  return db.one<StoreStats['outbox']>`SELECT count(*) AS messages, count(DISTINCT part.entry) AS sends,
     count(DISTINCT part.lane) AS users,
     min(outbox.created_at) AS oldestAt,
     min(outbox.expires_at) AS firstExpiryAt
     FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry
-    WHERE part.status = 'queued' AND part.message IS NOT NULL`!
+    WHERE part.status = 'queued' AND part.message IS NOT NULL`
 }
 
 /** The paused ones are somebody's wish. */
