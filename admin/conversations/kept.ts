@@ -61,20 +61,27 @@ addEventListener('beforeunload', event => {
   if (atRisk.size > 0) event.preventDefault()
 })
 
-async function keep(key: Key, value: KeptMessage | KeptFiles): Promise<void> {
+let writing: Promise<unknown> = Promise.resolve()
+const longestWriteMs = 1000
+
+/** When what was kept and forgotten so far is on the disk, or after a second where the browser does not say. */
+export const written = (): Promise<unknown> =>
+  Promise.race([writing, new Promise(resolve => setTimeout(resolve, longestWriteMs))])
+
+function keep(key: Key, value: KeptMessage | KeptFiles): void {
   const name = JSON.stringify(key)
   atRisk.add(name)
-  try {
-    await set(key, value, store)
-    atRisk.delete(name)
-  } catch {
+  const kept = set(key, value, store).then(
+    () => atRisk.delete(name),
     // No room, or a browser that keeps nothing: it asks before the page is left.
-  }
+    () => {},
+  )
+  writing = Promise.all([writing, kept])
 }
 
-async function forget(key: Key): Promise<void> {
+function forget(key: Key): void {
   atRisk.delete(JSON.stringify(key))
-  await del(key, store).catch(() => {})
+  writing = Promise.all([writing, del(key, store).catch(() => {})])
 }
 
 const everything = (): Promise<[Key, KeptMessage | KeptFiles][]> =>
@@ -97,19 +104,20 @@ export function keepDraft(session: string, userId: string, text: string): void {
 export function keepFiles(session: string, userId: string, files: KeptFiles): void {
   const key: Key = ['files', session, userId]
   const isEmpty = files.attached.length === 0 && files.refused.size === 0
-  void (isEmpty ? forget(key) : keep(key, files))
+  if (isEmpty) forget(key)
+  else keep(key, files)
 }
 
 export function keepMessage(session: string, userId: string, message: KeptMessage): void {
   const words = message.text || message.files.map(({ name }) => name).join(', ')
   if (message.error) unsent.value = new Map(unsent.value).set(unsentAt(session, userId), words)
-  void keep(['message', session, userId, message.key], message)
+  keep(['message', session, userId, message.key], message)
 }
 
 /** @param isLast whether nothing else of this conversation is unsent */
 export function forgetMessage(session: string, userId: string, key: string, isLast: boolean): void {
   if (isLast) unsent.value = new Map([...unsent.value].filter(([at]) => at !== unsentAt(session, userId)))
-  void forget(['message', session, userId, key])
+  forget(['message', session, userId, key])
 }
 
 /** What is kept of a conversation; messages in the order in which they were written. */

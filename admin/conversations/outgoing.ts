@@ -17,6 +17,7 @@ import {
   keepMessage,
   keptError,
   keptOf,
+  written,
 } from './kept.ts'
 import { costOf, type Outgoing, outgoingOf, piecesFrom, restate, standsFor } from './pieces.ts'
 import { threadOf } from './thread.ts'
@@ -191,6 +192,8 @@ export class Desk {
   async #run(one: Outgoing): Promise<void> {
     const stored = () => one.pieces.value.length < (one.text === '' ? 0 : 1) + one.files.length
     try {
+      // A page that goes in the middle finds it under its key, and no draft of it beside that.
+      await written()
       const ids = await Promise.all(one.files.map(({ uploaded }) => uploaded))
       const failed = one.files.find(({ error }) => error.value)
       if (failed) throw failed.error.value

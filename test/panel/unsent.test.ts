@@ -71,6 +71,44 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('nothing goes out before it is kept under its key, and its draft is gone', async () => {
+    await using panel = await withHi()
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    const page = await openChat(panel, context, false)
+    await field(page).fill('once')
+    // The disk is busy: a transaction that goes on holds up those behind it.
+    await page.evaluate(async () => {
+      const db = await new Promise<IDBDatabase>(resolve => {
+        const opening = indexedDB.open('svc')
+        opening.onsuccess = () => resolve(opening.result)
+      })
+      const until = performance.now() + 500
+      const busy = db.transaction('unsent', 'readwrite')
+      const goOn = () => {
+        if (performance.now() < until) busy.objectStore('unsent').count().onsuccess = goOn
+      }
+      goOn()
+      const state = { busy: true, sent: [] as boolean[] }
+      busy.oncomplete = () => {
+        state.busy = false
+      }
+      const { fetch } = window
+      window.fetch = Object.assign(
+        (input: RequestInfo | URL, init?: RequestInit) => {
+          if (init?.method === 'POST' && String(input).endsWith('/messages')) state.sent.push(state.busy)
+          return fetch(input, init)
+        },
+        { preconnect: () => {} },
+      )
+      Object.assign(window, { state })
+    })
+    await field(page).press('Enter')
+    await panel.sandbox.seen(messages => messages.length === 1)
+    expect(await page.evaluate(() => Reflect.get(window, 'state').sent)).toEqual([false])
+    expect(panel.complaints).toEqual([])
+  })
+
   test('what was under way when the page was loaded anew goes on, from whatever page', async () => {
     await using panel = await withHi()
     await using browser = await launchBrowser()
