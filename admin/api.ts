@@ -54,7 +54,7 @@ export interface Conversation {
   remaining?: number
 }
 
-export interface MessagePage {
+interface MessagePage {
   messages: Message[]
   total: number
   total_is_lower_bound: boolean

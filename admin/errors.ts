@@ -3,6 +3,7 @@ import type { NameProblem } from '../src/model/session.ts'
 import { ApiError, type Session } from './api.ts'
 import { isEnglish, type TextKey, t } from './i18n.ts'
 import { isolated } from './sessions/names.ts'
+import { left } from './times.ts'
 
 const codes: Readonly<Record<string, TextKey>> = {
   unreachable: 'error.unreachable',
@@ -64,11 +65,13 @@ function refusal({ details: { errors = [], most }, message }: ApiError): string 
   return given[field] ? t(given[field]) : message
 }
 
+const waitOf = (seconds = 0): string => (seconds < 60 ? t('chat.seconds', { seconds }) : left(seconds * 1000))
+
 /** What to show of a failure. `hint` is the service's own advice, in English, where there is no text of ours. */
 export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
   const key = keyOf(error.code)
-  if (key) return { title: t(key, { seconds: error.retryAfter ?? 0 }), hint: '' }
+  if (key) return { title: t(key, { time: waitOf(error.retryAfter) }), hint: '' }
   return isEnglish()
     ? { title: error.message, hint: error.hint }
     : { title: t('error.refused'), hint: nameReason(error) || refusal(error) }
@@ -77,7 +80,7 @@ export function errorText(error: unknown): { title: string; hint: string } {
 /** Why something was refused; '' for what only the service's words say. */
 export function whyOf(code: string): string {
   const key = keyOf(code)
-  return key ? t(key, { seconds: 0 }) : ''
+  return key ? t(key, { time: waitOf() }) : ''
 }
 
 /** Why the polls of an account fail, with what WeChat or the system said of it; '' while they work. */

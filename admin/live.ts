@@ -95,6 +95,17 @@ export async function refresh(): Promise<void> {
   })
 }
 
+/** The accounts as they are now. Where one is gone or has another name, the conversations still say the old one. */
+export function accountsAre(all: readonly SessionWithUsers[]): void {
+  const there = new Set(all.map(({ name }) => name))
+  const lost = sessions.value?.some(({ name }) => !there.has(name))
+  batch(() => {
+    sessions.value = all
+    if (conversations.value) conversations.value = withWindows(conversations.value)
+  })
+  if (lost) void refresh().catch(() => {})
+}
+
 /** The user of a session as the session list shows it: window and answers left. */
 export const userOf = (session: string, userId: string) =>
   sessions.value?.find(({ name }) => name === session)?.users.find(({ user_id }) => user_id === userId)
@@ -180,10 +191,7 @@ export function follow(): void {
     source.addEventListener('message', event => heard(JSON.parse(event.data) as Message))
     source.addEventListener('read', event => wasRead(JSON.parse(event.data) as ReadMark))
     source.addEventListener('sessions', event => {
-      batch(() => {
-        sessions.value = (JSON.parse(event.data) as { sessions: SessionWithUsers[] }).sessions
-        if (conversations.value) conversations.value = withWindows(conversations.value)
-      })
+      accountsAre((JSON.parse(event.data) as { sessions: SessionWithUsers[] }).sessions)
     })
     source.addEventListener('status', event => {
       const before = status.value?.store

@@ -27,6 +27,9 @@ has() { command -v "$1" >/dev/null 2>&1; }
 
 usage() { say 'usage: sh install.sh [--from ADDRESS-OR-FOLDER] [--to FOLDER]'; }
 
+# Where a folder does not hold a release.
+built='Run "npm run build -- --all" in the sources to make one, in dist/release. Nothing was changed.'
+
 # Everything is a function, called in the last line: of a script that broke off on its way here, nothing runs.
 main() {
   from=${SVC_FROM:-}
@@ -111,7 +114,7 @@ choose_source() {
     # Read from a pipe, it lies nowhere.
     from=$(dirname -- "$0")
     if [ ! -f "$0" ] || [ ! -f "$from/SHA256SUMS" ]; then
-      fail "where are the files of the release?" "Name an address or a folder: sh install.sh --from https://…"
+      fail "where are the files of the release?" "Name an address or a folder: sh install.sh --from https://…" "$built"
     fi
   fi
   case $from in
@@ -128,7 +131,7 @@ choose_source() {
       fail "$from is no address with encryption, so nothing is taken from it" \
         "Name one that begins with https://, or download the files of the release yourself and name their folder."
       ;;
-    *) [ -d "$from" ] || fail "there is no folder $from" ;;
+    *) [ -d "$from" ] || fail "there is no folder $from" "$built" ;;
   esac
 }
 
@@ -205,7 +208,7 @@ get() {
         "Is the address right, is the network there, is there room on the disk? Nothing was changed."
       ;;
     *)
-      [ -f "$from/$1" ] || fail "there is no file $1 in $from" "It has to hold the files of one release. Nothing was changed."
+      [ -f "$from/$1" ] || fail "there is no file $1 in $from" "It has to hold the files of one release." "$built"
       cp -- "$from/$1" "$work/$1" || fail "$1 could not be copied to $to" "Is there room on the disk? Nothing was changed."
       ;;
   esac

@@ -4,6 +4,7 @@ import { homedir } from 'node:os'
 import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
 import { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
+import { switched } from './config/values.ts'
 import { badArgument } from './model/error.ts'
 import { listed } from './platform/format.ts'
 import { maskText } from './platform/log.ts'
@@ -94,6 +95,18 @@ export function spelledOut(
     }
   }
   return { args, variables }
+}
+
+/** What names the data directory, as it was given by flags or environment: for commands that are proposed. */
+export function placeGiven(
+  flags: Flags,
+  env: Environment = process.env,
+): { sandbox: boolean; basePath: string | undefined } {
+  const textOf = (wanted: keyof Config) => {
+    const option = optionTable.find(({ name }) => name === wanted)
+    return option && given(option, flags, env)?.text
+  }
+  return { sandbox: switched(textOf('sandbox') ?? '') === true, basePath: textOf('basePath') }
 }
 
 /** What programs read of the environment besides: how they reach the network. */

@@ -1,6 +1,5 @@
 /** The library's face: a table of contents. */
 
-export type { NameRequest, UserFilter } from './accounts/users.ts'
 export type { Health } from './gateway/health.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
 export type { SvcOptions } from './library/options.ts'
@@ -30,6 +29,7 @@ export { type ErrorCode, errorCodes, isSvcError, SvcError } from './model/error.
 export type { Event, SessionChange } from './model/event.ts'
 export type { LoginStatus } from './model/login.ts'
 export type {
+  Cancelled,
   MediaContent,
   Message,
   MessageItem,
@@ -39,6 +39,5 @@ export type {
   SendPart,
   SendResult,
 } from './model/message.ts'
-export type { KnownUser, Session, SessionUser } from './model/session.ts'
+export type { KnownUser, NamedUser, NameRequest, Session, SessionUser, UserFilter } from './model/session.ts'
 export { type Log, type LogLevel, silentLog } from './platform/log.ts'
-export type { Cancelled } from './send/outbox.ts'

@@ -122,7 +122,7 @@ test('how svc keeps what it keeps is known to few: all others are given the inte
     ),
   ).toEqual([])
   const engines = /^(storage\/sqlite|platform|migrate|inspect|sandbox)\//
-  expect(knows(/^platform\/(sqlite|sqlite-form|lock|lock-engine|lock-folder)\.ts/, engines)).toEqual([])
+  expect(knows(/^platform\/(sqlite|lock|lock-engine|lock-folder)\.ts/, engines)).toEqual([])
 })
 
 test('no file imports itself, over whatever way', () => {

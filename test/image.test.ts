@@ -142,6 +142,12 @@ describe('compose.yaml', () => {
     expect([...volumes].sort()).toEqual(Object.keys(compose.volumes).sort())
   })
 
+  test('is removed as the page says with every service: one of a profile stays where the profile is not named', async () => {
+    const [line = ''] = /^.*docker compose .*\bdown\b.*$/m.exec(await text('scripts/README.md')) ?? []
+    const profiles = Object.values(compose.services).flatMap(({ profiles = [] }) => profiles as string[])
+    expect([...line.matchAll(/--profile (\S+)/g)].map(([, name]) => name)).toEqual(profiles)
+  })
+
   const client = [['docker', 'compose'], ['docker-compose']].find(
     command => Bun.which(command[0]!) && Bun.spawnSync([...command, 'version']).success,
   )

@@ -1,7 +1,7 @@
 /** The package: what is in it, and that in somebody's project it does what the README says. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { statSync } from 'node:fs'
-import { mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
@@ -17,12 +17,18 @@ import { until } from './support/until.ts'
 const root = join(import.meta.dirname, '..')
 const page = await readFile(join(root, 'src/library/README.md'), 'utf8')
 const examples = [...page.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(match => match[1]!)
-const [echo, handlers, look] = examples
+const [echo, login, handlers, look] = examples
 
 /** Node as npm has it, in a folder of its own, or why it cannot be had. */
-const node24 = Bun.which('npm') ? await installed('node@24') : { why: 'there is no npm' }
+const node24 = await installed('node@24')
+/** Those that cannot run it. */
+const older = Object.fromEntries(
+  await Promise.all(
+    ['18', '20', '22'].map(async version => [version, await installed(`node@${version}`)] as const),
+  ),
+)
+const nodeOf = 'node_modules/.bin/node'
 const node = Bun.which('node')
-const nodeVersion = node ? Number((await Bun.$`${node} -p process.versions.node`.text()).split('.')[0]) : 0
 
 let folder: string
 let tarball: string
@@ -83,7 +89,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     ['as Node has it, with no types but the browser’s', { module: 'NodeNext', lib: ['ESNext', 'DOM'] }],
   ])('a project %s', (_what, settings) => {
     test('compiles the examples with everything checked, and no misuse', async () => {
-      expect(examples).toHaveLength(3)
+      expect(examples).toHaveLength(4)
       await writeFile(join(project, 'misuse.ts'), misuse)
       const strict = {
         ...{ strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
@@ -140,6 +146,16 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     }
   })
 
+  test('the login shows its code, and ends once that was scanned', async () => {
+    await using world = await openWorld()
+    await world.svc.logout()
+    const program = run(login)
+    await until('the code', 30_000, () => program.output().includes('█'))
+    await world.phone('scan', '{"confirm": true}')
+    expect(await program.exited).toBe(0)
+    expect(await world.svc.sessions()).toMatchObject([{ name: 'default', connected: true }])
+  })
+
   test('the look shows what is there and ends', async () => {
     await using world = await openWorld()
     await world.phone('say', '{"text": "anybody?"}')
@@ -165,15 +181,21 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       return { PATH: path, HOME: project }
     }
 
-    test.skipIf(nodeVersion === 0 || nodeVersion >= 24)(
-      'an older one says so in one sentence (skipped without one)',
-      async () => {
-        await writeFile(join(project, 'on-node.mjs'), "import { Svc } from 'svc'\nawait Svc.open()\n")
-        const { status, stderr } = await inProject([node!, 'on-node.mjs'])
-        expect([status, stderr]).toEqual([1, expect.stringMatching(/^Error: svc needs Node 24 .*$/m)])
-        expect(stderr).not.toContain('SyntaxError')
-      },
-    )
+    for (const [version, had] of Object.entries(older))
+      test.skipIf('why' in had)(
+        `Node ${version} says which one is needed, whichever example it is given (skipped where it cannot be had)`,
+        async () => {
+          if ('why' in had) return
+          for (const [index, text] of examples.entries()) {
+            const program = join(project, `on-node-${index}.mjs`)
+            await writeFile(program, text)
+            const { status, stderr } = await inProject([join(had.folder, nodeOf), program])
+            expect(status).toBe(1)
+            expect(stderr.match(/^\w*Error: .*$/gm)).toEqual([expect.stringMatching(/\b24\b/)])
+            expect(stderr).toContain('on-node.js')
+          }
+        },
+      )
 
     test.skipIf(!node)(
       'npx runs the program on Bun, or says what to install (skipped without node)',
@@ -191,16 +213,20 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       if ('why' in node24) return
       await using sandbox = await withSandbox()
       await writeFile(join(project, 'answers.mjs'), answers)
-      const bin = join(node24.folder, 'node_modules/.bin/node')
+      // As svc leaves it under Bun.
+      await mkdir(join(folder, 'node-of-bun'))
+      await writeFile(join(folder, 'node-of-bun/.data.lock'), 'flock\n')
+      const bin = join(node24.folder, nodeOf)
       const bot = Bun.spawn([bin, 'answers.mjs', sandbox.url, join(folder, 'node')], {
         ...{ cwd: project, env: environment(), stdout: 'pipe', stderr: 'inherit' },
       })
+      const told = ['sandbox: invalid_arguments', 'of Bun: store_unavailable flock false', 'accepted', '1']
       try {
         await sandbox.scanAndConfirm()
         const polled = () => (sandbox.world.core.stats.requests.getupdates ?? 0) > 0
         await until('it polls', 30_000, polled)
         await sandbox.say('你好')
-        expect(await new Response(bot.stdout).text()).toBe('sandbox: invalid_arguments\naccepted\n1\n')
+        expect(await new Response(bot.stdout).text()).toBe(`${told.join('\n')}\n`)
         expect(await bot.exited).toBe(0)
       } finally {
         bot.kill('SIGKILL')
@@ -213,6 +239,9 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
 const answers = `import { Svc } from 'svc'
 const [, , sandboxUrl, basePath] = process.argv
 await Svc.open({ sandbox: true, basePath }).catch(error => console.log('sandbox:', error.code))
+await Svc.open({ basePath: basePath + '-of-bun' }).catch(({ code, details, hint }) =>
+  console.log('of Bun:', code, details?.lock_kind, hint.includes('remove')),
+)
 await using svc = await Svc.open({ sandboxUrl, basePath, store: true })
 const messages = svc.messages({ consumer: 'default' })
 while ((await svc.login({ timeout: 30 })).status !== 'confirmed');

@@ -3,7 +3,7 @@ import { type Signal, signal } from '@preact/signals'
 import { ApiError, upload } from '../api.ts'
 import { status } from '../live.ts'
 
-export type AttachedKind = 'image' | 'video' | 'file'
+type AttachedKind = 'image' | 'video' | 'file'
 
 export interface Attachment {
   id: number
@@ -20,7 +20,7 @@ export interface Attachment {
 }
 
 /** What WeChat shows as such; anything else goes as a file. */
-export function kindOf({ type }: Pick<File, 'type'>): AttachedKind {
+function kindOf({ type }: Pick<File, 'type'>): AttachedKind {
   if (/^image\/(png|jpeg|gif|webp|bmp)$/.test(type)) return 'image'
   return /^video\/(mp4|quicktime)$/.test(type) ? 'video' : 'file'
 }

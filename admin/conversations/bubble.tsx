@@ -4,6 +4,8 @@ import { memo } from 'preact/compat'
 import { api, type Message } from '../api.ts'
 import { number, type TextKey, t } from '../i18n.ts'
 import { userOf } from '../live.ts'
+import { LoginFirst } from '../sessions/login-first.tsx'
+import { accountOf } from '../sessions/names.ts'
 import { clock } from '../times.ts'
 import { Time } from '../ui/marks.tsx'
 import { useWork } from '../ui/work.ts'
@@ -23,7 +25,7 @@ import { itemWords } from './message-summary.ts'
 import { cutAt, Rich } from './text.tsx'
 import { Voice } from './voice.tsx'
 
-export interface BubbleProps {
+interface BubbleProps {
   message: Message
   /** Whether it begins, and ends, a row of messages of one side. */
   first: boolean
@@ -99,13 +101,19 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         <p class={`note small ${isCancelled(message) ? '' : status}`}>
           <span class="foreign">{note}</span>
           {exactly(message) !== '' && <span class="foreign soft">{exactly(message)}</span>}
-          {asksFirst(message) && <Decide row={message.id} text="overview.approve" act={api.approve} />}
-          {status === 'queued' && (
-            <Decide
-              row={message.id}
-              text={asksFirst(message) ? 'overview.decline' : 'chat.cancel_queued'}
-              act={api.cancelQueued}
-            />
+          {asksFirst(message) ? (
+            <span class="answers">
+              <Decide row={message.id} text="overview.decline" act={api.cancelQueued} look="button" />
+              {accountOf(message.session)?.connected ? (
+                <Decide row={message.id} text="overview.approve" act={api.approve} look="button primary" />
+              ) : (
+                <LoginFirst name={message.session} />
+              )}
+            </span>
+          ) : (
+            status === 'queued' && (
+              <Decide row={message.id} text="chat.cancel_queued" act={api.cancelQueued} look="link" />
+            )
           )}
           {status === 'refused' && hasAgain && (
             <RemedyButton
@@ -185,8 +193,15 @@ function Quote({
   )
 }
 
+interface DecideProps {
+  row: number
+  text: TextKey
+  look: 'link' | 'button' | 'button primary'
+  act(outboxId: string): Promise<unknown>
+}
+
 /** Takes a waiting message back, or says yes to it; with it go the parts that were to be sent in the same breath. */
-function Decide({ row, text, act }: { row: number; text: TextKey; act(id: string): Promise<unknown> }) {
+function Decide({ row, text, act, look }: DecideProps) {
   const { busy, work } = useWork()
   const decide = async () => {
     const outbox = await api.outbox()
@@ -194,7 +209,7 @@ function Decide({ row, text, act }: { row: number; text: TextKey; act(id: string
     if (entry) await act(entry.outbox_id)
   }
   return (
-    <button type="button" class="link" disabled={busy.value} onClick={() => work(decide)}>
+    <button type="button" class={look} disabled={busy.value} onClick={() => work(decide)}>
       {t(text)}
     </button>
   )

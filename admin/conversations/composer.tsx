@@ -82,7 +82,7 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
           </span>
           {mayQueue && (
             <button type="button" class="link" onClick={queueing ? set(desk.queueing, false) : queue}>
-              {t(queueing ? 'action.cancel' : 'composer.queue')}
+              {t(queueing ? 'action.cancel' : 'composer.queue_next')}
             </button>
           )}
           {(right.kind === 'expired' || right.kind === 'damaged') && (

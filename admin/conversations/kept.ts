@@ -40,7 +40,7 @@ export const keptError = (error: unknown): KeptError =>
     : { status: 0, code: 'internal', detail: String(error) }
 
 /** Files beside the draft, and those of stored messages that were refused, by row. */
-export interface KeptFiles {
+interface KeptFiles {
   attached: readonly File[]
   refused: ReadonlyMap<number, File>
 }

@@ -15,7 +15,7 @@ import { isShort, RightBadge, rightOf } from './reply-permission.tsx'
 import type { Search } from './search.ts'
 import { around, Marked } from './text.tsx'
 
-export interface LineViewProps {
+interface LineViewProps {
   line: Line
   place: Place
   needle: string

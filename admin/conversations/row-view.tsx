@@ -35,7 +35,7 @@ export function RowView({ row, desk, ...props }: RowViewProps) {
         </p>
       )}
       <Bubble {...props} {...{ message, first, last }} hasAgain={desk.hasAgain(message)} />
-      {outgoing && last && <OnItsWay one={outgoing} desk={desk} />}
+      {outgoing && <OnItsWay one={outgoing} desk={desk} />}
     </>
   )
 }
@@ -58,7 +58,9 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
     <div class="failed small" role="alert">
       <Icon name="warn" size={16} />
       <span class="foreign">
-        {t(isDoubtful(error) ? 'delivery.unknown' : 'delivery.refused')}: {title} {hint}
+        {t(isDoubtful(error) ? 'delivery.doubtful_note' : 'delivery.refused_note', {
+          reason: `${title} ${hint}`.trim(),
+        })}
       </span>
       {message !== title && words !== '' && <span class="foreign soft">{words}</span>}
       <RemedyButton

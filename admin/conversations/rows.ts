@@ -12,6 +12,7 @@ export interface Row {
   unreadFromHere: boolean
   first: boolean
   last: boolean
+  /** On its way; of its pieces the last one's row alone. */
   outgoing: Outgoing | undefined
 }
 
@@ -37,6 +38,8 @@ export function rowsOf(
     const [before, after] = [all[at - 1], all[at + 1]]
     const unreadFromHere = !unreadSeen && message.direction === 'received' && message.id > (readUpTo ?? 0)
     unreadSeen ||= unreadFromHere
+    const nth = at - stored.length
+    const own = coming[nth]?.one
     return {
       key: message.id,
       message,
@@ -44,7 +47,7 @@ export function rowsOf(
       unreadFromHere,
       first: !sameSide(before, message),
       last: !sameSide(message, after),
-      outgoing: coming[at - stored.length]?.one,
+      outgoing: own && coming[nth + 1]?.one !== own ? own : undefined,
     }
   })
 }

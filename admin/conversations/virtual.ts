@@ -9,7 +9,7 @@ import {
 import { useLayoutEffect, useReducer, useState } from 'preact/hooks'
 
 export type VirtualList = Virtualizer<HTMLElement, HTMLElement>
-export type VirtualListOptions = Pick<
+type VirtualListOptions = Pick<
   VirtualizerOptions<HTMLElement, HTMLElement>,
   'count' | 'estimateSize' | 'getScrollElement'
 > &

@@ -14,7 +14,7 @@ import { set } from '../ui/set.ts'
 /** Of many those with trouble and these are shown at first: what comes below must not be far. */
 const shownAtFirst = 12
 
-export interface AccountsProps {
+interface AccountsProps {
   status: Status
   sessions: readonly SessionWithUsers[]
   conversations: readonly Conversation[]

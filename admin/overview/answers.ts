@@ -1,6 +1,7 @@
 /** Answers of the service that follow what happens: asked anew after messages, though not after each. */
 import { type ReadonlySignal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { api, type OutboxEntry } from '../api.ts'
 import { online, onMessage } from '../live.ts'
 
 export interface Answer<T> {
@@ -9,6 +10,8 @@ export interface Answer<T> {
   readonly error: ReadonlySignal<unknown>
   again(): void
 }
+
+export const askOutbox = (): Promise<readonly OutboxEntry[]> => api.outbox()
 
 /**
  * @param ask must stay the same function

@@ -19,7 +19,7 @@ export type Concern =
   | { kind: 'approvals'; entries: readonly OutboxEntry[] }
   | { kind: 'outbox'; entries: readonly OutboxEntry[] }
 
-export interface Sight {
+interface Sight {
   status: Status
   sessions: readonly SessionWithUsers[]
   conversations: readonly Conversation[]

@@ -5,7 +5,8 @@ import { itemWords } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
-import { isolated } from '../sessions/names.ts'
+import { LoginFirst } from '../sessions/login-first.tsx'
+import { accountOf, isolated } from '../sessions/names.ts'
 import { ago, relative } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
@@ -69,12 +70,16 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
       {asks ? (
         <div class="answers">
           {button('overview.decline', 'overview.decline_what', no, 'overview.called_off')}
-          {button(
-            'overview.approve',
-            'overview.approve_what',
-            () => api.approve(id),
-            'overview.approved',
-            'primary',
+          {accountOf(session)?.connected ? (
+            button(
+              'overview.approve',
+              'overview.approve_what',
+              () => api.approve(id),
+              'overview.approved',
+              'primary',
+            )
+          ) : (
+            <LoginFirst name={session} />
           )}
         </div>
       ) : (

@@ -1,24 +1,24 @@
 /** Whether every account is well, at a glance; and what to do where one is not. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { api, type Hour, type OutboxEntry } from '../api.ts'
+import { api, type Hour } from '../api.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
 import { Accounts } from '../overview/accounts.tsx'
 import { Activity } from '../overview/activity.tsx'
-import { useAnswer } from '../overview/answers.ts'
+import { askOutbox, useAnswer } from '../overview/answers.ts'
 import { Attention } from '../overview/attention.tsx'
 import { type Concern, concernsOf, isToDo } from '../overview/concerns.ts'
 import { Recent } from '../overview/recent.tsx'
 import { Welcome } from '../overview/welcome.tsx'
 import { phonePath } from '../service-urls.ts'
 import { type Health, healthOf } from '../sessions/health.ts'
+import { LoggedOut } from '../sessions/logged-out.tsx'
 import { exactly, now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Soon } from '../ui/soon.tsx'
 
 const askHours = async (): Promise<readonly Hour[]> => (await api.stats(24)).hours
-const askOutbox = (): Promise<readonly OutboxEntry[]> => api.outbox()
 
 export function Overview() {
   const hours = useAnswer(askHours, 5000)
@@ -46,7 +46,11 @@ export function Overview() {
         />
       )}
       {all.length === 0 ? (
-        <Welcome />
+        talks.length > 0 ? (
+          <LoggedOut conversations={talks} />
+        ) : (
+          <Welcome />
+        )
       ) : (
         <Accounts status={state} sessions={all} conversations={talks} outbox={outbox} />
       )}
@@ -105,7 +109,8 @@ function sentenceOf(concerns: readonly Concern[]): { tone: 'good' | 'calm' | 'wa
   if (concerns.some(({ kind }) => kind === 'store')) return { tone: 'bad', text: t('overview.says_store') }
   if (concerns.some(({ kind }) => kind === 'stalled'))
     return { tone: 'bad', text: t('overview.says_stalled') }
-  if (all.length === 0) return { tone: 'calm', text: t('overview.says_none') }
+  if (all.length === 0)
+    return { tone: 'calm', text: t(conversations.value?.length ? 'overview.says_out' : 'overview.says_none') }
   const count = (...wanted: Health[]) =>
     all.filter(one => wanted.includes(healthOf(one, status.value, now.value))).length
   const bad = count('expired', 'damaged')

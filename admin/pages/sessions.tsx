@@ -2,10 +2,11 @@
 import { useSignal } from '@preact/signals'
 import { useLocation } from 'wouter-preact'
 import { t } from '../i18n.ts'
-import { sessions } from '../live.ts'
+import { conversations, sessions } from '../live.ts'
 import { Account, type Ask } from '../sessions/account.tsx'
 import { Add } from '../sessions/add.tsx'
 import { manyFrom } from '../sessions/health.ts'
+import { LoggedOut } from '../sessions/logged-out.tsx'
 import { LoginDialog } from '../sessions/login.tsx'
 import { Logout } from '../sessions/logout.tsx'
 import { Bot } from '../sessions/mascot.tsx'
@@ -49,7 +50,7 @@ export function Sessions() {
         )}
       </header>
       {!all && <p class="soft">{t('status.loading')}</p>}
-      {none && <Empty />}
+      {none && (conversations.value?.length ? <LoggedOut conversations={conversations.value} /> : <Empty />)}
       {all && !none && chosen !== undefined && more === '' && !accountOf(chosen) && (
         <p class="notice warn" role="status">
           <Icon name="warn" />

@@ -6,11 +6,11 @@ import { inLanguage, type TextKey } from '../i18n.ts'
  * The worst first. `silent`: connected, and WeChat has not answered for long, or polls fail. `starting`: it has not
  * answered since this process began to poll, which is no news yet.
  */
-export const healths = ['damaged', 'expired', 'silent', 'lapsed', 'pending', 'starting', 'well'] as const
+const healths = ['damaged', 'expired', 'silent', 'lapsed', 'pending', 'starting', 'well'] as const
 export type Health = (typeof healths)[number]
 
 /** A poll is answered within 40 s, whether there is something or not; some misses in a row are no news yet. */
-export const silentMs = 3 * 60_000
+const silentMs = 3 * 60_000
 
 /** When WeChat answered last: a poll, or the login just now. Unix ms, as `now`; undefined where this process does not know */
 export const heardAt = ({ last_poll_at, created_at = 0 }: Session, now: number): number | undefined =>

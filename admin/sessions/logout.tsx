@@ -2,6 +2,7 @@
 import { useLocation } from 'wouter-preact'
 import { api } from '../api.ts'
 import { t } from '../i18n.ts'
+import { askOutbox, useAnswer } from '../overview/answers.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { tell } from '../ui/toasts.tsx'
@@ -10,6 +11,8 @@ import { refreshSessions } from './use-login.ts'
 
 export function Logout({ name, onClose }: { name: string; onClose(): void }) {
   const [path, navigate] = useLocation()
+  const { value: outbox } = useAnswer(askOutbox, 2000)
+  const waiting = (outbox.value ?? []).filter(({ session }) => session === name).length
   return (
     <Ask
       title={t('sessions.logout_title', { name: isolated(name) })}
@@ -32,6 +35,12 @@ export function Logout({ name, onClose }: { name: string; onClose(): void }) {
             {t('sessions.logout_loses')} {t('sessions.logout_waiting')}
           </span>
         </li>
+        {waiting > 0 && (
+          <li class="waits">
+            <Icon name="clock" />
+            {t('sessions.logout_queued', { count: waiting })}
+          </li>
+        )}
         <li class="kept">
           <Icon name="check" />
           {t('sessions.logout_keeps')}

@@ -1,5 +1,6 @@
 /** Gives an account another name. */
 import { useSignal } from '@preact/signals'
+import { useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
 import { api } from '../api.ts'
 import { t } from '../i18n.ts'
@@ -11,6 +12,7 @@ import { refreshSessions } from './use-login.ts'
 
 export function Rename({ name, onClose }: { name: string; onClose(): void }) {
   const [path, navigate] = useLocation()
+  const called = useRef(name)
   const problem = useSignal<NameProblem | undefined>(undefined)
   return (
     <Ask
@@ -18,6 +20,8 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
       description={t('sessions.rename_about')}
       action={t('sessions.rename')}
       onClose={onClose}
+      // The card of the old name is gone, and its menu with it.
+      focusAfter={() => menuOf(called.current)}
       onError={error => {
         problem.value = nameProblem(error)
       }}
@@ -25,6 +29,7 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
         const wanted = String(typed.get('name')).trim()
         if (wanted !== name) {
           const { name: given } = await api.rename(name, wanted)
+          called.current = given
           await refreshSessions()
           if (decodeURIComponent(path) === `/sessions/${name}`)
             navigate(accountPath(given), { replace: true })
@@ -37,3 +42,8 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
     </Ask>
   )
 }
+
+const menuOf = (name: string) =>
+  [...document.querySelectorAll<HTMLElement>('[aria-haspopup=menu]')].find(
+    ({ ariaLabel }) => ariaLabel === t('session.menu', { name: isolated(name) }),
+  )

@@ -1,7 +1,7 @@
 /** One QR login as a page follows it: begun, watched until it ends, called off when the page leaves it. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, api, type Login } from '../api.ts'
-import { sessions } from '../live.ts'
+import { accountsAre } from '../live.ts'
 import { keyOf } from './names.ts'
 
 export type Progress =
@@ -14,7 +14,7 @@ export type Progress =
   | { step: 'following'; login: Login }
   | { step: 'failed'; error: unknown }
 
-export interface Following {
+interface Following {
   progress: Progress
   /** Begins, or begins again; `force`: although the account works. */
   begin(force: boolean): void
@@ -112,6 +112,6 @@ async function follow(
 /** The accounts as they are now, for the whole panel. */
 export async function refreshSessions() {
   const { sessions: all } = await api.sessions()
-  sessions.value = all
+  accountsAre(all)
   return all
 }

@@ -24,8 +24,8 @@ export async function copy(text: string): Promise<boolean> {
   }
 }
 
-/** The text in a box that scrolls, and its button. `what` names it for those who do not see it. */
-export function Copyable({ text, what }: { text: string; what: string }) {
+/** The text in a box that scrolls, and its button. `what` names it for those who do not see it; with `first` its dialog begins there. */
+export function Copyable({ text, what, first = false }: { text: string; what: string; first?: boolean }) {
   const copied = useSignal(false)
   useEffect(() => {
     if (!copied.value) return
@@ -42,6 +42,7 @@ export function Copyable({ text, what }: { text: string; what: string }) {
         class="button plain icon-only"
         aria-label={t('action.copy_what', { what })}
         title={t('action.copy')}
+        {...(first && { 'data-autofocus': true })}
         onClick={async () => {
           copied.value = await copy(text)
         }}

@@ -1,17 +1,23 @@
 /** Shows the dialog of `dialog.tsx`. Focus, Escape, scrolling behind it and the reading order are @zag-js/dialog's work. */
 import * as dialog from '@zag-js/dialog'
 import { normalizeProps, useMachine } from '@zag-js/preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import type { DialogProps } from './dialog.tsx'
 import { Icon } from './icon.tsx'
 import { Portal } from './portal.tsx'
 
-export function DialogView({ title, description, onClose, alert, children, footer }: DialogProps) {
-  const opener = useRef(document.activeElement)
+/** Where the person was before the dialog, or before the first of those that follow each other. */
+let opener: Element | undefined
+
+export function DialogView(props: DialogProps) {
+  const { title, description, onClose, alert, children, footer } = props
+  useState(noteOpener)
+  const last = useRef(props)
+  last.current = props
   const content = useRef<HTMLDivElement>(null)
   // Whoever stops rendering it leaves it no time to give the focus back by itself.
-  useEffect(() => () => focusAgain(opener.current), [])
+  useEffect(() => () => focusAgain(last.current.focusAfter), [])
   const service = useMachine(dialog.machine, {
     id: useId(),
     open: true,
@@ -54,11 +60,20 @@ export function DialogView({ title, description, onClose, alert, children, foote
   )
 }
 
-/** Where the person was before; at the beginning of the page where that is gone. */
-function focusAgain(opener: Element | null): void {
+function noteOpener(): void {
+  const at = document.activeElement
+  if (at && at !== document.body && !at.closest('.dialog')) opener = at
+}
+
+/** Where the person was before; where that is gone, at what took its place, or at the beginning of the page. */
+function focusAgain(focusAfter: DialogProps['focusAfter']): void {
   setTimeout(() => {
+    // Another one follows.
+    if (document.querySelector('.dialog')) return
+    const before = opener
+    opener = undefined
     if (document.activeElement && document.activeElement !== document.body) return
-    const there = opener instanceof HTMLElement && opener.isConnected && opener !== document.body
-    ;(there ? opener : document.getElementById('main'))?.focus()
+    const there = before instanceof HTMLElement && before.isConnected
+    ;(there ? before : (focusAfter?.() ?? document.getElementById('main')))?.focus()
   })
 }

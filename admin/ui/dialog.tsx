@@ -8,6 +8,8 @@ export interface DialogProps {
   /** Said after the title by a screen reader. */
   description?: string
   onClose(): void
+  /** Where the focus goes after it, if what opened it is gone; else to the beginning of the page. */
+  focusAfter?(): HTMLElement | undefined
   /** For questions that must be answered: no closing by a click beside it. */
   alert?: boolean
   children?: ComponentChildren

@@ -7,7 +7,7 @@ import { t } from '../i18n.ts'
 /** A page whose code did not come: of a version that is gone, or over a broken line. */
 export class NotLoaded extends Error {}
 
-export interface LaterPage<P> extends FunctionComponent<P> {
+interface LaterPage<P> extends FunctionComponent<P> {
   /** Loads it ahead of time. Never throws: a failure is the page's, when it is shown. */
   load(): Promise<void>
 }

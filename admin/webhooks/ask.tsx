@@ -156,12 +156,12 @@ export function Secret({
       onClose={onClose}
       alert
       footer={
-        <button class="button primary" type="button" data-autofocus onClick={onClose}>
+        <button class="button primary" type="button" onClick={onClose}>
           {t('webhooks.secret_kept')}
         </button>
       }
     >
-      <Copyable text={secret} what={t('webhooks.secret')} />
+      <Copyable text={secret} what={t('webhooks.secret')} first />
       <p class="soft small">{t('webhooks.secret_about')}</p>
       {replaced && <p>{t('webhooks.secret_both')}</p>}
     </Dialog>

@@ -182,7 +182,7 @@ function Facts({ endpoint }: { endpoint: WebhookEndpoint }) {
   )
 }
 
-/** A delivery by hand, and what came of it: it is no event, so the log does not have it. */
+/** A delivery by hand, and what came of it. */
 function Test({ endpoint: { id, url } }: { endpoint: WebhookEndpoint }) {
   const { busy, work } = useWork()
   const result = useSignal<Awaited<ReturnType<typeof webhooks.test>> | undefined>(undefined)

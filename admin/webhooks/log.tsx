@@ -68,11 +68,14 @@ function Delivery({ one, onReplay }: { one: WebhookDelivery; onReplay(): void })
         </p>
         {why !== undefined && <p class="small problem foreign">{why}</p>}
       </div>
-      <button type="button" class="button plain small" onClick={onReplay}>
-        <Icon name="clock" />
-        {t('webhooks.replay_here')}
-        <span class="visually-hidden"> {event}</span>
-      </button>
+      {/* A test is no event: it has no place in the log to begin at. */}
+      {type !== 'webhook.test' && (
+        <button type="button" class="button plain small" onClick={onReplay}>
+          <Icon name="clock" />
+          {t('webhooks.replay_here')}
+          <span class="visually-hidden"> {event}</span>
+        </button>
+      )}
     </li>
   )
 }

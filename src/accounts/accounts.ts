@@ -1,11 +1,11 @@
 /** Which messaging accounts there are, how they are, and the changes a caller may make to them. */
-import { defined } from '../ilink/fields.ts'
-import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { suspectSpanMs } from '../model/message.ts'
 import {
   type BotInfo,
   defaultSessionName,
   type Marks,
+  notConnected,
   type Session,
   type SessionCheck,
   type SessionUser,
@@ -13,17 +13,25 @@ import {
   type SilentSession,
   sessionKey,
   sessionName,
+  sessionNotFound,
   standingOf,
   type UserContext,
 } from '../model/session.ts'
+import { defined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Judge } from '../receive/judge.ts'
 import type { Poller } from '../receive/poller.ts'
+import type { TokenCheck } from '../receive/token-check.ts'
 import type { SessionRecord, State } from '../storage/state.ts'
 import type { Conversations } from '../storage/store.ts'
 import type { Logins } from './logins.ts'
 import { oneAtATime } from './one-at-a-time.ts'
 import { type UserStore, usersOf } from './users.ts'
+
+/** A session that somebody wrote to, and whether it has a login now. */
+export interface WrittenSession {
+  session: string
+  isLoggedIn: boolean
+}
 
 /** A session that can be polled and sent from. */
 export interface ConnectedSession {
@@ -35,11 +43,11 @@ export interface AccountPorts {
   state: Pick<State, 'sessions' | 'contexts'>
   store: UserStore & {
     durable: boolean
-    conversations: Pick<Conversations, 'suspects'>
+    conversations: Pick<Conversations, 'sessionsOf' | 'suspects'>
   }
   poller: Pick<Poller, 'lastPoll'>
   logins: Pick<Logins, 'cancel' | 'pending'>
-  judge: Judge
+  check: TokenCheck
 }
 
 export class Accounts {
@@ -47,7 +55,6 @@ export class Accounts {
   readonly #runtime: Runtime
   /** The steps of logouts and renames never mix. */
   readonly #alone = oneAtATime()
-  #silent: { of: readonly SessionRecord[]; silent: readonly SilentSession[] } | undefined
   #listed:
     | {
         of: Promise<readonly SessionRecord[]>
@@ -108,14 +115,12 @@ export class Accounts {
   /** Those that bring no messages, or may bring none, of the one named or of all. Cheap: recv asks each time. */
   async silent(only?: string): Promise<readonly SilentSession[]> {
     const { sessions } = this.#ports.state
-    if (only !== undefined) {
-      const record = await sessions.get(only)
-      return record ? silentOf([record]) : []
+    const silent: SilentSession[] = []
+    for (const record of only === undefined ? await sessions.list() : [await sessions.get(only)]) {
+      const status = record?.bot && standingOf(record.bot)
+      if (status && status !== 'connected') silent.push({ name: record.name, status })
     }
-    const records = await sessions.list()
-    // Of thousands the list stays the same array until one of them changes.
-    if (records !== this.#silent?.of) this.#silent = { of: records, silent: silentOf(records) }
-    return this.#silent.silent
+    return silent
   }
 
   /**
@@ -149,14 +154,13 @@ export class Accounts {
    */
   async check(name: string): Promise<SessionCheck> {
     const { name: session, bot } = await this.named(name)
-    if (!bot) throw new SvcError('not_connected', `session "${session}" is not connected`)
-    const verdict = await this.#ports.judge.ask(session, bot)
+    if (!bot) throw notConnected(session)
+    const checked = await this.#ports.check.ask(session, bot)
     const after = (await this.#ports.state.sessions.get(session))?.bot
-    return {
-      ...{ session, status: after ? standingOf(after) : 'disconnected' },
-      answered: verdict !== 'unanswered' && after?.bare_at === undefined,
-      ...(after?.poll_error !== undefined && { poll_error: after.poll_error }),
-    }
+    return defined({
+      ...{ session, status: after ? standingOf(after) : 'disconnected', poll_error: after?.poll_error },
+      answered: checked !== 'unanswered' && after?.bare_at === undefined,
+    })
   }
 
   /** The first connected session in routing order: the default one, then the oldest first. */
@@ -177,16 +181,32 @@ export class Accounts {
   async knowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
     const { contexts, sessions } = this.#ports.state
     const knowing = await contexts.knowing(user)
-    const found = await Promise.all([...knowing].map(name => sessions.get(name)))
-    const once = [
-      ...new Map(found.flatMap(record => (record ? [[record.name, record] as const] : []))).values(),
-    ]
+    const once = new Map<string, SessionRecord>()
+    for (const record of await Promise.all([...knowing].map(name => sessions.get(name))))
+      if (record) once.set(record.name, record)
     const known: (ConnectedSession & { context: UserContext })[] = []
-    for (const { name, bot } of await this.#inOrder(once)) {
+    for (const { name, bot } of await this.#inOrder([...once.values()])) {
       const context = bot && (await contexts.find(name, user))
       if (bot && context?.token !== undefined) known.push({ name, bot, context })
     }
     return known
+  }
+
+  /** The sessions that a user wrote to as the log has it, also before the login of now, with those that have a login. */
+  async wroteTo(user: string): Promise<WrittenSession[]> {
+    const { state, store } = this.#ports
+    const names = await store.conversations.sessionsOf(user)
+    return Promise.all(
+      names.map(async name => {
+        const record = await state.sessions.get(name)
+        return { session: record?.name ?? name, isLoggedIn: record?.bot !== undefined }
+      }),
+    )
+  }
+
+  /** Whether the login of a session has a context token for a user. */
+  async knows(session: string, user: string): Promise<boolean> {
+    return (await this.#ports.state.contexts.find(session, user))?.token !== undefined
   }
 
   /**
@@ -195,69 +215,54 @@ export class Accounts {
    * @throws SvcError `session_not_found`
    */
   async named(name: string): Promise<SessionRecord> {
-    const { sessions } = this.#ports.state
-    const wanted = name === '' ? await this.#first() : sessionName(name)
-    const record = await sessions.get(wanted)
-    if (!record) throw new SvcError('session_not_found', `there is no session named "${wanted}"`)
+    const wanted = await this.#wanted(name)
+    const record = await this.#ports.state.sessions.get(wanted)
+    if (!record) throw sessionNotFound(wanted)
     return record
   }
 
   /**
    * Removes the credentials of a session; its messages stay in the store. A login under way ends; of a session that
    * is only being logged in, that is all there is to do.
+   *
+   * @throws SvcError `session_not_found`
    */
   logout(name: string): Promise<{ success: true; session: string }> {
-    return this.#alone(() => this.#logout(name))
+    return this.#alone(async () => {
+      const { logins, state } = this.#ports
+      const wanted = await this.#wanted(name)
+      // Before the look: a login that was faster has stored its session by then.
+      const wasPending = await logins.cancel(wanted)
+      const record = await state.sessions.get(wanted)
+      if (!record && !wasPending) throw sessionNotFound(wanted)
+      if (record) {
+        await state.sessions.remove(record.name)
+        this.#runtime.bus.tell('sessionsChanged')
+      }
+      return { success: true, session: record?.name ?? wanted }
+    })
   }
 
-  async #logout(name: string): Promise<{ success: true; session: string }> {
-    const { logins, state } = this.#ports
-    const find = () =>
-      this.named(name).catch(error => {
-        if (isSvcError(error, 'session_not_found')) return undefined
-        throw error
-      })
-    const wanted = (await find())?.name ?? sessionName(name === '' ? defaultSessionName : name)
-    // Before the last look: a login that was faster has stored its session by then.
-    const wasPending = await logins.cancel(wanted)
-    const record = await find()
-    if (!record && wasPending) return { success: true, session: wanted }
-    const session = (record ?? (await this.named(name))).name
-    await state.sessions.remove(session)
-    this.#runtime.bus.tell('sessionsChanged')
-    return { success: true, session }
-  }
-
+  /** @throws SvcError `session_not_found`, `session_exists`, `invalid_arguments` for a bad name */
   rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }> {
-    return this.#alone(() => this.#rename(oldName, newName))
-  }
-
-  async #rename(
-    oldName: string,
-    newName: string,
-  ): Promise<{ success: true; old_name: string; new_name: string }> {
-    const record = await this.named(oldName)
-    if (newName === '') {
-      throw badArgument('new_name', 'expected a session name, got an empty text')
-    }
-    const target = sessionName(newName)
-    const { sessions } = this.#ports.state
-    const { logins } = this.#ports
-    const key = sessionKey(target)
-    if (
-      key !== sessionKey(record.name) &&
-      [...(await logins.pending())].some(name => sessionKey(name) === key)
-    ) {
+    return this.#alone(async () => {
+      const { logins, state } = this.#ports
+      const { name } = await this.named(oldName)
+      if (newName === '') throw badArgument('new_name', 'expected a session name, got an empty text')
+      const target = sessionName(newName)
+      const key = sessionKey(target)
+      const isPending = [...(await logins.pending())].some(name => sessionKey(name) === key)
       // That login would put its own credentials over these.
-      throw new SvcError('session_exists', `a login of "${target}" is under way`)
-    }
-    await logins.cancel(record.name)
-    try {
-      await sessions.rename(record.name, target)
-    } finally {
-      this.#runtime.bus.tell('sessionsChanged')
-    }
-    return { success: true, old_name: record.name, new_name: target }
+      if (key !== sessionKey(name) && isPending)
+        throw new SvcError('session_exists', `a login of "${target}" is under way`)
+      await logins.cancel(name)
+      try {
+        await state.sessions.rename(name, target)
+      } finally {
+        this.#runtime.bus.tell('sessionsChanged')
+      }
+      return { success: true, old_name: name, new_name: target }
+    })
   }
 
   setDefault(name: string): Promise<{ success: true; default_session: string }> {
@@ -266,6 +271,10 @@ export class Accounts {
       await this.#ports.state.sessions.setDefault(record.name)
       return { success: true, default_session: record.name }
     })
+  }
+
+  async #wanted(name: string): Promise<string> {
+    return name === '' ? this.#first() : sessionName(name)
   }
 
   /** The name of the default one, else of the oldest. */
@@ -293,9 +302,3 @@ export class Accounts {
 
 const isConnected = (record: SessionRecord | undefined): record is ConnectedSession =>
   record?.bot !== undefined && record.bot.expired_at === undefined
-
-const silentOf = (records: readonly SessionRecord[]): SilentSession[] =>
-  records.flatMap(({ name, bot }) => {
-    const status = bot && standingOf(bot)
-    return status && status !== 'connected' ? [{ name, status }] : []
-  })

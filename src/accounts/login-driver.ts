@@ -150,7 +150,8 @@ export class LoginDriver {
   async #keep(asked: StoredLogin, step: LoginStep): Promise<boolean> {
     const { flows, records } = this.#ports
     const kept = await records.change(asked, login => {
-      if (login.qr?.qrcode !== asked.qr?.qrcode || login.ended) return login
+      const { qr } = login
+      if (!qr || qr.qrcode !== asked.qr?.qrcode || login.ended) return login
       if (step.next === 'end') {
         const { problem } = step
         return records.over(login, { status: step.state, ...(problem && { problem, notice: 'failed' }) })
@@ -161,7 +162,7 @@ export class LoginDriver {
         ...{ status: step.state, notice: step.wrongCode ? 'wrong_code' : undefined },
         ...(step.dropCode && { code: undefined }),
         revision: login.revision + Number(changed),
-        qr: { ...login.qr!, ...step.flow },
+        qr: { ...qr, ...step.flow },
       })
     })
     return kept !== undefined && !kept.ended && (await flows.claim(kept))

@@ -1,6 +1,5 @@
 /** What another login finds: room for it, and the bots that are logged in already. */
 import { SvcError } from '../model/error.ts'
-import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { SessionRecord } from '../storage/state.ts'
 
@@ -39,13 +38,8 @@ const tokensTold = 10
 
 /** Bot tokens of the sessions but one: those of the newest. */
 export function tokensOf(records: readonly SessionRecord[], except: string | undefined): string[] {
-  let newest: BotInfo[] = []
-  // They most often stand last.
-  for (let at = records.length - 1; at >= 0; at--) {
-    const { name, bot } = records[at]!
-    if (!bot || bot.expired_at !== undefined || name === except) continue
-    if (newest.length === tokensTold && bot.created_at <= newest.at(-1)!.created_at) continue
-    newest = [...newest, bot].sort((a, b) => b.created_at - a.created_at).slice(0, tokensTold)
-  }
-  return newest.map(bot => bot.token)
+  const usable = ({ name, bot }: SessionRecord) =>
+    bot && bot.expired_at === undefined && name !== except ? bot : []
+  const bots = records.flatMap(usable).sort((a, b) => b.created_at - a.created_at)
+  return bots.slice(0, tokensTold).map(bot => bot.token)
 }

@@ -1,5 +1,6 @@
 /** What callers are told of a login. */
 import type { LoginNotice, LoginState, LoginStatus } from '../model/login.ts'
+import { defined } from '../platform/fields.ts'
 import type { StoredLogin } from '../storage/logins.ts'
 
 /** @param sandboxed whether the phone is the simulated one */
@@ -11,13 +12,8 @@ export async function loginStatus(login: StoredLogin, sandboxed: boolean): Promi
   const said = problem ?? (notice && noticed[notice]) ?? advice[status]
   const message =
     status === 'already_bound' && sandboxed ? `${said} ${anotherPerson}` : digitsSent ? sentAdvice : said
-  return {
-    ...{ status, session },
-    ...(qr && { qr_url: qr.qrUrl, qr_text: await qrText(qr.qrUrl) }),
-    ...(bot_id !== undefined && { bot_id }),
-    ...(notice && { notice }),
-    message,
-  }
+  const code_shown = qr && { qr_url: qr.qrUrl, qr_text: await qrText(qr.qrUrl) }
+  return defined({ status, session, ...code_shown, bot_id, notice, message })
 }
 
 const advice: Record<LoginState, string> = {

@@ -3,7 +3,6 @@
  * so logins of different sessions run side by side and can never complete each other's. A process that is asked about a login
  * takes part in asking upstream: whichever began it may be gone.
  */
-import { randomUUID } from 'node:crypto'
 import type { Upstream } from '../ilink/api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { LoginFlow, LoginRequest, LoginStatus } from '../model/login.ts'
@@ -237,7 +236,7 @@ export class Logins {
     if (before && !before.ended) return before
     checkRoom(logins.length, session, records, most())
     const login = await this.#records.put({
-      ...{ id: randomUUID(), session, force, version: before?.version ?? '' },
+      ...{ id: crypto.randomUUID(), session, force, version: before?.version ?? '' },
       ...{ until: this.#runtime.clock.now() + keptMs, ended: false, status: 'waiting', revision: 0, told: 0 },
     })
     // Another process was faster.

@@ -1,38 +1,26 @@
 /** Who has written to the accounts: what is left of the right to answer them, and what people call them. */
-import { defined } from '../ilink/fields.ts'
+
 import { SvcError } from '../model/error.ts'
 import {
   countNow,
   hasWritten,
   type KnownUser,
+  type NamedUser,
+  type NameRequest,
   rightToAnswer,
   type SessionUser,
   sessionKey,
   sessionName,
   type UserContext,
+  type UserFilter,
 } from '../model/session.ts'
 import { userName } from '../model/user-name.ts'
+import { defined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { addressee } from '../send/plan.ts'
+import { addressee, bearers, bearersTold } from '../send/plan.ts'
 import type { Entries } from '../storage/outbox.ts'
 import type { State } from '../storage/state.ts'
 import type { Conversations, Names } from '../storage/store.ts'
-
-export interface UserFilter {
-  /** '' is the default session; all of them without it. */
-  session?: string
-  /** An id, or the name of one user. */
-  user_id?: string
-}
-
-export interface NameRequest {
-  /** An id, or the name that the user has now. */
-  user_id: string
-  /** An empty one takes the name away. */
-  name: string
-  /** The one that the user wrote to last without it. */
-  session?: string
-}
 
 /** The accounts, as far as users go by them. */
 interface Sessions {
@@ -94,8 +82,8 @@ export class Users {
    * @throws SvcError `invalid_arguments` for a name that cannot be one, or is another user's of that session;
    *   `not_found` when the user has not written to it
    */
-  async name({ user_id, name, session }: NameRequest): Promise<KnownUser> {
-    const { store } = this.#ports
+  async name({ user_id, name, session }: NameRequest): Promise<NamedUser> {
+    const { state, store } = this.#ports
     const wanted = userName(name)
     const user = await this.#meant(user_id, session)
     const known = [
@@ -111,8 +99,11 @@ export class Users {
     }
     await store.names.set(where, user, wanted)
     const listed = (await this.of(where)).find(one => one.user_id === user)
-    const bare = { user_id: user, remaining: 0, ...(wanted !== undefined && { name: wanted }) }
-    return { session: where, ...(listed ?? bare) }
+    const named = listed ?? defined({ user_id: user, remaining: 0, name: wanted })
+    const same =
+      wanted === undefined ? [] : (await bearers({ store, sessions: state.sessions }, { name: wanted })).found
+    const namesakes = same.filter(one => one.user_id !== user).slice(0, bearersTold)
+    return { session: where, ...named, ...(namesakes.length > 0 && { namesakes }) }
   }
 
   #meant(user: string, session: string | undefined): Promise<string> {

@@ -11,9 +11,32 @@ const meant: ReadonlyMap<string, string> = new Map(
     ...{ 'sessions list': 'sessions', 'sessions rm': 'logout', 'sessions remove': 'logout' },
     ...{ 'outbox list': 'outbox', 'outbox rm': 'outbox cancel', 'outbox remove': 'outbox cancel' },
     ...{ 'approvals list': 'approvals', approve: 'approvals yes', decline: 'approvals no' },
+    ...{ 'sessions add': 'login', 'sessions login': 'login', 'sessions logout': 'logout', qr: 'login' },
+    ...{ rename: 'sessions rename', default: 'sessions default', list: 'sessions', contacts: 'users' },
+    ...{ message: 'history', messages: 'history', log: 'history', logs: 'history', receive: 'recv' },
+    ...{ reply: 'send', panel: 'admin', ui: 'admin', install: 'service install', stop: 'service' },
     ...{ webhooks: 'webhook', 'webhook rm': 'webhook remove', 'webhook delete': 'webhook remove' },
   }),
 )
+
+/** The same of options: of one command, or of any that does not know them. */
+const meantOptions: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    ...{ 'admin --port': '--admin-port', 'admin -p': '--admin-port' },
+    ...{ 'sandbox --port': '--sandbox-port', 'sandbox -p': '--sandbox-port' },
+    ...{ 'send --to': 'svc send USER', 'send -m': '--text', 'send --message': '--text' },
+    'login --name': 'svc login NAME',
+    ...{ '--out': '--save-dir', '--output': '--save-dir', '-V': '--version' },
+    ...{ '--data-dir': '--base-path', '--dir': '--base-path', '--data': '--base-path' },
+  }),
+)
+
+/** What was meant by an option that a command does not know, where the library would guess by the letters alone. */
+export function meantOption(command: Command, typed: string): string | undefined {
+  const meant = meantOptions.get(`${command.name()} ${typed}`) ?? meantOptions.get(typed)
+  const isKnown = !meant?.startsWith('--') || command.options.some(({ long }) => long === meant)
+  return isKnown ? meant : undefined
+}
 
 /**
  * The command that is meant, and the words that name it.

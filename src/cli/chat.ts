@@ -1,8 +1,7 @@
 /** Messages as a conversation on a terminal. What a user wrote is indented, so no line of it passes for ours. */
 import type { Message, MessageItem } from '../model/message.ts'
 import { byteSize, localTime } from '../platform/format.ts'
-import { colours } from './terminal.ts'
-import { oneLine, safeLines } from './text.ts'
+import { colours, oneLine, safeLines } from './terminal.ts'
 
 /** The message in a few lines; `again` are the flags that a command about it needs besides. */
 export function chatLines(message: Message, again = ''): string {

@@ -2,17 +2,19 @@
 
 import process from 'node:process'
 import { Command, CommanderError } from 'commander'
-import { SvcError } from '../model/error.ts'
+import { renamed, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { version } from '../version.ts'
-import { asHelp, leadingOptions, namedBy } from './argv.ts'
+import { asHelp, leadingOptions, meantOption, namedBy } from './argv.ts'
 import {
   addCommand,
   addConfigOptions,
   type CommandLine,
   configFrom,
+  fitted,
   forgottenSandbox,
   hideShared,
+  meantIn,
   quiet,
   toolUsual,
   wordingOf,
@@ -23,21 +25,22 @@ import { NobodyReads, terminal, writeOut } from './terminal.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
-  svc --sandbox            starts the service with a simulated WeChat: scan, write, answer;
-                           with an account in it, shows how things stand
+  svc --sandbox            starts the service with a simulated WeChat: scan,
+                           write, answer; with an account in it, shows how
+                           things stand
 With WeChat itself:
-  svc                      starts the service, shows the QR code to scan, and waits
-                           for the first message (options as of svc openapi);
-                           with an account, shows how things stand
+  svc                      starts the service, shows the QR code to scan, and
+                           waits for the first message (options as of svc
+                           openapi); with an account, shows how things stand
 Then, in another terminal (with the simulated WeChat add --sandbox to each):
   svc recv --follow        what people write, as they write it
   svc users                who has written, and may be answered
   svc send USER "Hello!"   answers one of them
-For programs: svc openapi serves all of it over HTTP (svc openapi --sandbox: simulated).
+For programs, all of it over HTTP:
+  svc openapi              with WeChat itself
+  svc openapi --sandbox    with the simulated one
 
-svc <command> --help shows what a command takes, with examples; with --all beside it
-the options that it shares with others too. Every option of the service can also be
-set by an environment variable, as its help says.
+svc <command> --help shows what a command takes, with examples; with --all beside it the options that it shares with others too. Every option of the service can also be set by an environment variable, as its help says.
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 /**
@@ -64,14 +67,18 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     .helpCommand(false)
     .enablePositionalOptions()
     .showSuggestionAfterError()
-    .addHelpText('after', epilogue)
+    .addHelpText('after', ({ command }) => fitted(command, epilogue))
   const line: CommandLine = { program, needed, status: 0 }
   if (isBare(args)) addQuickStart(line, args.length > 0 || terminal.out)
   else for (const spec of await needed(args)) addCommand(line, spec)
   for (const command of program.commands) {
     const group = Object.entries(commandGroups).find(([, words]) => command.name() in words)
     if (group) command.helpGroup(group[0])
-    const more = command.commands.map(one => one.name()).join(', ')
+    const more = command
+      .createHelp()
+      .visibleCommands(command)
+      .map(one => one.name())
+      .join(', ')
     if (more) command.summary(`${command.summary()}; also ${more}`)
   }
   if (!all) hideShared(program)
@@ -92,7 +99,7 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
     if (told) await writeOut(told)
   } catch (error) {
-    const status = await sayWhy(error, { help, json: args.includes('--json'), named, ran: line.ran })
+    const status = await sayWhy(error, { help, args, named, ran: line.ran })
     // A prompt hook that ends with 2 would hold the prompt back.
     return known === 'hook-poll' ? Math.min(status, 1) : status
   }
@@ -120,22 +127,49 @@ function addQuickStart(line: CommandLine, mayServe: boolean): void {
   })
 }
 
-/** Commander's message; where a word too many is another mistake, that mistake. */
-function inPlainWords({ code, message }: CommanderError, command: Command): string {
+/** What the library refused: its message, which is all it gives, and what was meant, where we know better than it guesses. */
+function understood(
+  { code, message }: CommanderError,
+  command: Command,
+): { problem: string; meant: string[] } {
   const text = message
     .replace(/^error: /, '')
     .replace(/\n/g, ' ')
     .replace(/[.]$/, '')
-  if (code !== 'commander.excessArguments') return text
+  const unknown = /^unknown option '([^']+)'/.exec(text)
+  const option = unknown?.[1] && meantOption(command, unknown[1])
+  if (option) return { problem: `${unknown?.[0]} (Did you mean ${option}?)`, meant: [option] }
+  if (code !== 'commander.excessArguments') return { problem: text, meant: meantIn(text) }
   const [below] = command.commands
-  if (below) return `${text} (Did you mean svc ${command.name()} ${below.name()}?)`
+  if (below) {
+    const line = `svc ${command.name()} ${below.name()}`
+    return { problem: `${text} (Did you mean ${line}?)`, meant: [line] }
+  }
   const last = command.registeredArguments.at(-1)?.name() ?? ''
-  return spoken.includes(last)
-    ? `too many arguments for '${command.name()}': put the ${last} in quotes, as in 'two words'`
-    : text
+  const quoted = `too many arguments for '${command.name()}': put the ${last} in quotes, as in 'two words'`
+  return { problem: spoken.includes(last) ? quoted : text, meant: [] }
 }
 /** The arguments that may be several words. */
 const spoken = ['text', 'name']
+
+/** What the library refuses, as every other error: with what is wrong, and what was meant, as data. */
+function refusedUsage(error: CommanderError, command: Command): SvcError {
+  const { problem, meant } = understood(error, command)
+  const [, word = ''] = /'([^']+)'/.exec(problem) ?? []
+  const field =
+    error.code === 'commander.missingArgument' ? `<${word}>` : (/--[\w-]+/.exec(word)?.[0] ?? word)
+  const details = { errors: [{ field, problem }], ...(meant.length > 0 && { meant }) }
+  return new SvcError('invalid_arguments', problem, { details })
+}
+
+/** The error with its fields as they were typed: `-n` of somebody who did not type `--limit`. */
+const withShort = (error: SvcError, { options }: Command, typed: readonly string[]): SvcError =>
+  renamed(error, ({ field, problem }) => {
+    const short = options.find(({ long }) => long === field)?.short
+    const isLong = typed.some(word => word === field || word.startsWith(`${field}=`))
+    const isShort = short !== undefined && !isLong && typed.some(word => word.startsWith(short))
+    return { field: isShort ? short : field, problem }
+  })
 
 /** Deno refuses what its flags do not allow. The permission stands in its message alone. */
 function deniedByDeno(error: unknown): SvcError | undefined {
@@ -152,11 +186,18 @@ function deniedByDeno(error: unknown): SvcError | undefined {
 /** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
 async function sayWhy(
   thrown: unknown,
-  { help, json, named, ran }: { help: string; json: boolean; named: Command; ran: Command | undefined },
+  {
+    help,
+    args,
+    named,
+    ran,
+  }: { help: string; args: readonly string[]; named: Command; ran: Command | undefined },
 ): Promise<number> {
-  const error = deniedByDeno(thrown) ?? thrown
+  const json = args.includes('--json')
+  const denied = deniedByDeno(thrown) ?? thrown
+  const error = denied instanceof SvcError ? withShort(denied, named, args) : denied
   if (error instanceof CommanderError) {
-    printError(new SvcError('invalid_arguments', inPlainWords(error, named)), `See ${help}.`, json)
+    printError(refusedUsage(error, named), `See ${help}.`, json)
     return 2
   }
   if (error instanceof SvcError) {

@@ -1,11 +1,19 @@
 /** What the commands share: how one is declared, its options from the table in config, its exit status, and how we propose what to type next. */
 
-import { Argument, type Command, Option } from 'commander'
+import { Argument, Command, Option } from 'commander'
 import { httpUrl } from '../config/values.ts'
-import { type CommandName, type Config, type Flags, optionTable, readConfig, type Usual } from '../config.ts'
+import {
+  type CommandName,
+  type Config,
+  type Flags,
+  optionTable,
+  placeGiven,
+  readConfig,
+  type Usual,
+} from '../config.ts'
 import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { Wording } from '../model/next-step.ts'
-import { shellWord } from '../platform/shell.ts'
+import { shellWord } from '../platform/format.ts'
 
 /** A command line under way. */
 export interface CommandLine {
@@ -25,6 +33,8 @@ export interface CommandLine {
 export interface CommandSpec {
   /** As they are typed. */
   words: string
+  /** One more word that changes nothing: `svc webhook list` is `svc webhook`. */
+  also?: string
   summary: string
   /** Left out of the help: for programs. */
   hidden?: true
@@ -56,6 +66,7 @@ export const toolUsual: Usual = { logLevel: 'WARNING' }
 export function addCommand(line: CommandLine, spec: CommandSpec): void {
   const {
     words,
+    also,
     summary,
     hidden,
     about = summary,
@@ -82,13 +93,20 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
   if (config) addConfigOptions(command, config, own)
   const shown = examples.map(([line, does]) => `  # ${does}\n  ${line}\n`).join('')
   const status = 'Exit status: 0 done, 1 failed, 2 wrong usage.'
-  command.addHelpText('after', `${shown && `\nExamples:\n${shown}`}\n${status}${after ? `\n${after}` : ''}`)
+  command.addHelpText(
+    'after',
+    () => `${shown && `\nExamples:\n${shown}`}\n${fitted(command, `${status}${after ? `\n${after}` : ''}`)}`,
+  )
   command.action(async () => {
     const status = await run(command, line).catch(error => {
       throw error instanceof SvcError ? (told?.(error) ?? asTyped(command, error)) : error
     })
     if (typeof status === 'number') line.status = status
   })
+  if (also) {
+    const lines = examples.map(([line, does]) => [`${line} ${also}`, does] as const)
+    addCommand(line, { ...spec, words: `${words} ${also}`, also: undefined, hidden: true, examples: lines })
+  }
 }
 
 /** Wrong usage is thrown, not printed: one place says it, in one form. */
@@ -96,8 +114,12 @@ export const quiet = (command: Command): Command =>
   command
     .exitOverride()
     .configureOutput({ outputError: () => {} })
-    // Beside a long subcommand there is less room than the 40 columns that commander wraps in at the least.
-    .configureHelp({ minWidthToWrap: 30 })
+    // Beside a long subcommand, in a narrow terminal, there is less room than the 40 columns that commander wraps in at the least.
+    .configureHelp({ minWidthToWrap: 15 })
+
+/** Lines of a help, broken where the terminal ends. */
+export const fitted = (command: Command, text: string): string =>
+  command.createHelp().boxWrap(text, command.configureOutput().getOutHelpWidth?.() ?? 80)
 
 /** What the help of one command says of an option in place of the table's words. */
 type OwnWords = { readonly [Name in keyof Config]?: string }
@@ -153,17 +175,47 @@ export const toolConfig = (command: Command): Config =>
 export const choice = (name: string, about: string, values: readonly string[]) =>
   new Argument(name, about).choices(values).argParser<string>(value => {
     if (values.includes(value)) return value
-    throw badArgument(name, `expected one of ${values.join(', ')}, got '${value}'`)
+    const meant = meantAmong(value, values)
+    const guess = meant.length > 0 ? ` (Did you mean ${meant.join(' or ')}?)` : ''
+    throw badArgument(name, `expected one of ${values.join(', ')}, got '${value}'${guess}`, {
+      ...(guess && { details: { meant } }),
+    })
   })
+
+/** An option that takes several of these values, separated by commas. What takes the value checks it. */
+export class ListOption extends Option {
+  constructor(flags: string, about: string, values: readonly string[]) {
+    super(flags, about)
+    this.argChoices = [...values]
+  }
+}
+
+/** The words that begin with this one; else those that the library, which suggests commands, finds similar. */
+function meantAmong(word: string, words: readonly string[]): readonly string[] {
+  const longer = words.filter(one => word !== '' && one.startsWith(word))
+  if (longer.length > 0) return longer
+  const probe = quiet(new Command()).helpCommand(false)
+  for (const one of words) probe.command(one)
+  try {
+    probe.parse([word], { from: 'user' })
+  } catch (error) {
+    return error instanceof Error ? meantIn(error.message) : []
+  }
+  return []
+}
+
+/** What the library guesses that was meant: it says so in its message alone. */
+export const meantIn = (message: string): string[] =>
+  /\(Did you mean (?:one of )?(.+)\?\)/.exec(message)?.[1]?.split(', ') ?? []
 
 /** A command that only holds others. */
 export const chosen = (command: string, words: string) => async () => {
   throw badArgument(command, `expected ${words}`)
 }
 
-/** The flags that name the data directory, for command lines that we propose. */
+/** The flags that name the data directory, for command lines that we propose: another terminal has not this one's environment. */
 export function againFlags(command: Command): string {
-  const { sandbox, basePath } = command.opts<{ sandbox?: boolean; basePath?: string }>()
+  const { sandbox, basePath } = placeGiven(command.opts<Flags>())
   return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
 }
 
@@ -178,7 +230,7 @@ export const wordingOf = (command: Command | undefined, help?: string): Wording 
 })
 
 /** How else a field is called where it is typed. */
-const typedNames: Readonly<Record<string, string>> = { to: 'user', user_id: 'user', headers: 'header' }
+const typedNames: Readonly<Record<string, string>> = { to: 'user', user_id: 'user' }
 
 /** An error in the words of the command: fields as its options and arguments. */
 const asTyped = (command: Command, error: SvcError): SvcError =>

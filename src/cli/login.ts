@@ -9,8 +9,7 @@ import { againFlags, wordingOf } from './command.ts'
 import { commandCall, openForCommand } from './open.ts'
 import { jsonLine, printError } from './print.ts'
 import { readToolRun, type ToolRun } from './run-tool.ts'
-import { colours, columns, terminal, writeErr, writeOut } from './terminal.ts'
-import { oneLine } from './text.ts'
+import { colours, columns, oneLine, terminal, writeErr, writeOut } from './terminal.ts'
 
 /** Runs the command; with --json each change of the status is one line. */
 export async function runLogin(run: ToolRun): Promise<void> {

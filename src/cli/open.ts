@@ -4,8 +4,11 @@ import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { lookAtDirectory } from '../inspect/data-directory.ts'
 import { type Call, directCall } from '../model/call.ts'
+import { badArgument } from '../model/error.ts'
+import { sessionNotFound } from '../model/session.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
+import { isUserId } from '../send/plan.ts'
 import { version } from '../version.ts'
 import { openSandboxFor } from './serving.ts'
 
@@ -19,6 +22,14 @@ export interface Opened extends AsyncDisposable {
 /** Whether there is no data directory yet: then there is nothing to see, and a look is not to make one. */
 export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
   (await lookAtDirectory(basePath)).state === 'missing'
+
+/** What a look there is asked to choose by: no session is there, and nobody has a name. @throws SvcError as where there is one */
+export function refuseAbsent({ session, user }: { session?: unknown; user?: unknown }): void {
+  const next = { action: 'login' } as const
+  if (typeof session === 'string') throw sessionNotFound(session, { next })
+  if (typeof user === 'string' && !isUserId(user))
+    throw badArgument('user', 'expected a user id: nobody has a name yet', { next })
+}
 
 /**
  * Opens the data directory for a command, until it is disposed of. With `--sandbox` the simulated WeChat that runs for the

@@ -3,8 +3,7 @@
 import type { SvcError } from '../model/error.ts'
 import { maskText } from '../platform/log.ts'
 import { problemOf } from '../server/errors.ts'
-import { colours, errColours } from './terminal.ts'
-import { oneLine } from './text.ts'
+import { colours, errColours, oneLine } from './terminal.ts'
 
 // What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
 const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g

@@ -2,8 +2,7 @@
 import type { Progress } from '../model/call.ts'
 import { byteSize } from '../platform/format.ts'
 import { cutTo } from './columns.ts'
-import { columns, errColours, terminal, writeErr } from './terminal.ts'
-import { oneLine } from './text.ts'
+import { columns, errColours, oneLine, terminal, writeErr } from './terminal.ts'
 
 export interface ProgressBar {
   /** For `Call.progress`. */

@@ -5,7 +5,7 @@ import { claimDirectory } from '../gateway/directory.ts'
 import { readStatus } from '../inspect/status-report.ts'
 import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
-import { shellWord } from '../platform/shell.ts'
+import { shellWord } from '../platform/format.ts'
 import { invoke, verbs } from '../tools/index.ts'
 import { version } from '../version.ts'
 import { askPerson } from './ask.ts'
@@ -15,8 +15,7 @@ import { statusText } from './commands/status.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
 import { isAbsent } from './open.ts'
 import { type Serving, serveOpenApi } from './serve.ts'
-import { colours, writeOut } from './terminal.ts'
-import { oneLine } from './text.ts'
+import { colours, oneLine, writeOut } from './terminal.ts'
 
 /**
  * Serves and logs in; where there is a session, or a service runs, it only tells so.

@@ -8,9 +8,9 @@ import { writeOut } from './terminal.ts'
 
 type CommandGateway = Pick<PanelGateway, keyof Gateway | 'clock'>
 
-interface ResultSpec<T, Typed> extends Omit<CommandSpec, 'run'> {
+export interface ResultSpec<T, Typed> extends Omit<CommandSpec, 'run'> {
   /** What was typed, checked before anything is opened or made. */
-  typed(command: Command): Typed
+  typed(command: Command): Typed | Promise<Typed>
   work(gateway: CommandGateway, typed: Typed): Promise<T>
   /** The result for people; `again` as of `againFlags`. */
   show(result: T, again: string, of: { typed: Typed; gateway: CommandGateway }): Shown | Promise<Shown>
@@ -38,7 +38,7 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
         }
         return seen.failed ? 1 : 0
       }
-      const asked = typed(command)
+      const asked = await typed(command)
       const { isAbsent, openForCommand } = await import('./open.ts')
       if (nothing !== undefined && command.args.length === 0 && (await isAbsent(config)))
         return tell(nothing, { ...sessionsText([], again), failed: nothingFails })

@@ -3,17 +3,16 @@ import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { sessionKey, sessionName } from '../model/session.ts'
+import { knownSession } from '../tools/history.ts'
 import { invoke, type Tool } from '../tools/index.ts'
 import { agreed, readStdin } from './ask.ts'
 import { chatLines } from './chat.ts'
 import { againFlags, type CommandLine, toolConfig } from './command.ts'
-import { commandCall, isAbsent, openForCommand } from './open.ts'
+import { commandCall, isAbsent, openForCommand, refuseAbsent } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
 import { noSession, type Shown, sessionsText, shownResult, silentText, writeNote } from './show.ts'
-import { errColours, terminal, writeErr, writeOut } from './terminal.ts'
-import { oneLine } from './text.ts'
+import { errColours, oneLine, terminal, writeErr, writeOut } from './terminal.ts'
 import type { ToolFlags } from './tool-flags.ts'
 
 /** What every command of a tool needs to know of its command line. */
@@ -51,6 +50,7 @@ export async function runTool(run: ToolRun): Promise<void> {
   const { config, input: typed, json } = await readToolRun(run)
   const nothing = nothingToSee[tool.name]
   if (nothing && (await isAbsent(config))) {
+    refuseAbsent({ session: typed.session, user: typed.user_id })
     await writeOut(json ? `${jsonLine(nothing(tool.parse(typed)))}\n` : '')
     if (!json) await writeNote(sessionsText([], againFlags(command)), command)
     return
@@ -176,7 +176,7 @@ export async function followMessages(run: ToolRun): Promise<void> {
   await using opened = await openForCommand(config)
   const { gateway } = opened
   const place = after === undefined ? { consumer: consumer ?? 'cli' } : { from: Number(after) }
-  const within = session === undefined ? {} : { session: await known(gateway, session) }
+  const within = session === undefined ? {} : { session: await knownSession(gateway, session) }
   const again = againFlags(command)
   const messages = gateway.follow({ ...place, ...within }, call.signal)
   // A consumer that is new begins at the end of the log as it is now: before polling adds to it.
@@ -211,14 +211,4 @@ interface Following {
   session?: string
   after?: string
   limit?: number
-}
-
-/** The session's name as it is written; one that was logged out counts while its messages are here. */
-async function known(gateway: Gateway, session: string): Promise<string> {
-  const name = sessionName(session)
-  const found = (await gateway.accounts.list()).find(one => sessionKey(one.name) === sessionKey(name))
-  if (found) return found.name
-  const { messages } = await gateway.history.page({ session: name, limit: 1, offset: 0 })
-  if (messages.length > 0) return name
-  throw new SvcError('session_not_found', `there is no session named "${name}"`)
 }

@@ -3,10 +3,10 @@ import { type Config, notifySocket } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
+import { shellWord } from '../platform/format.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { notifyManager } from '../platform/notify.ts'
 import { reachable } from '../platform/serve.ts'
-import { shellWord } from '../platform/shell.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
@@ -22,8 +22,7 @@ import {
   sandboxRoom,
   stopSignal,
 } from './serving.ts'
-import { NobodyReads } from './terminal.ts'
-import { oneLine } from './text.ts'
+import { NobodyReads, oneLine } from './terminal.ts'
 
 /** A service that listens, for what goes on beside it. */
 export interface Serving {

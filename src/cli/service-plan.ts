@@ -14,10 +14,11 @@ import type { SeenService } from '../doctor/service.ts'
 import { addressOf, askHealth } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
 import { liesIn } from '../platform/files.ts'
+import { shellWord } from '../platform/format.ts'
 import { canNotify } from '../platform/notify.ts'
 import { isCompiled, ownCommand } from '../platform/process.ts'
-import { shellWord } from '../platform/shell.ts'
-import { givenToken } from '../server/token.ts'
+import { isExposed } from '../server/auth.ts'
+import { givenToken, guessableToken, isGuessable } from '../server/token.ts'
 import { accountOf, ensureFolders, runsAsRoot, userOf } from '../service/account.ts'
 import { managerOf, ownText } from '../service/install.ts'
 import {
@@ -27,7 +28,7 @@ import {
   type ServiceName,
   type ServicePlan,
 } from '../service/plan.ts'
-import { isStateFolder } from '../service/systemd-unit.ts'
+import { isStateFolder } from '../service/systemd.ts'
 import { lastingCommand } from '../setup/setup.ts'
 import { addConfigOptions, configFrom, quiet } from './command.ts'
 
@@ -60,7 +61,9 @@ export async function intended(
   const isSystem = service.scope === 'system'
   const account = isSystem ? await accountFor(flags, service.name, manager) : undefined
   const config = serves(command, service, account)
-  await givenToken(config)
+  const token = await givenToken(config)
+  // The one that runs would give way to one that refuses to start.
+  if (token !== undefined && isExposed(config) && isGuessable(token)) throw guessableToken()
   const again = spelledOut('openapi', command.opts<Flags>(), config, {
     without: ['basePath', 'banner', 'token'],
   })

@@ -14,7 +14,7 @@ import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
-import { type EnsuredToken, ensureToken, givenToken, isGuessable } from '../server/token.ts'
+import { type EnsuredToken, ensureToken, givenToken, guessableToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
 import { banner, print } from './print.ts'
 
@@ -139,7 +139,7 @@ async function openService(
   const generated = exposed && token === undefined ? await ensureToken(given.basePath) : undefined
   const required = token ?? generated?.token
   if (listens && required !== undefined && isGuessable(required)) {
-    if (exposed) throw guessable(generated)
+    if (exposed) throw guessableToken(generated?.path)
     log.warn('the token can be guessed by other users of this machine: use a longer one, or --socket')
   }
   const config = Object.freeze({ ...given, token: required })
@@ -197,17 +197,6 @@ const tokenLine = ({ token, created, path }: EnsuredToken) =>
   created && !isJournalled()
     ? `token ${token} (kept in ${path}; shown this once)`
     : `token as kept in ${path}; svc token prints it`
-
-const guessable = (kept: EnsuredToken | undefined) =>
-  new SvcError(
-    'invalid_arguments',
-    `${kept ? `the token in ${kept.path}` : '--token: the token'} can be guessed, and others may reach this service`,
-    {
-      hint: kept
-        ? `Remove ${kept.path} and start svc again, which makes a good one.`
-        : 'head -c 32 /dev/urandom | base64 | tr -d /+= prints a good one; without --token svc makes one itself.',
-    },
-  )
 
 /**
  * The server of the service itself, on its socket, else on its port; noted in the data directory for those who look for

@@ -1,17 +1,15 @@
 /** Results of the tools as people read them. */
 import type { Command } from 'commander'
-import type { HistoryPage } from '../gateway/history.ts'
-import { errorCodes, SvcError } from '../model/error.ts'
+import { errorCodes, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
-import type { Message, SendPart, SendResult, Waiting } from '../model/message.ts'
+import type { HistoryPage, Message, SendPart, SendResult, Waiting } from '../model/message.ts'
 import { adviceOf } from '../model/next-step.ts'
 import type { Session, SilentSession } from '../model/session.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
 import { chatLines } from './chat.ts'
 import { table } from './columns.ts'
 import { forgottenSandbox } from './command.ts'
-import { colours, errColours, writeErr } from './terminal.ts'
-import { oneLine } from './text.ts'
+import { colours, errColours, oneLine, writeErr } from './terminal.ts'
 
 /** What goes to stdout, and a word about it that is no result, for stderr. */
 export interface Shown {
@@ -99,11 +97,13 @@ function sendText(result: SendResult, to: string, again: string): string {
   const lines = [
     `${paint(result.suspect ? 'accepted, but without an id' : result.status)}  ${oneLine(result.session)} → ${oneLine(to)}${ids}`,
   ]
+  if (result.repeated)
+    lines.push('an earlier send had this key: this became of it, and nothing was sent again')
   for (const part of result.parts) {
     const renamed = part.kind !== part.sent_as ? `, sent as ${part.sent_as}` : ''
     if (result.parts.length > 1 || part.error || renamed)
       lines.push(
-        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(adviceFor(part.error, again))}` : ''}`,
+        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(adviceFor(part.error, result.session, again))}` : ''}`,
       )
   }
   if (result.outbox_id !== undefined)
@@ -120,11 +120,16 @@ function sendText(result: SendResult, to: string, again: string): string {
   return `${lines.join('\n')}\n`
 }
 
-/** What to do about a part that failed: the catalogue's advice in the words of the command line, or that of the part. */
-function adviceFor({ code, hint = '', retry_after }: NonNullable<SendPart['error']>, again: string): string {
+/** What to do about a part that failed: usual advice in the words of the command line, or that of the part. */
+function adviceFor(
+  { code, hint = '', retry_after: retryAfter }: NonNullable<SendPart['error']>,
+  session: string,
+  again: string,
+): string {
   const known = errorCodes.find(one => one === code)
-  const usual = known && new SvcError(known, '', { retryAfter: retry_after })
-  return usual?.hint === hint
+  const advice: SvcErrorOptions[] = [{ retryAfter }, { next: { action: 'login', session } }]
+  const usual = known && advice.map(one => new SvcError(known, '', one)).find(one => adviceOf(one) === hint)
+  return usual
     ? adviceOf(usual, { door: 'cli', command: words => `${['svc', ...words].join(' ')}${again}` })
     : hint
 }

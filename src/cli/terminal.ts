@@ -1,11 +1,28 @@
-/** The three streams of a command: which of them is a terminal, colours there, and writing that says when it is done. */
-import { write } from 'node:fs'
+/** The three streams of a command: which of them is a terminal, colours there, texts made safe for it, and writing that says when it is done. */
+import { fstatSync, write } from 'node:fs'
 import process from 'node:process'
-import { isatty } from 'node:tty'
+import { seen } from '../platform/escape-controls.ts'
 import { errorCodeOf } from '../platform/files.ts'
 
+/** What asks a descriptor loads the streams of Node, 5 ms of a start: only a device is asked. */
+function isTerminal(descriptor: number): boolean {
+  try {
+    if (!fstatSync(descriptor).isCharacterDevice()) return false
+  } catch {
+    // Closed.
+    return false
+  }
+  return process.getBuiltinModule('node:tty').isatty(descriptor)
+}
+
 /** By the descriptors: opening the streams to ask them takes 6 ms of a start. */
-export const terminal = { in: isatty(0), out: isatty(1), err: isatty(2) } as const
+export const terminal = {
+  // Of a service it is /dev/null, which is a device too, and nobody asks.
+  get in() {
+    return isTerminal(0)
+  },
+  ...{ out: isTerminal(1), err: isTerminal(2) },
+} as const
 
 /** What a colour does to a text. */
 type Paint = (text: string) => string
@@ -52,7 +69,7 @@ async function written(descriptor: 1 | 2, text: string): Promise<void> {
   if (terminal[stream]) {
     const target = descriptor === 1 ? process.stdout : process.stderr
     return new Promise((resolve, reject) =>
-      target.write(text, error => (error ? reject(reasonOf(error)) : resolve())),
+      target.write(text, error => (error ? reject(writeError(error)) : resolve())),
     )
   }
   const bytes = new TextEncoder().encode(text)
@@ -65,9 +82,16 @@ const writeSome = (descriptor: number, bytes: Uint8Array): Promise<number> =>
       if (!error) resolve(count)
       // The other end made the pipe non-blocking, and it is full.
       else if (error.code === 'EAGAIN') setTimeout(() => resolve(0), 5)
-      else reject(reasonOf(error))
+      else reject(writeError(error))
     }),
   )
 
-const reasonOf = (error: Error): Error =>
+const writeError = (error: Error): Error =>
   errorCodeOf(error) === 'EPIPE' ? new NobodyReads(error.message, { cause: error }) : error
+
+/** Text from outside on one line: whatever a terminal would obey, and what turns the direction of writing, by number. */
+export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))
+
+/** The lines of a text from outside, each made safe. */
+export const safeLines = (text: string): string[] =>
+  text.split(/\r\n|[\n\v\f\u0085\u2028\u2029]/).map(line => seen(line))

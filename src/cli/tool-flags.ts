@@ -1,22 +1,30 @@
 /** A tool's input as arguments and flags: how each key is called, and what was typed for it. */
 
+import type { Static, TObject } from '@sinclair/typebox'
 import { Argument, type Command, Option } from 'commander'
 import { badArgument, invalid, renamed, type SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
-import { shellWord } from '../platform/shell.ts'
+import { shellWord } from '../platform/format.ts'
 import type { Tool } from '../tools/index.ts'
-import type { JsonSchema } from '../tools/schema.ts'
+import { parse } from '../tools/parse.ts'
+import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
+import type { CommandShape } from '../tools/tool.ts'
+import { type CommandSpec, ListOption } from './command.ts'
+import { type ResultSpec, resultCommand } from './result.ts'
 import { timeForms, typedTime } from './typed-time.ts'
+
+/** What flags are made of. */
+type Flagged = Pick<Tool, 'cli' | 'examples' | 'inputSchema'>
 
 /** Flags that were given several times, in the order given: input key and value. */
 type Series = (readonly [key: string, value: string])[]
 
-/** The flags of a tool's command, and what was typed as the tool's input. */
+/** The flags of a command, and what was typed as the input of its tool or operation. */
 export interface ToolFlags {
   /** Adds arguments and options. */
   declare(command: Command): void
   /** As a tool takes it, unchecked. @throws SvcError `invalid_arguments` for one thing said twice */
-  input(command: Command, stdin: () => Promise<string>): Promise<Record<string, unknown>>
+  input(command: Command, stdin?: () => Promise<string>): Promise<Record<string, unknown>>
   /** Of what was typed the times, counted from this Unix ms: the clock of a sandbox may be ahead of the machine's. */
   times(now: number): Record<string, number>
   /** The error in the words of the command line: fields as the flags they were given by. */
@@ -24,7 +32,7 @@ export interface ToolFlags {
 }
 
 /** Those of a tool. */
-export function toolFlags(tool: Tool): ToolFlags {
+export function toolFlags(tool: Flagged): ToolFlags {
   const { cli } = tool
   /** Flags of `cli.series` that were given, in order. */
   const series: Series = []
@@ -41,7 +49,7 @@ export function toolFlags(tool: Tool): ToolFlags {
       times = given.flatMap(([key, text]) => (isTime(key) ? [[key, String(text)]] : []))
       const input: Record<string, unknown> = { ...cli.defaults }
       for (const [key, text] of given)
-        input[key] = typedValue(schemaOf(tool, key), key === cli.stdin && text === '-' ? await stdin() : text)
+        input[key] = typedValue(tool, key, stdin && key === cli.stdin && text === '-' ? await stdin() : text)
       Object.assign(input, timesAt(systemClock.now()))
       typed = input
       const [only, ...further] = series
@@ -63,18 +71,31 @@ export function toolFlags(tool: Tool): ToolFlags {
   }
 }
 
-const schemaOf = (tool: Tool, key: string): JsonSchema => tool.inputSchema.properties?.[key] ?? {}
+interface InputSpec<T, I extends TObject> extends Omit<ResultSpec<T, Static<I>>, 'typed' | 'takes' | 'told'> {
+  input: I
+  cli?: Partial<Pick<CommandShape, 'names' | 'positionals' | 'short' | 'help' | 'defaults'>>
+}
 
-const isRequired = (tool: Tool, key: string): boolean => tool.inputSchema.required?.includes(key) ?? false
+/** A command that does one thing, whose arguments and options are the fields of a schema, as those of a tool are. */
+export function inputCommand<T, I extends TObject>({ input, cli, ...spec }: InputSpec<T, I>): CommandSpec {
+  const shape = { path: spec.words.split(' '), positionals: [], short: {}, ...cli }
+  const flags = toolFlags({ inputSchema: toJsonSchema(input), cli: shape, examples: [] })
+  const typed = async (command: Command) => parse(input, await flags.input(command))
+  return resultCommand({ ...spec, takes: flags.declare, told: flags.told, typed })
+}
+
+const schemaOf = (tool: Flagged, key: string): JsonSchema => tool.inputSchema.properties?.[key] ?? {}
+
+const isRequired = (tool: Flagged, key: string): boolean => tool.inputSchema.required?.includes(key) ?? false
 
 /** What a key is called on the command line. */
-const nameOf = ({ cli }: Tool, key: string): string => cli.names?.[key] ?? key.replaceAll('_', '-')
+const nameOf = ({ cli }: Flagged, key: string): string => cli.names?.[key] ?? key.replaceAll('_', '-')
 
-const hasFlag = (tool: Tool, key: string): boolean =>
+const hasFlag = (tool: Flagged, key: string): boolean =>
   !(tool.cli.positionals.includes(key) && isRequired(tool, key))
 
 /** Adds arguments and options; those of `cli.series` note what they were given in `series`. */
-function declareFlags(command: Command, tool: Tool, series: Series): void {
+function declareFlags(command: Command, tool: Flagged, series: Series): void {
   const { cli } = tool
   for (const key of cli.positionals) {
     const name = isRequired(tool, key) ? `<${nameOf(tool, key)}>` : `[${nameOf(tool, key)}]`
@@ -84,18 +105,22 @@ function declareFlags(command: Command, tool: Tool, series: Series): void {
     if (!hasFlag(tool, key)) continue
     const short = cli.short[key] ? `-${cli.short[key]}, ` : ''
     const value = schema.type === 'boolean' ? '' : ` <${placeholderOf(key, schema)}>`
-    const option = new Option(`${short}--${nameOf(tool, key)}${value}`, helpOf(tool, key))
+    const flags = `${short}--${nameOf(tool, key)}${value}`
+    const list = schema.items?.enum
+    const option = list
+      ? new ListOption(flags, helpOf(tool, key), list.map(String))
+      : new Option(flags, helpOf(tool, key))
     // Shown in help and offered by the shell; our own parse is what checks.
     if (schema.enum) option.argChoices = schema.enum.map(one => String(one).toLowerCase())
     if (cli.series?.entries[key]) option.argParser((text: string) => series.push([key, text]))
-    else if (schema.type === 'array')
+    else if (schema.type === 'array' || schema.type === 'object')
       option.argParser((text: string, before?: string[]) => [...(before ?? []), text])
     command.addOption(option)
   }
 }
 
 /** What was typed, by key, without the flags of `cli.series`. @throws SvcError `invalid_arguments` for one given twice */
-function givenFor(tool: Tool, parsed: Command): [key: string, value: unknown][] {
+function givenFor(tool: Flagged, parsed: Command): [key: string, value: unknown][] {
   const flags = parsed.opts<Record<string, unknown>>()
   const given: [string, unknown][] = []
   for (const key of Object.keys(tool.inputSchema.properties ?? {})) {
@@ -111,7 +136,7 @@ function givenFor(tool: Tool, parsed: Command): [key: string, value: unknown][] 
 }
 
 /** The field of an error as it was typed; for entries of `series.into`, the flags they came from. */
-function asTyped(tool: Tool, field: string, series: Series, flagged: (key: string) => boolean): string {
+function asTyped(tool: Flagged, field: string, series: Series, flagged: (key: string) => boolean): string {
   const [, key = '', at, rest = ''] = /^(\w+)(?:\[(\d+)\])?(.*)$/.exec(field) ?? []
   if (!Object.hasOwn(tool.inputSchema.properties ?? {}, key)) return field
   if (key === tool.cli.series?.into) {
@@ -124,7 +149,7 @@ function asTyped(tool: Tool, field: string, series: Series, flagged: (key: strin
 }
 
 /** What a person is told besides: what was typed in place of a choice, and how such an object looks. */
-function more(tool: Tool, field: string, typed: Readonly<Record<string, unknown>>): string {
+function more(tool: Flagged, field: string, typed: Readonly<Record<string, unknown>>): string {
   const [, key = '', at] = /^(\w+)(?:\[(\d+)\])?$/.exec(field) ?? []
   const { enum: choices, type } = schemaOf(tool, key)
   const value = typed[key]
@@ -141,7 +166,7 @@ function more(tool: Tool, field: string, typed: Readonly<Record<string, unknown>
 }
 
 /** What help says of a key: the schema's words, its range and its default. */
-function helpOf(tool: Tool, key: string): string {
+function helpOf(tool: Flagged, key: string): string {
   const { cli } = tool
   const schema = schemaOf(tool, key)
   if (cli.help?.[key] !== undefined) return cli.help[key]
@@ -157,7 +182,9 @@ function helpOf(tool: Tool, key: string): string {
 
 /** What stands for a value in help; by it the shell knows what to offer. */
 function placeholderOf(key: string, schema: JsonSchema): string {
+  if (schema.items?.enum) return key
   if (schema.type === 'array') return 'json'
+  if (schema.type === 'object') return 'name: value'
   if (schema.type === 'integer' || schema.type === 'number') return key === 'timeout' ? 'seconds' : 'number'
   if (schema.enum) return 'kind'
   if (/^session/.test(key)) return 'session'
@@ -179,13 +206,25 @@ function timeTyped(key: string, text: string, now: number): number {
 }
 
 /** What was typed as the JSON that the schema wants; what does not look like it stays a text, and is refused. */
-function typedValue(schema: JsonSchema, given: unknown): unknown {
-  if (Array.isArray(given)) return given.map(parsedJson)
+function typedValue(tool: Flagged, key: string, given: unknown): unknown {
+  const schema = schemaOf(tool, key)
+  if (Array.isArray(given)) {
+    if (schema.type === 'object') return Object.fromEntries(given.map(text => pairIn(key, text)))
+    return schema.items?.enum ? given.flatMap(listed) : given.map(parsedJson)
+  }
   if (typeof given !== 'string') return given
   if (schema.type === 'integer' || schema.type === 'number')
     return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(given) ? Number(given) : given
   if (schema.enum) return schema.enum.find(one => String(one).toLowerCase() === given.toLowerCase()) ?? given
   return given
+}
+
+const listed = (text: string) => text.split(',').map(part => part.trim())
+
+function pairIn(key: string, text: string): [name: string, value: string] {
+  const at = text.indexOf(':')
+  if (at > 0) return [text.slice(0, at).trim(), text.slice(at + 1).trim()]
+  throw badArgument(key, 'expected a name and a value, as in "Authorization: Bearer abc"')
 }
 
 function parsedJson(text: string): unknown {

@@ -1,4 +1,6 @@
 /** A time as a person types it: by the clock on the wall, or as a span before now. */
+import { type EventStart, eventStart } from '../model/webhook.ts'
+import { systemClock } from '../platform/clock.ts'
 import { parseTime } from '../tools/schema.ts'
 
 const unitMs: Readonly<Record<string, number>> = {
@@ -34,4 +36,15 @@ export function typedTime(text: string, now: number): number | undefined {
   local.setFullYear(at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate())
   local.setHours(at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds(), at.getUTCMilliseconds())
   return local.getTime()
+}
+
+/**
+ * Where to begin in the log of events: at one, or at such a time, counted from the `now` that is known later.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+export function typedStart(field: string, text: string): (now: number) => EventStart {
+  const start = (now: number) => eventStart(text, typedTime(text, now), timeForms, field)
+  start(systemClock.now())
+  return start
 }

@@ -7,11 +7,9 @@ import { takeOver } from '../inspect/advised-commands.ts'
 import { type DataDirectory, isOurFile, setAsideName } from '../inspect/data-directory.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
-import { counted, listed } from '../platform/format.ts'
-import { shellWord } from '../platform/shell.ts'
+import { counted, listed, shellWord } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { DoctorContext } from './context.ts'
-import { bad, type Found, note, ok, warning } from './finding.ts'
+import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at the directory itself and at what lies in it. */
 export async function examineDirectory(context: DoctorContext): Promise<Found[]> {

@@ -4,10 +4,17 @@ import { lookAtDirectory, sightOf } from '../inspect/data-directory.ts'
 import { systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { DoctorContext } from './context.ts'
 import { examineDirectory } from './directory.ts'
 import { examineExposure } from './exposure.ts'
-import { bad, type Finding, type Found, type Severity, type Subject, subjects } from './finding.ts'
+import {
+  bad,
+  type DoctorContext,
+  type Finding,
+  type Found,
+  type Severity,
+  type Subject,
+  subjects,
+} from './finding.ts'
 import { examineLocks } from './locks.ts'
 import { examineClock, examineDisk, examineRuntime } from './machine.ts'
 import { examineNetwork, type NetworkFindings } from './network.ts'

@@ -6,8 +6,7 @@ import { readText } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed, isLoopback } from '../server/auth.ts'
 import { givenToken, tokenPath } from '../server/token.ts'
-import type { DoctorContext } from './context.ts'
-import { bad, type Found, note, ok, warning } from './finding.ts'
+import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at the port and at the token. */
 export async function examineExposure(context: DoctorContext): Promise<Found[]> {

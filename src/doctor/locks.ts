@@ -2,12 +2,10 @@
 import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
 import { dataFiles } from '../model/data-files.ts'
-import { localTime, span } from '../platform/format.ts'
+import { localTime, shellWord, span } from '../platform/format.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
-import { shellWord } from '../platform/shell.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { DoctorContext } from './context.ts'
-import { bad, type Found, note, ok, warning } from './finding.ts'
+import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at both lock files. */
 export async function examineLocks(context: DoctorContext): Promise<Found[]> {

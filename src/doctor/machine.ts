@@ -6,8 +6,7 @@ import { fileExists } from '../platform/files.ts'
 import { byteSize, span } from '../platform/format.ts'
 import { isBundle } from '../platform/packed.ts'
 import { isCompiled } from '../platform/process.ts'
-import type { DoctorContext } from './context.ts'
-import { bad, type Found, ok, warning } from './finding.ts'
+import { bad, type DoctorContext, type Found, ok, warning } from './finding.ts'
 import type { Reached } from './network.ts'
 
 /** What is run. The package holds the sources as JavaScript. */

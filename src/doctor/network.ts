@@ -1,14 +1,12 @@
 /** Upstream: whether API and CDN can be reached, through the proxy where one is set; of a sandbox, whether it runs. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
-import { apiFetch } from '../platform/fetch.ts'
+import { apiFetch, failureOf, isAboutCertificate } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
-import { failureOf, isAboutCertificate } from '../platform/network-error.ts'
 import { proxyFor } from '../platform/process.ts'
 import { reachable } from '../platform/serve.ts'
-import type { DoctorContext } from './context.ts'
-import { bad, type Found, note, ok, warning } from './finding.ts'
+import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
 export interface NetworkFindings {
   found: Found[]

@@ -5,8 +5,7 @@ import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import type { HealthAnswer } from '../inspect/healthz.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
-import type { DoctorContext } from './context.ts'
-import { type Found, note, ok, warning } from './finding.ts'
+import { type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
 /** One that is installed. */
 export interface SeenService {

@@ -1,12 +1,10 @@
 /** The sessions: which can be polled and sent from, and what to do about the others. */
 import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
-import { counted, localTime } from '../platform/format.ts'
-import { shellWord } from '../platform/shell.ts'
+import { counted, localTime, shellWord } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { SeenSession, StoreStats } from '../storage/sight.ts'
-import type { DoctorContext } from './context.ts'
-import { bad, type Found, note, ok, warning } from './finding.ts'
+import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at every session's files. */
 export function examineSessions(context: DoctorContext, store: StoreStats | undefined): Found[] {

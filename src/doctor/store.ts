@@ -3,12 +3,10 @@ import { join } from 'node:path'
 import { newerFix, newerStore, takeOver } from '../inspect/advised-commands.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
-import { byteSize, counted, localTime, span } from '../platform/format.ts'
-import { shellWord } from '../platform/shell.ts'
+import { byteSize, counted, localTime, shellWord, span } from '../platform/format.ts'
 import { unavailable } from '../platform/system-error.ts'
 import type { StoreStats } from '../storage/sight.ts'
-import type { DoctorContext } from './context.ts'
-import { bad, type Found, note, ok, warning } from './finding.ts'
+import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
 /** What was read of the store, or why it could not be. */
 export type StoreLook = { sight: StoreStats | undefined } | { error: unknown }

@@ -34,10 +34,7 @@ export interface Gateway {
   /** Names are never for agents to give: whoever talks to them could have a stranger named. */
   readonly users: Pick<Users, 'list' | 'name'>
   readonly logins: Pick<Logins, 'login'>
-  readonly webhooks: Pick<
-    Webhooks,
-    'list' | 'get' | 'add' | 'pause' | 'rotate' | 'replay' | 'remove' | 'log' | 'test' | 'opens' | 'message'
-  >
+  readonly webhooks: Pick<Webhooks, keyof Webhooks>
   readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow' | 'wanted'>
   readonly changes: Pick<Changes, 'subscribe'>
   readonly metrics: Pick<Metrics, 'answered' | 'text'>

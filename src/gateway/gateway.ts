@@ -53,16 +53,16 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const stop = new AbortController()
   const runtime = open.openRuntime(options, stop.signal)
   // A command that asks WeChat nothing lives by that clock too.
-  await runtime.sandboxClock?.ask(apiFetch, options.sandboxUrl!)
+  await runtime.sandboxClock?.ask(apiFetch)
   const directory = await open.openDirectory(options, runtime)
   const upstream = open.connect(options, runtime)
   const receive = open.openReceive(options, directory, upstream, runtime)
   const { accounts, logins, users } = open.openAccounts(options, directory, upstream, receive, runtime)
   const media = open.openMedia(config, directory, upstream, runtime)
-  const send = open.openSend(config, directory, upstream, receive, { accounts, media }, runtime)
+  const meant = meantBy(directory, logins)
+  const send = open.openSend(config, directory, upstream, receive, { accounts, media, meant }, runtime)
   const { outbox, sender } = send
   const address = { url: config.publicUrl }
-  const meant = meantBy(directory, logins)
   const { delivery, webhooks } = open.openPush(directory, meant, sender, address, runtime)
   const { state, store, views } = directory
   const events = new EventReader({ events: store.events, log: store.log, views, meant })
@@ -94,7 +94,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     health: () => healthOf(options.version, directory, receive),
     async start() {
       await start(rooms)
-      void runtime.sandboxClock?.keepAsking(apiFetch, options.sandboxUrl!, stop.signal)
+      void runtime.sandboxClock?.keepAsking(apiFetch, stop.signal)
     },
     listensAt(url) {
       address.url ??= url

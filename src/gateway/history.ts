@@ -1,21 +1,11 @@
 /** history: pages of the log, newest first. */
-import type { Message } from '../model/message.ts'
+import type { HistoryPage, Message } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import type { Views } from '../receive/view.ts'
 import { addressee } from '../send/plan.ts'
 import type { HistoryFilter } from '../storage/messages.ts'
 import type { Sessions } from '../storage/state.ts'
 import type { MessageLog, Names } from '../storage/store.ts'
-
-export interface HistoryPage {
-  messages: Message[]
-  total: number
-  total_is_lower_bound: boolean
-  limit: number
-  offset: number
-  /** Row id to pass as `before` for the next page; absent on the last one. */
-  next_before?: number
-}
 
 export interface HistoryPorts {
   store: { log: Pick<MessageLog, 'history'>; names: Pick<Names, 'called'> }

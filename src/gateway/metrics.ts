@@ -108,7 +108,9 @@ export class Metrics {
   async #webhooks(): Promise<Family[]> {
     const { backlog, webhooks } = this.#ports.store
     const all = await webhooks.list()
-    const lags = await Promise.all(all.map(({ position }) => backlog.events(position)))
+    const lags = await Promise.all(
+      all.map(async ({ id, position }) => [{ endpoint: id }, await backlog.events(position)] as const),
+    )
     return [
       family(
         'svc_webhook_tries_total',
@@ -118,11 +120,7 @@ export class Metrics {
         ),
         'counter',
       ),
-      family(
-        'svc_webhook_lag_events',
-        'Events in the log that an endpoint has not looked at.',
-        all.map(({ id }, nth) => [{ endpoint: id }, lags[nth]!]),
-      ),
+      family('svc_webhook_lag_events', 'Events in the log that an endpoint has not looked at.', lags),
       family(
         'svc_webhook_failing_seconds',
         'Time since nothing was delivered to an endpoint; 0 while it is well.',

@@ -26,16 +26,17 @@ import { linkTo } from '../push/signature.ts'
 import { Webhooks } from '../push/webhooks.ts'
 import { Commits } from '../receive/commits.ts'
 import { Inbox } from '../receive/inbox.ts'
-import { Judge } from '../receive/judge.ts'
 import { OneShot } from '../receive/one-shot.ts'
 import { Poller } from '../receive/poller.ts'
 import { PollingRole } from '../receive/polling-role.ts'
+import { TokenCheck } from '../receive/token-check.ts'
 import { Views } from '../receive/view.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
 import { mediaPlaces } from '../storage/sqlite/media-folder.ts'
 import { openStorage } from '../storage/sqlite/open.ts'
+import type { meantBy } from './meant.ts'
 import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
 
 export interface GatewayOptions {
@@ -59,7 +60,7 @@ const sendPatienceMs = 30_000
 
 /** What every room is given, and the sandbox's clock where that is what they go by. */
 export function openRuntime({ clock, log, sandboxUrl }: GatewayOptions, closing: AbortSignal) {
-  const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(systemClock)
+  const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(systemClock, sandboxUrl)
   const runtime: Runtime = { clock: clock ?? sandboxClock ?? systemClock, log, closing, bus: new Bus() }
   return { ...runtime, sandboxClock }
 }
@@ -122,8 +123,8 @@ export function openReceive(
   const pollingRole = new PollingRole(polling, named(runtime, 'polling'))
   const inbox = new Inbox({ store, sessions, views }, named(runtime, 'inbox'))
   const oneShot = isOneShot ? new OneShot({ ...polling, inbox }, named(runtime, 'recv')) : undefined
-  const judge = new Judge({ sessions, oneShot }, named(runtime, 'judge'))
-  return { commits, poller, pollingRole, inbox, oneShot, judge }
+  const check = new TokenCheck({ sessions, oneShot }, named(runtime, 'check'))
+  return { commits, poller, pollingRole, inbox, oneShot, check }
 }
 
 export type Receive = ReturnType<typeof openReceive>
@@ -133,7 +134,7 @@ export function openAccounts(
   { oneShot = false }: GatewayOptions,
   { state, store }: Directory,
   upstream: Upstream,
-  { judge, poller, pollingRole }: Receive,
+  { check, poller, pollingRole }: Receive,
   runtime: Runtime,
 ) {
   const most = () => ({
@@ -142,7 +143,7 @@ export function openAccounts(
   })
   const ports = { upstream, sessions: state.sessions, flows: state.logins, most, oneShot }
   const logins = new Logins(ports, named(runtime, 'logins'))
-  const accounts = new Accounts({ state, store, poller, logins, judge }, runtime)
+  const accounts = new Accounts({ state, store, poller, logins, check }, runtime)
   return { logins, accounts, users: new Users(accounts, { state, store }, runtime) }
 }
 
@@ -159,12 +160,12 @@ export function openSend(
   { pace }: Config,
   { state, store }: Directory,
   upstream: Upstream,
-  { commits, judge }: Receive,
-  { accounts, media }: { accounts: Accounts; media: Media },
+  { commits, check }: Receive,
+  { accounts, media, meant }: { accounts: Accounts; media: Media; meant: ReturnType<typeof meantBy> },
   runtime: Runtime,
 ) {
   const rules = { quota: quotaPerInbound, windowMs, pace, patienceMs: sendPatienceMs }
-  const ports = { upstream, state, judge, store, media, rules }
+  const ports = { upstream, state, check, store, media, rules }
   const worker = new Worker(ports, named(runtime, 'send'))
   const outbox = new Outbox({ store, worker, media }, named(runtime, 'outbox'))
   const route = async (to: string, session: string | undefined) => {
@@ -172,7 +173,9 @@ export function openSend(
     await commits.ended()
     return routeTo(accounts, to, session)
   }
-  return { outbox, sender: new Sender({ ...ports, worker, route }, named(runtime, 'send')) }
+  const addressed = async (user: string, session: string | undefined) =>
+    (await meant({ user, session }, 'to')).user ?? user
+  return { outbox, sender: new Sender({ ...ports, worker, meant: addressed, route }, named(runtime, 'send')) }
 }
 
 /** How sessions are → the event log. */

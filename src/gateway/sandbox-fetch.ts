@@ -9,10 +9,13 @@ const askEveryMs = 3000
 /** The sandbox's clock, as its last answer told it: what a day later is there is so for the service too. */
 export class SandboxClock implements Clock {
   readonly #clock: Clock
+  readonly #url: string
   #aheadMs = 0
 
-  constructor(clock: Clock) {
+  /** @param url of the sandbox */
+  constructor(clock: Clock, url: string) {
     this.#clock = clock
+    this.#url = url
   }
 
   /** Takes what an answer says. */
@@ -20,17 +23,17 @@ export class SandboxClock implements Clock {
     this.#aheadMs = Number(response.headers.get(sandboxClockHeader) ?? this.#aheadMs)
   }
 
-  /** Asks the sandbox at `url`; without an answer nothing changes. */
-  async ask(fetch: Fetch, url: string): Promise<void> {
+  /** Asks the sandbox; without an answer nothing changes. */
+  async ask(fetch: Fetch): Promise<void> {
     const init: FetchInit = { method: 'GET', signal: AbortSignal.timeout(2000) }
-    const response = await fetch(`${url}/phone/stats`, init).catch(() => undefined)
+    const response = await fetch(`${this.#url}/phone/stats`, init).catch(() => undefined)
     if (response) this.follow(response)
     await response?.body?.cancel()
   }
 
   /** The same every few seconds until the signal aborts: a process that follows another hears of the time from no poll. */
-  async keepAsking(fetch: Fetch, url: string, signal: AbortSignal): Promise<void> {
-    for (; !signal.aborted; await this.sleep(askEveryMs, signal)) await this.ask(fetch, url)
+  async keepAsking(fetch: Fetch, signal: AbortSignal): Promise<void> {
+    for (; !signal.aborted; await this.sleep(askEveryMs, signal)) await this.ask(fetch)
   }
 
   now(): number {
@@ -61,7 +64,7 @@ export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: Sandbo
     } catch (error) {
       if (init.signal?.aborted) throw error
       const failed = sandboxError(error, url)
-      if (failed.neverSent && !told) {
+      if (failed.facts.neverSent && !told) {
         told = true
         log.warn(`the simulated WeChat is not there. ${failed.hint}`)
       }

@@ -1,8 +1,7 @@
 /** The upstream API, one function per endpoint (protocol notes 2; deadlines are those of the official client). */
-import type { MediaKind } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { FetchSlots } from '../platform/slots.ts'
-import { uploadTypeOf } from './encode.ts'
+import { type SealedFile, uploadTypeOf } from './encode.ts'
 import { countOf, filledOf, idOf, objectOf } from './fields.ts'
 import {
   clientVersionOf,
@@ -40,15 +39,10 @@ export interface Updates {
   form?: 'whole' | 'part' | 'bare'
 }
 
-export interface UploadRequest {
+export interface UploadRequest extends Omit<SealedFile, 'file_name'> {
   filekey: string
-  mediaType: MediaKind
   to: string
-  rawSize: number
-  /** Lower-case hex. */
-  rawMd5: string
-  cipherSize: number
-  aesKeyHex: string
+  md5: string
 }
 
 /** Where an upload goes; one of the two is there. */
@@ -97,6 +91,10 @@ interface CallOptions {
   kind?: keyof NonNullable<ApiOptions['slots']>
 }
 
+const sending: CallOptions = { timeoutMs: sendMs, kind: 'sends' }
+const brief: CallOptions = { timeoutMs: briefMs, kind: 'sends' }
+const notice: CallOptions = { timeoutMs: briefMs, emptyOk: true, kind: 'polls' }
+
 /** Every endpoint, for one client version. */
 export class Api {
   readonly #options: ApiOptions
@@ -124,11 +122,8 @@ export class Api {
   ): Promise<QrcodeReply> {
     const url = joinUrl(host, 'ilink/bot/get_bot_qrcode?bot_type=3')
     const body = { local_token_list: localTokens.slice(0, 10) }
-    const { fields } = await this.#request(
-      url,
-      { timeoutMs: createMs, signal, kind: 'logins' },
-      JSON.stringify(body),
-    )
+    const options: CallOptions = { timeoutMs: createMs, signal, kind: 'logins' }
+    const { fields } = await this.#request(url, options, JSON.stringify(body))
     const qrcode = filledOf(fields.qrcode)
     const content = filledOf(fields.qrcode_img_content)
     if (qrcode === undefined || content === undefined)
@@ -184,29 +179,19 @@ export class Api {
       return updatesOf(await this.#post(account, 'getupdates', body, { timeoutMs, signal }))
     } catch (error) {
       // A reply that has begun may carry messages: its failure is an error, silence is not.
-      if (isILinkError(error, 'timeout') && error.httpStatus === undefined) return { messages: [] }
+      if (isILinkError(error, 'timeout') && error.facts.status === undefined) return { messages: [] }
       throw error
     }
   }
 
   /** Says that polling begins; best effort. @throws ILinkError */
   async notifyStart(account: Account, signal?: AbortSignal): Promise<void> {
-    await this.#post(
-      account,
-      'msg/notifystart',
-      {},
-      { timeoutMs: briefMs, signal, emptyOk: true, kind: 'polls' },
-    )
+    await this.#post(account, 'msg/notifystart', {}, { ...notice, signal })
   }
 
   /** Says that polling ends; best effort. @throws ILinkError */
   async notifyStop(account: Account, signal?: AbortSignal): Promise<void> {
-    await this.#post(
-      account,
-      'msg/notifystop',
-      {},
-      { timeoutMs: briefMs, signal, emptyOk: true, kind: 'polls' },
-    )
+    await this.#post(account, 'msg/notifystop', {}, { ...notice, signal })
   }
 
   /**
@@ -216,7 +201,7 @@ export class Api {
    * @throws ILinkError; `neverSent` says that it certainly did not arrive, `refused` that upstream did not take it
    */
   async sendMessage(account: Account, message: WeixinMessage, signal?: AbortSignal) {
-    const options = { timeoutMs: sendMs, signal, emptyOk: true, kind: 'sends' as const }
+    const options = { ...sending, signal, emptyOk: true }
     const { fields } = await this.#post(account, 'sendmessage', { msg: message }, options)
     return { message_id: idOf(fields.message_id) }
   }
@@ -225,16 +210,15 @@ export class Api {
   async getUploadUrl(account: Account, upload: UploadRequest, signal?: AbortSignal): Promise<UploadTarget> {
     const body = {
       filekey: upload.filekey,
-      media_type: uploadTypeOf(upload.mediaType),
+      media_type: uploadTypeOf(upload.kind),
       to_user_id: upload.to,
-      rawsize: upload.rawSize,
-      rawfilemd5: upload.rawMd5.toLowerCase(),
+      rawsize: upload.size,
+      rawfilemd5: upload.md5.toLowerCase(),
       filesize: upload.cipherSize,
       aeskey: upload.aesKeyHex,
       no_need_thumb: true,
     }
-    const options = { timeoutMs: sendMs, signal, kind: 'sends' as const }
-    const { fields } = await this.#post(account, 'getuploadurl', body, options)
+    const { fields } = await this.#post(account, 'getuploadurl', body, { ...sending, signal })
     const url = filledOf(fields.upload_full_url)
     const uploadParam = filledOf(fields.upload_param)
     if (url !== undefined && /^https?:/i.test(url) && URL.canParse(url)) return { url }
@@ -245,8 +229,7 @@ export class Api {
   /** The ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
   async getConfig(account: Account, userId: string, contextToken?: string, signal?: AbortSignal) {
     const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
-    const options = { timeoutMs: briefMs, signal, kind: 'sends' as const }
-    const { fields } = await this.#post(account, 'getconfig', body, options)
+    const { fields } = await this.#post(account, 'getconfig', body, { ...brief, signal })
     return { typing_ticket: filledOf(fields.typing_ticket) }
   }
 
@@ -257,8 +240,7 @@ export class Api {
     signal?: AbortSignal,
   ): Promise<void> {
     const body = { ilink_user_id: userId, typing_ticket: ticket, status: typing ? 1 : 2 }
-    const options = { timeoutMs: briefMs, signal, emptyOk: true, kind: 'sends' as const }
-    await this.#post(account, 'sendtyping', body, options)
+    await this.#post(account, 'sendtyping', body, { ...brief, signal, emptyOk: true })
   }
 
   /** What a bot asks: with its token, and `base_info` in the body. */

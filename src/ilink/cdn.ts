@@ -19,6 +19,8 @@ export interface CdnUpload {
   /** The ciphertext from its beginning; called anew for each attempt. */
   body: () => AsyncIterable<Uint8Array>
   signal?: AbortSignal
+  /** Told how many bytes the network took in this attempt. */
+  progress?: (bytes: number) => void
 }
 
 export interface CdnDownload {
@@ -127,7 +129,7 @@ async function uploadTo(
     try {
       return await uploadOnce(line, url, method, upload)
     } catch (error) {
-      const isMethod = isILinkError(error, 'http') && [404, 405].includes(error.httpStatus ?? 0)
+      const isMethod = isILinkError(error, 'http') && [404, 405].includes(error.facts.status ?? 0)
       if (switched || !isMethod) throw error
       switched = true
       method = method === 'PUT' ? 'POST' : 'PUT'
@@ -144,12 +146,12 @@ async function uploadTo(
 
 /** One attempt. @returns the download parameter */
 async function uploadOnce(line: Line, url: string, method: Method, upload: CdnUpload): Promise<string> {
-  const { cipherSize, signal } = upload
+  const { cipherSize, progress, signal } = upload
   using _slot = await line.slots?.take(signal)
   const allowedMs = line.idleMs + Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
   const watch = watchIdle(allowedMs, signal)
   const source: { failed?: unknown } = {}
-  const body = exactly(upload.body(), cipherSize, watch, source)
+  const body = exactly(upload.body(), cipherSize, watch, { source, progress })
   try {
     const response = await line.fetch(url, {
       method,
@@ -234,7 +236,10 @@ const openGuarded = (
 
 /** 4xx is upstream's last word; the rest may pass. */
 const isFinal = (error: ILinkError) =>
-  error.kind === 'http' && error.httpStatus !== undefined && error.httpStatus >= 400 && error.httpStatus < 500
+  error.kind === 'http' &&
+  error.facts.status !== undefined &&
+  error.facts.status >= 400 &&
+  error.facts.status < 500
 
 /** A lone surrogate cannot be written in an address; the CDN then says that it does not know the parameter. */
 const encoded = (param: string) => encodeURIComponent(param.toWellFormed())
@@ -282,7 +287,7 @@ async function answeredBadly(what: string, response: Response): Promise<ILinkErr
 /** A failed download in the words of the catalogue. */
 function downloadError(error: unknown): unknown {
   const status = isILinkError(error)
-    ? error.httpStatus
+    ? error.facts.status
     : error instanceof SvcError
       ? Number(error.details?.http_status)
       : undefined

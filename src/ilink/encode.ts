@@ -1,5 +1,5 @@
 /** What we send, in the shapes of the official client (protocol notes 2.5, 4.2): one item per message. */
-import type { MediaKind, UploadedMedia } from '../model/message.ts'
+import type { MediaKind } from '../model/message.ts'
 import { keyB64OfHex } from './crypto.ts'
 import { itemType, messageState, messageType, uploadType, type WeixinMessage, type WireItem } from './wire.ts'
 
@@ -18,36 +18,45 @@ export function newClientId(nowMs: number): string {
 
 export const textItem = (text: string): WireItem => ({ type: itemType.text, text_item: { text } })
 
-/** The item that shows an uploaded file. Image and video state the ciphertext size, a file the plaintext size as text. */
-export function mediaItem(uploaded: UploadedMedia): WireItem {
-  const media = {
-    encrypt_query_param: uploaded.download_param,
-    aes_key: keyB64OfHex(uploaded.aes_key_hex),
-    // Without it the image is accepted and stays invisible.
-    encrypt_type: 1,
-  }
-  switch (sentAs(uploaded.media_type)) {
-    case 'image':
-      return { type: itemType.image, image_item: { media, mid_size: uploaded.cipher_size } }
-    case 'video':
-      return { type: itemType.video, video_item: { media, video_size: uploaded.cipher_size } }
-    case 'file':
-      return {
-        type: itemType.file,
-        file_item: { media, file_name: uploaded.file_name, len: String(uploaded.file_size) },
-      }
-  }
+/** A file as it is uploaded. Never leaves through any surface: it carries the key. */
+export interface SealedFile {
+  kind: MediaKind
+  file_name: string
+  /** Plaintext bytes. */
+  size: number
+  /** Ciphertext bytes. */
+  cipherSize: number
+  aesKeyHex: string
 }
 
+/** What an upload to the CDN gave. */
+export interface UploadedMedia extends SealedFile {
+  /** From the CDN's `x-encrypted-param` header. */
+  downloadParam: string
+}
+
+/** The item that shows an uploaded file. Image and video state the ciphertext size, a file the plaintext size as text. */
+export const mediaItem = ({ aesKeyHex, cipherSize, downloadParam, ...file }: UploadedMedia): WireItem =>
+  fileItem(file, cipherSize, {
+    encrypt_query_param: downloadParam,
+    aes_key: keyB64OfHex(aesKeyHex),
+    // Without it the image is accepted and stays invisible.
+    encrypt_type: 1,
+  })
+
 /** A media item as the log shows it before it is uploaded: there is nothing to download yet. */
-export function waitingItem(file: { kind: MediaKind; file_name: string; size: number }): WireItem {
-  switch (sentAs(file.kind)) {
+export const waitingItem = (file: ShownFile): WireItem => fileItem(file, file.size)
+
+type ShownFile = Pick<SealedFile, 'kind' | 'file_name' | 'size'>
+
+function fileItem({ kind, file_name, size }: ShownFile, seenSize: number, media?: object): WireItem {
+  switch (sentAs(kind)) {
     case 'image':
-      return { type: itemType.image, image_item: { mid_size: file.size } }
+      return { type: itemType.image, image_item: { media, mid_size: seenSize } }
     case 'video':
-      return { type: itemType.video, video_item: { video_size: file.size } }
+      return { type: itemType.video, video_item: { media, video_size: seenSize } }
     case 'file':
-      return { type: itemType.file, file_item: { file_name: file.file_name, len: String(file.size) } }
+      return { type: itemType.file, file_item: { media, file_name, len: String(size) } }
   }
 }
 
@@ -58,8 +67,6 @@ export interface Outgoing {
   clientId: string
   /** The newest one of this user; upstream takes messages without, delivery is then uncertain. */
   contextToken?: string
-  /** Groups the sends of one task. */
-  runId?: string
 }
 
 /** The `msg` of a sendmessage request. Upstream fills `from_user_id`. */
@@ -73,6 +80,5 @@ export function outgoingMessage(outgoing: Outgoing): WeixinMessage {
     item_list: [outgoing.item],
   }
   if (outgoing.contextToken) message.context_token = outgoing.contextToken
-  if (outgoing.runId) message.run_id = outgoing.runId
   return message
 }

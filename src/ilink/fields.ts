@@ -1,13 +1,11 @@
 /** Readers for fields that may be missing, null or of another type: each gives the value, or undefined. */
 import type { MessageKind } from '../model/message.ts'
+import { isObject } from '../platform/fields.ts'
 import { itemType } from './wire.ts'
 
 /** An object with unknown fields; not an array. */
 export const objectOf = (value: unknown): Record<string, unknown> | undefined =>
   isObject(value) ? value : undefined
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
 
@@ -30,13 +28,6 @@ export function countOf(value: unknown): number | undefined {
 
 /** Unix milliseconds; 0 means none. */
 export const timeOf = (value: unknown): number | undefined => countOf(value) || undefined
-
-/** The same without what is undefined. In a loop: each message that is shown passes here several times. */
-export function defined<T extends object>(fields: T): T {
-  const kept = {} as T
-  for (const key in fields) if (fields[key] !== undefined) kept[key] = fields[key]
-  return kept
-}
 
 const kindOfType: Record<number, MessageKind> = {
   [itemType.text]: 'TEXT',

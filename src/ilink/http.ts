@@ -5,8 +5,9 @@
 import { type ErrorCode, SvcError } from '../model/error.ts'
 import type { Next } from '../model/next-step.ts'
 import { type AwakeTimer, afterAwake } from '../platform/clock.ts'
+import { isNeverSent, networkCodeOf } from '../platform/fetch.ts'
+import { defined } from '../platform/fields.ts'
 import { maskText } from '../platform/log.ts'
-import { isNeverSent, networkCodeOf } from '../platform/network-error.ts'
 import { following } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
 import { filledOf, objectOf } from './fields.ts'
@@ -60,32 +61,19 @@ const codeOfKind: Record<ILinkErrorKind, ErrorCode> = {
 /** What went wrong between us and upstream. A member of the catalogue, so it may leave through a door as it is. */
 export class ILinkError extends SvcError {
   readonly kind: ILinkErrorKind
-  readonly ret: number | undefined
-  readonly errcode: number | undefined
-  readonly errmsg: string | undefined
-  /** HTTP status of the reply, once it had begun (`status` is the one of our own door). */
-  readonly httpStatus: number | undefined
-  readonly neverSent: boolean
+  readonly facts: ILinkErrorFacts
 
   /** @param detail in words for the caller, and upstream's own; never of URLs or tokens */
   constructor(kind: ILinkErrorKind, detail: string, facts: ILinkErrorFacts = {}) {
-    const { ret, errcode, errmsg, status, neverSent = false, systemCode, hint, next, cause } = facts
-    const details = Object.fromEntries(
-      Object.entries({ ret, errcode, errmsg, http_status: status }).filter(
-        ([, value]) => value !== undefined,
-      ),
-    )
+    const { ret, errcode, errmsg, status, systemCode, hint, next, cause } = facts
+    const details = defined({ ret, errcode, errmsg, http_status: status })
     const number = (ret || errcode)?.toString() ?? (kind === 'http' ? `HTTP ${status}` : systemCode)
     super(codeOfKind[kind], maskText(detail), {
       ...{ cause, hint, next, quote: errmsg || number },
       ...(Object.keys(details).length > 0 && { details }),
     })
     this.kind = kind
-    this.ret = ret
-    this.errcode = errcode
-    this.errmsg = errmsg
-    this.httpStatus = status
-    this.neverSent = neverSent
+    this.facts = facts
   }
 }
 
@@ -210,9 +198,9 @@ export function networkError(cause: unknown, what?: string, whom = 'WeChat', adv
   return new ILinkError('network', `${what ? `${what}: ` : ''}${detail}${code ? ` (${code})` : ''}`, {
     ...advice,
     neverSent,
-    ...(code !== undefined && { systemCode: code }),
+    systemCode: code,
     // A code says it all: the sentence behind it repeats it, with advice for the author of the call.
-    ...(code === undefined && { cause }),
+    cause: code === undefined ? cause : undefined,
   })
 }
 

@@ -50,25 +50,25 @@ export function watchIdle(idleMs: number, caller?: AbortSignal): IdleWatch {
 
 /**
  * The source's bytes, which must be exactly `size`. Waiting for the source does not count as silence of the network.
- * What fails in here, and not in the network, is noted in `source.failed`.
+ * What fails in here, and not in the network, is noted in `source.failed`; `progress` is told how many were taken.
  */
 export async function* exactly(
   chunks: AsyncIterable<Uint8Array>,
   size: number,
   watch: IdleWatch,
-  source: { failed?: unknown },
+  { source, progress }: { source: { failed?: unknown }; progress?: (bytes: number) => void },
 ): AsyncGenerator<Uint8Array> {
-  const passed = streamedBytes()
   let sent = 0
   try {
     watch.progress(false)
+    progress?.(0)
     for await (const chunk of chunks) {
-      passed(chunk.length)
       sent += chunk.length
       if (sent > size) break
       watch.progress(true)
       yield chunk
       watch.progress(false)
+      progress?.(sent)
     }
     watch.progress(true)
     if (sent !== size) throw badArgument('media', 'the file changed while it was uploaded')
@@ -89,7 +89,8 @@ export async function* complete(
   try {
     watch.progress(true)
     for await (const chunk of body) {
-      passed(chunk.length)
+      // Of what is decrypted the ciphertext is given back at once.
+      passed(chunk.length / 2)
       received += chunk.length
       watch.progress(false)
       yield chunk

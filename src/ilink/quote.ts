@@ -1,7 +1,8 @@
 /** What a message answers to, from the little that upstream sends of it (protocol notes 3.3). */
-import { createHash } from 'node:crypto'
 import type { Message, QuotedMessage } from '../model/message.ts'
-import { countOf, defined, idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts'
+import { defined } from '../platform/fields.ts'
+import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import { countOf, idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts'
 import type { WeixinMessage } from './wire.ts'
 
 /** What the store knows of a message that a quote names by id. */
@@ -62,7 +63,7 @@ export function partialQuote(whole: string, partialText: unknown): string | unde
   return readings.find(text => text !== undefined && md5(text) === wanted)
 }
 
-const md5 = (text: string) => createHash('md5').update(text, 'utf8').digest('hex')
+const md5 = (text: string) => nodeCrypto().createHash('md5').update(text, 'utf8').digest('hex')
 
 /** Start of the `n`-th (0-based) occurrence of `part`, not overlapping; -1 when there are fewer. */
 function nthOccurrence(text: string, part: string, n: number, from: number): number {

@@ -42,7 +42,6 @@ export interface WeixinMessage {
   message_state?: number
   item_list?: WireItem[]
   context_token?: string
-  run_id?: string
 }
 
 /** Success is: `ret` absent or 0, and `errcode` absent or 0. Real servers leave out either. */

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
-import { shellWord } from '../platform/shell.ts'
+import { shellWord } from '../platform/format.ts'
 
 /**
  * A command of svc for this data directory, as one may type it.

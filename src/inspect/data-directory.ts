@@ -5,7 +5,7 @@ import { type Contents, contentsOf } from '../storage/sqlite/directory-claim.ts'
 export { isOurFile, setAsideName } from '../storage/sqlite/directory-claim.ts'
 
 /** What is stored in it. */
-export { sightOf } from '../storage/sqlite/sight/sight.ts'
+export { sightOf } from '../storage/sqlite/sight.ts'
 
 /** A data directory, there or not. */
 export interface DataDirectory extends Pick<Contents, 'entries' | 'isUsed'> {

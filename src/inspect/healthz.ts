@@ -3,9 +3,8 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Health } from '../gateway/health.ts'
 import { dataFiles } from '../model/data-files.ts'
-import { apiFetch } from '../platform/fetch.ts'
+import { apiFetch, failureOf } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
-import { failureOf } from '../platform/network-error.ts'
 import { processState } from '../platform/other-process.ts'
 
 /**

@@ -1,7 +1,6 @@
 /** svc inside a program: the nine verbs as methods, and messages as they come. */
 import { addAbortListener } from 'node:events'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
-import type { NameRequest, UserFilter } from '../accounts/users.ts'
 import { localFiles } from '../config/local-files.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
@@ -10,22 +9,14 @@ import { directCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
-import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
-import type { KnownUser, Session } from '../model/session.ts'
-import type {
-  AddedWebhook,
-  NewWebhookInput,
-  ReplayedWebhook,
-  WebhookDelivery,
-  WebhookEndpoint,
-  WebhookLogQuery,
-} from '../model/webhook.ts'
+import type { Message, SendResult } from '../model/message.ts'
+import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
 import { endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { isNode, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { linked } from '../platform/signals.ts'
-import type { ReplayFrom, WebhookTest } from '../push/webhooks.ts'
-import type { Cancelled } from '../send/outbox.ts'
+import type { Webhooks, WebhookTest } from '../push/webhooks.ts'
+import type { Outbox } from '../send/outbox.ts'
 import { invoke } from '../tools/index.ts'
 import type { TypedTool } from '../tools/tool.ts'
 import { version } from '../version.ts'
@@ -74,44 +65,15 @@ export interface EventsOptions {
 }
 
 /** What waits in the outbox, shared with every process of the data directory that has the store. */
-export interface SvcOutbox {
-  /** Oldest first; of one user or one session alone, if asked. */
-  list(filter?: { user_id?: string; session?: string }): Promise<OutboxEntry[]>
-  /** One, also after it left, until a week after the call. @throws SvcError `not_found` */
-  get(outboxId: string | number): Promise<OutboxEntry>
-  /** Takes back what has not gone out yet; a no to what waits for a yes. @throws SvcError `not_found` */
-  cancel(outboxId: string | number): Promise<Cancelled>
-  /**
-   * A person's yes to what waits for one (`waits_for` is `approval`): never to be said by an agent.
-   *
-   * @throws SvcError `not_found`; `not_connected`, `window_closed`, `quota_exhausted`, `rate_limited` when it may not go
-   *   now: it goes on waiting for a yes
-   */
-  approve(outboxId: string | number): Promise<OutboxEntry>
-}
+export interface SvcOutbox extends Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'> {}
 
 /**
  * Webhook endpoints. Whichever program or service of the data directory polls delivers to them: this one from
  * `runBackground` on.
  */
-export interface SvcWebhooks {
-  list(): Promise<WebhookEndpoint[]>
-  /** @throws SvcError `not_found`, as all below */
-  get(id: string): Promise<WebhookEndpoint>
-  /** The answer shows the secret this once. @throws SvcError `invalid_arguments`, `forbidden`, `session_not_found` */
-  add(webhook: NewWebhookInput): Promise<AddedWebhook>
+export interface SvcWebhooks extends Omit<Webhooks, 'test' | 'opens' | 'message'> {
   /** Delivers an event of type `webhook.test` now. */
   test(id: string): Promise<WebhookTest>
-  /** The newest tries, newest first. */
-  log(id: string, query?: WebhookLogQuery): Promise<WebhookDelivery[]>
-  pause(id: string): Promise<WebhookEndpoint>
-  /** Goes on from where it was; also with one that svc switched off. */
-  resume(id: string): Promise<WebhookEndpoint>
-  /** A new secret; for a day deliveries are signed with that of before too. */
-  rotate(id: string): Promise<AddedWebhook>
-  /** Delivers everything again from an event, or from a time (Unix ms), on, and says how much that is. */
-  replay(id: string, from: ReplayFrom): Promise<ReplayedWebhook>
-  remove(id: string): Promise<{ success: true; id: string }>
 }
 
 /** close() waits this long for what is being done with messages. */
@@ -155,9 +117,9 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     this.#stopSandbox = async () => sandbox?.stop?.()
     this.outbox = {
       list: async (filter = {}) => this.#open.outbox.list(filter),
-      get: async outboxId => this.#open.outbox.get(String(outboxId)),
-      cancel: async outboxId => this.#open.outbox.cancel(String(outboxId)),
-      approve: async outboxId => this.#open.outbox.approve(String(outboxId)),
+      get: async id => this.#open.outbox.get(id),
+      cancel: async id => this.#open.outbox.cancel(id),
+      approve: async id => this.#open.outbox.approve(id),
     }
     const hooks = () => this.#open.webhooks
     this.webhooks = {
@@ -166,8 +128,8 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
       add: async webhook => hooks().add(webhook),
       test: async id => hooks().test(id, this.#stop.signal),
       log: async (id, query) => hooks().log(id, query),
-      pause: async id => hooks().pause(id, true),
-      resume: async id => hooks().pause(id, false),
+      pause: async id => hooks().pause(id),
+      resume: async id => hooks().resume(id),
       rotate: async id => hooks().rotate(id),
       replay: async (id, from) => hooks().replay(id, from),
       remove: async id => hooks().remove(id),
@@ -248,7 +210,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
    * @throws SvcError `invalid_arguments` for a name with an `@`, or that of another user of the session; `not_found` for
    *   a user who has not written
    */
-  async nameUser(user_id: string, name: string, of: Pick<NameRequest, 'session'> = {}): Promise<KnownUser> {
+  async nameUser(user_id: string, name: string, of: Pick<NameRequest, 'session'> = {}): Promise<NamedUser> {
     return this.#open.users.name({ user_id, name, ...of })
   }
 
@@ -381,6 +343,9 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     // Before polling begins: what it brings is new to the handlers.
     const from = await this.#gateway.end()
     await this.#gateway.start()
+    // Without it a bot that nobody can write to waits in silence.
+    if ((await this.#gateway.accounts.list()).length === 0)
+      this.#log.warn('no session yet: log in with svc.login()')
     if (!this.#stop.signal.aborted) this.#handlers.start(from)
   }
 

@@ -1,8 +1,8 @@
 /** The one factory: what svc offers over MCP, the same on every transport and in both eras of the protocol. */
 import { McpServer, ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
-import type { ErrorCode } from '../model/error.ts'
+import type { ErrorCode, SvcError } from '../model/error.ts'
+import { adviceOf, plainly } from '../model/next-step.ts'
 import { seen } from '../platform/escape-controls.ts'
-import type { Log } from '../platform/log.ts'
 import { type Tool, toSvcError } from '../tools/index.ts'
 import { addAnnouncements } from './announcements.ts'
 import { addCompletions } from './completions.ts'
@@ -75,7 +75,7 @@ type Handler = (request: unknown, ctx: ServerContext) => unknown
  * The library checks a request inside its handler and answers what it refuses with -32603 and a dump of its validator.
  * It has no hook around every handler, so its list of them is taken (2.4.0; a test tells when that changes).
  */
-function answerInOurWords({ server }: McpServer, { log }: McpContext): void {
+function answerInOurWords({ server }: McpServer, { log, local }: McpContext): void {
   const { _requestHandlers: handlers } = server as unknown as { _requestHandlers: Map<string, Handler> }
   for (const [method, handler] of handlers)
     handlers.set(method, async (request, ctx) => {
@@ -86,7 +86,9 @@ function answerInOurWords({ server }: McpServer, { log }: McpContext): void {
         const refused = refusedParams(method, error)
         // Others that bear a code are the library's own answers.
         if (refused) throw refused
-        throw Number.isSafeInteger(code) ? error : protocolError(error, log, ctx.mcpReq?.signal)
+        if (Number.isSafeInteger(code)) throw error
+        const { signal } = ctx.mcpReq ?? {}
+        throw protocolError(toSvcError(error, log, signal ? { signal } : {}), local !== false)
       }
     })
 }
@@ -101,10 +103,10 @@ const named: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'payload_too_large',
 ])
 
-/** Any thrown value as an error of the protocol, with our code and what to do next; a bug only shows its id. */
-function protocolError(error: unknown, log: Log, signal?: AbortSignal): ProtocolError {
-  if (error instanceof ProtocolError) return error
-  const { code, message, hint, retryAfter } = toSvcError(error, log, signal ? { signal } : {})
+/** An error of the protocol, with our code and what to do next. */
+function protocolError(error: SvcError, local: boolean): ProtocolError {
+  const { code, message, retryAfter } = error
+  const hint = adviceOf(error, plainly(local ? 'local' : 'mcp'))
   return new ProtocolError(
     named.has(code) ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError,
     `${message}. ${hint}`,

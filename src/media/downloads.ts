@@ -1,9 +1,7 @@
 /** What users sent comes down decrypted: as a stream, or as a file that overwrites nothing. */
-import { randomUUID } from 'node:crypto'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { type MediaReference, mediaOf } from '../ilink/decode.ts'
-import { streamOf } from '../ilink/progress.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
@@ -22,7 +20,6 @@ import { reasonOf } from '../platform/system-error.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
 import { allowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
-import { counted } from './progress.ts'
 
 export interface DownloadRequest {
   message_id: string
@@ -82,13 +79,12 @@ export class Downloads {
     await this.#find(request.message_id, request.item)
     const folder = await this.#saveFolder(request.save_dir, call)
     const { stream, file_name, content_type, size } = await this.open(request, signal)
-    const partial = join(folder, `.${file_name}.${randomUUID().slice(0, 8)}.part`)
-    const source = call.progress
-      ? streamOf(counted(stream, `download ${file_name}`, size, call.progress), () => {})
-      : stream
-    const written = await keepStream(source, partial, {
+    const partial = join(folder, `.${file_name}.${crypto.randomUUID().slice(0, 8)}.part`)
+    const progress = (done: number) => call.progress?.({ what: `download ${file_name}`, done, total: size })
+    progress(0)
+    const written = await keepStream(stream, partial, {
       ...{ digests: request.digest ? [request.digest] : [], signal, space: this.#ports.space, size },
-      ...{ durable: true, collected: true },
+      ...{ durable: true, collected: true, progress },
     })
     try {
       const target = await createUnique(folder, file_name)

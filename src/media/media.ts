@@ -4,14 +4,13 @@
  */
 import type { Account } from '../ilink/api.ts'
 import { encryptStream, paddedSize, parseAesKey, randomHexKey } from '../ilink/crypto.ts'
+import type { UploadedMedia } from '../ilink/encode.ts'
 import type { Call } from '../model/call.ts'
-import type { UploadedMedia } from '../model/message.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { Downloads } from './downloads.ts'
 import { KeptFiles } from './outbox-files.ts'
 import type { MediaPorts } from './ports.ts'
-import { counted } from './progress.ts'
 import { Sources } from './sources.ts'
 import { Uploads } from './uploads.ts'
 
@@ -43,33 +42,21 @@ export class Media {
     progress?: Call['progress'],
   ): Promise<UploadedMedia> {
     const { api, cdn, cdnUrl } = this.#ports.upstream
-    const aes_key_hex = randomHexKey()
-    const key = parseAesKey(aes_key_hex)
+    const { file_name, kind, md5, size } = file
+    const aesKeyHex = randomHexKey()
+    const key = parseAesKey(aesKeyHex)
     const filekey = randomHexKey()
-    const cipher_size = paddedSize(file.size)
-    const target = await api.getUploadUrl(
-      account,
-      {
-        filekey,
-        mediaType: file.kind,
-        to,
-        rawSize: file.size,
-        rawMd5: file.md5,
-        cipherSize: cipher_size,
-        aesKeyHex: aes_key_hex,
-      },
-      signal,
-    )
+    const cipherSize = paddedSize(size)
+    const sealed = { kind, file_name, size, cipherSize, aesKeyHex }
+    const target = await api.getUploadUrl(account, { ...sealed, filekey, to, md5 }, signal)
     const uploading = cdn.upload({
       ...target,
       cdnUrl,
       filekey,
-      cipherSize: cipher_size,
-      body: () => {
-        const cipher = encryptStream(file.read(), key)
-        return progress ? counted(cipher, `upload ${file.file_name}`, cipher_size, progress) : cipher
-      },
+      cipherSize,
+      body: () => encryptStream(file.read(), key),
       signal,
+      progress: done => progress?.({ what: `upload ${file_name}`, done, total: cipherSize }),
     })
     const { downloadParam } = await uploading.catch(async error => {
       // Of a file that changed meanwhile that is what is wrong, whatever upstream says of it.
@@ -77,15 +64,7 @@ export class Media {
       throw error
     })
     await file.unchanged()
-    return {
-      media_type: file.kind,
-      filekey,
-      download_param: downloadParam,
-      aes_key_hex,
-      file_size: file.size,
-      cipher_size,
-      file_name: file.file_name,
-    }
+    return { ...sealed, downloadParam }
   }
 
   /** Removes uploads whose day is over, and what a crash left half written. */

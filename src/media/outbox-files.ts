@@ -1,5 +1,4 @@
 /** Files that wait with their message in the outbox, in a place that outlives the process that queued them. */
-import { randomUUID } from 'node:crypto'
 import { streamOf } from '../ilink/progress.ts'
 import { badArgument } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
@@ -20,7 +19,7 @@ export class KeptFiles {
    * @throws SvcError `store_unavailable` (disk); the signal's reason
    */
   async keep(file: StagedFile, signal: AbortSignal): Promise<KeptFile> {
-    const name = `${randomUUID()}.queued`
+    const name = `${crypto.randomUUID()}.queued`
     const { file_name, size, md5 } = file
     const body = streamOf(file.read(), () => {})
     const placed = await this.#ports.places.kept.put(name, body, { signal, size })

@@ -1,6 +1,5 @@
 /** Sources of media: a path, a URL, data or an upload; each is staged as one file that is held open. */
 import { Buffer } from 'node:buffer'
-import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Call } from '../model/call.ts'
@@ -131,7 +130,7 @@ export class Sources {
     signal?: AbortSignal,
   ): Promise<StagedFile> {
     const folder = await mediaFolder(this.#ports.folders.mediaRoot, 'uploads')
-    const path = join(folder, `${randomUUID()}.tmp`)
+    const path = join(folder, `${crypto.randomUUID()}.tmp`)
     const { digests } = await keepStream(body, path, {
       ...{ digests: ['md5'], maxBytes, space: this.#ports.space },
       ...(signal && { signal }),

@@ -1,5 +1,4 @@
 /** Uploads: files that a caller hands over in advance, kept for a day for the send that names them. */
-import { randomUUID } from 'node:crypto'
 import { SvcError } from '../model/error.ts'
 import type { AcceptedUpload } from '../model/media.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
@@ -40,7 +39,7 @@ export class Uploads {
     using either = linked(caller, this.#runtime.closing)
     const { digest, kind, size } = upload
     const body = kind === 'image' ? imageBytes(upload.body, 'kind') : upload.body
-    const upload_id = randomUUID()
+    const upload_id = crypto.randomUUID()
     const file_name = safeBaseName(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
     const placed = await this.#ports.places.uploads.put(upload_id, body, {
       ...{ digest, size, maxBytes: this.#ports.maxUploadBytes, signal: either.signal },

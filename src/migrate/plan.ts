@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import type { Adopted } from '../storage/sqlite/state/adopt.ts'
-import { freeName, safeSessionName } from './names.ts'
 import { readOpenClaw } from './openclaw.ts'
 import {
   type Conversation,
@@ -16,7 +15,7 @@ import {
   type SourceHistory,
   type SourceSession,
 } from './source.ts'
-import { lookAtTarget, type Target, type TargetSession } from './target.ts'
+import { freeName, lookAtTarget, safeSessionName, type Target, type TargetSession } from './target.ts'
 import { readWeiLink, weiLinkPolls } from './weilink.ts'
 
 /** `added`: a new session; `kept`: svc has that login already; `renewed`: svc has an older login of that bot. */

@@ -1,11 +1,14 @@
-/** What stands in svc's data directory before a move, looked at without changing anything: it need not exist yet. */
+/**
+ * What stands in svc's data directory before a move, looked at without changing anything: it need not exist yet; and names
+ * of other programs' sessions as names that are free in it.
+ */
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
-import { type BotInfo, sessionKey } from '../model/session.ts'
+import { type BotInfo, sessionKey, sessionName } from '../model/session.ts'
 import { liesIn, realWay } from '../platform/files.ts'
-import { sightOf } from '../storage/sqlite/sight/sight.ts'
+import { sightOf } from '../storage/sqlite/sight.ts'
 import { namesIn } from './source.ts'
 
 /** A session of ours. Secret. */
@@ -57,4 +60,47 @@ async function refuseOverlap(into: string, from: string): Promise<void> {
   throw badArgument('--base-path', `${into} is the folder to move from, or lies in it`, {
     hint: 'Choose another data directory for svc.',
   })
+}
+
+const longestCharacters = 60
+const longestBytes = 190
+
+/** The name as it is where it is one of ours; else the nearest that is. */
+export function safeSessionName(name: string): string {
+  const kept = name
+    .normalize('NFC')
+    .replace(/[^\p{L}\p{M}\p{N}._-]+/gu, '-')
+    .replace(/^[.-]+|[.-]+$/g, '')
+    // A mark belongs to the letter before it.
+    .replace(/^\p{M}+/u, '')
+  const asIs = nameOrNone(name)
+  if (asIs !== undefined) return asIs
+  const short = cut(kept) || 'session'
+  return nameOrNone(short) ?? `_${short}`
+}
+
+/** The first of `name`, `name-2`, `name-3` … that is not taken; it counts as taken from then on. */
+export function freeName(name: string, taken: Set<string>): string {
+  for (let nth = 1; ; nth++) {
+    const tried = nth === 1 ? name : `${nth > 1 ? cut(name) : name}-${nth}`
+    if (taken.has(sessionKey(tried))) continue
+    taken.add(sessionKey(tried))
+    return tried
+  }
+}
+
+function nameOrNone(name: string): string | undefined {
+  try {
+    return name === '' ? undefined : sessionName(name)
+  } catch {
+    return undefined
+  }
+}
+
+/** Short enough to take a number behind it. */
+function cut(name: string): string {
+  const encoder = new TextEncoder()
+  let kept = [...name].slice(0, longestCharacters)
+  while (encoder.encode(kept.join('')).length > longestBytes) kept = kept.slice(0, -1)
+  return kept.join('').replace(/[.-]+$/, '')
 }

@@ -4,7 +4,7 @@
  * (`storage/outbox.ts` says with which facts).
  */
 
-/** How fast one may send: `perSecond` in a session, `perWindow` to one user in `windowMs`. */
+/** How fast one may send: `perSecond` in a session, `perWindow` to one user in any `windowMs`. */
 export interface PaceRules {
   readonly perSecond: number
   readonly perWindow: number
@@ -83,7 +83,7 @@ function holdNow({ now, receivedAt, hold }: SendFacts): Hold | undefined {
 }
 
 function paced(facts: SendFacts, count: number, { pace, patienceMs }: SendRules): Verdict {
-  const { now, ahead, slot } = facts
+  const { now, receivedAt, ahead, slot } = facts
   if (pace === 'off') return { go: 'now' }
   if (slot !== undefined && isDue(slot, now)) return { go: 'now', slot }
   const user = [...facts.slots.user]
@@ -95,7 +95,9 @@ function paced(facts: SendFacts, count: number, { pace, patienceMs }: SendRules)
     // Those ahead have been told already that they may go.
     if (nth >= ahead.unslotted) {
       if (at - before > patienceMs) {
-        if (slot === undefined) return { go: 'no', why: 'pace', waitMs: at - now }
+        // Who has never written cannot be answered then either.
+        const why = receivedAt === undefined ? 'never_wrote' : 'pace'
+        if (slot === undefined) return { go: 'no', why, waitMs: at - now }
         // It had one and missed it, so it is not refused now.
         return { go: 'later', slot: now + patienceMs }
       }
@@ -124,7 +126,7 @@ function nextSlot(pace: PaceRules, now: number, last: number | undefined, user: 
  * What stands behind a refusal (-2), which is one code for many causes (protocol notes 5.2). `used` counts the message
  * that was refused.
  */
-export function reasonOf(
+export function causeOfRefusal(
   { now, receivedAt, used }: Pick<SendFacts, 'now' | 'receivedAt' | 'used'>,
   { quota, windowMs }: SendRules,
 ): 'never_wrote' | 'window' | 'quota' | 'unexplained' {

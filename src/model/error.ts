@@ -5,7 +5,7 @@
  * command line into one line on stderr and exit status 1, the library throws it. What to do next is data where the
  * doors differ in how it is done (`next-step.ts`); nobody decides anything by a sentence.
  */
-import { adviceOf, type Next } from './next-step.ts'
+import { adviceOf, type Next, plainly } from './next-step.ts'
 
 interface ErrorKind {
   /** HTTP status of the REST door. */
@@ -143,7 +143,7 @@ export class SvcError extends Error {
   readonly problem: string
   /** What it was made with, but for what the catalogue and the fields add. */
   readonly options: SvcErrorOptions
-  /** What to do next, in the words of the HTTP door. */
+  /** What to do next, in the words of a program that catches it; doors have their own by `adviceOf`. */
   readonly hint: string
   readonly retryAfter: number | undefined
   readonly details: Record<string, unknown> | undefined
@@ -158,7 +158,7 @@ export class SvcError extends Error {
     this.retryAfter = options.retryAfter
     const isOneField = code === 'invalid_arguments' && field && !details?.errors
     this.details = isOneField ? { ...details, errors: [{ field, problem }] } : details
-    this.hint = adviceOf(this)
+    this.hint = adviceOf(this, plainly('library'))
   }
 
   /** The argument that is wrong. */

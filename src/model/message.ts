@@ -6,7 +6,7 @@
  */
 
 import { type Static, Type } from '@sinclair/typebox'
-import { flag, integer, oneOf, optional, text, told } from './shapes.ts'
+import { bounded, closed, flag, integer, oneOf, optional, text, told } from './shapes.ts'
 
 export const Direction = oneOf(['received', 'sent'])
 export type Direction = Static<typeof Direction>
@@ -108,6 +108,19 @@ export const Message = Type.Object(
 )
 export type Message = Static<typeof Message>
 
+/** A page of the message log, newest first. */
+export const HistoryPage = Type.Object({
+  messages: Type.Array(Message, { description: 'Newest first.' }),
+  total: integer('Messages that match in all; exact up to 10,000.'),
+  total_is_lower_bound: flag('True when there are more than total.'),
+  limit: integer(
+    'As asked; less where the page ends at 4 MiB, or sooner where messages hold much that is not shown.',
+  ),
+  offset: Type.Integer(),
+  next_before: optional(integer('Pass as before for the next page; absent on the last one.')),
+})
+export type HistoryPage = Static<typeof HistoryPage>
+
 /** One piece of media to send: exactly one of path, url, data, upload_id. */
 export const MediaContent = Type.Object(
   {
@@ -129,20 +142,6 @@ export interface MediaInfo {
   aes_key?: string
   encrypt_type?: number
   full_url?: string
-}
-
-/** What an upload to the CDN gave; enough to build a message item. Never leaves through any surface. */
-export interface UploadedMedia {
-  media_type: MediaKind
-  filekey: string
-  /** From the CDN's `x-encrypted-param` header. */
-  download_param: string
-  aes_key_hex: string
-  /** Plaintext bytes. */
-  file_size: number
-  /** Ciphertext bytes. */
-  cipher_size: number
-  file_name: string
 }
 
 /** How a message went out, or why it did not. */
@@ -204,6 +203,11 @@ export const SendResult = Type.Object({
     integer('Unix milliseconds; absent when this user never wrote to this session.'),
   ),
   outbox_id: optional(text('Of what is queued: its id in the outbox.')),
+  repeated: optional(
+    flag(
+      'True when an earlier call had this idempotency_key: this is what became of that, and nothing was sent again.',
+    ),
+  ),
   ...waiting,
   answer: optional(
     oneOf(
@@ -251,6 +255,20 @@ export const OutboxEntry = Type.Object(
   { description: 'A queued send.' },
 )
 export type OutboxEntry = Static<typeof OutboxEntry>
+
+export const OutboxFilter = closed({
+  user_id: optional(bounded(512, 'Only what waits for this user.')),
+  session: optional(bounded(200, 'Only what this session is to send.')),
+})
+export type OutboxFilter = Static<typeof OutboxFilter>
+
+/** What became of a cancellation. */
+export const Cancelled = Type.Object({
+  success: flag('Whether anything was left to cancel: what is just being sent is not.'),
+  outbox_id: Type.String(),
+  cancelled: integer('Messages that will not be sent any more.'),
+})
+export type Cancelled = Static<typeof Cancelled>
 
 /** Whose messages are counted, or after which row. */
 export type WaitingRequest = Pick<RecvRequest, 'consumer' | 'after' | 'session'>

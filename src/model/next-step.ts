@@ -1,5 +1,11 @@
 /** What to do next after an error, as data; and the words that each door has for it. */
 
+/** One of those who have a name. */
+export interface Bearer {
+  readonly session: string
+  readonly user_id: string
+}
+
 /** An action with its arguments. */
 export type Next =
   /** Log a session in, or log it in again. */
@@ -7,9 +13,11 @@ export type Next =
   /** Run a command of svc, given as its words. */
   | { action: 'run'; command: readonly string[] }
   /** Look something up: names, ids, arguments. */
-  | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'outbox' | 'users' | 'webhooks' | 'arguments' }
+  | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'users' | 'webhooks' | 'arguments' }
+  /** Look up what waits: to go out, or for a person to say yes. */
+  | { action: 'see'; what: 'outbox' | 'approvals' }
   /** Say which of several users is meant, by the session or by the id. */
-  | { action: 'say which user' }
+  | { action: 'say which user'; users: readonly Bearer[] }
   /** Give a file in the way that works from where the caller is. */
   | { action: 'upload' }
   /** Let the message wait in the outbox until it may go. */
@@ -19,9 +27,9 @@ export type Next =
 
 /**
  * Who is told: `http` a program that calls the REST API, `mcp` an agent elsewhere, `local` an agent whose client started
- * svc on this machine, `cli` a person or script that typed a command.
+ * svc on this machine, `cli` a person or script that typed a command, `library` a program that holds a `Svc`.
  */
-export type Door = 'http' | 'mcp' | 'local' | 'cli'
+export type Door = 'http' | 'mcp' | 'local' | 'cli' | 'library'
 
 /** How a door says things. */
 export interface Wording {
@@ -48,18 +56,45 @@ export function adviceOf(
   { advice: { hint, next }, retryAfter }: Advised,
   wording: Wording = plainly('http'),
 ): string {
-  const step = next && stepOf(next, wording, retryAfter)
+  const own = next && wording.door === 'library' ? inProgram(next) : undefined
+  const step = own ?? (next && stepOf(next, wording, retryAfter))
   return [hint, step].filter(Boolean).join(' ')
+}
+
+/** What a program calls in place of a tool or an address; the rest it is told as the others are. */
+function inProgram(next: Next): string | undefined {
+  switch (next.action) {
+    case 'login': {
+      const named = next.session === undefined ? '' : `{ session_name: ${JSON.stringify(next.session)} }`
+      return `Log in with svc.login(${named}), then call again.`
+    }
+    case 'see':
+      return seenBy[next.what]
+    case 'queue':
+      return "With when_closed: 'queue' the message waits for that by itself, where there is a store."
+    default:
+      return undefined
+  }
+}
+
+const seenBy: { readonly [What in Extract<Next, { action: 'see' }>['what']]?: string } = {
+  sessions: 'svc.sessions() lists the names.',
+  messages: 'svc.history() and svc.recv() show message ids.',
+  users: 'svc.users() lists the users.',
+  webhooks: 'svc.webhooks.list() shows the ids.',
+  outbox: 'svc.outbox.list() shows what waits.',
+  approvals: 'svc.outbox.list() shows what waits.',
+  arguments: 'Correct the named field; the types of the package show every argument.',
 }
 
 function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number | undefined): string {
   const isCli = door === 'cli'
-  const hasShell = isCli || door === 'local'
+  const isHere = isCli || door === 'local' || door === 'library'
   switch (next.action) {
     case 'login':
       return isCli
         ? `Log in with ${command(['login', ...(next.session === undefined ? [] : [next.session])])}, then try again.`
-        : 'Log in with the tool login, then call again.'
+        : `Log in${next.session === undefined ? '' : ` session "${next.session}"`} with the tool login, then call again.`
     case 'run':
       return `Run ${command(next.command)}.`
     case 'see':
@@ -73,9 +108,10 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
             ? `${command(['history'])} shows which messages have media.`
             : 'Choose a message whose items have has_media true.'
         case 'outbox':
-          return `${hasShell ? command(['outbox']) : 'GET /outbox'} shows what waits.`
+        case 'approvals':
+          return `${isHere ? command([next.what]) : 'GET /outbox'} shows what waits.`
         case 'webhooks':
-          return `${hasShell ? command(['webhook']) : 'GET /webhooks'} shows the ids.`
+          return `${isHere ? command(['webhook']) : 'GET /webhooks'} shows the ids.`
         case 'users':
           if (isCli) return `${command(['users'])} lists the users.`
           return door === 'http'
@@ -86,10 +122,12 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
           return `Correct the named field; ${door === 'http' ? '/docs' : "the tool's input schema"} shows every argument.`
       }
       break
-    case 'say which user':
-      return `Say of which session with ${isCli ? '-s' : 'the argument session'}, or give the user id.`
+    case 'say which user': {
+      const users = next.users.map(({ session, user_id }) => `${user_id} of ${session}`).join(', ')
+      return `Say of which session with ${isCli ? '-s' : 'the argument session'}, or give the user id: ${users}.`
+    }
     case 'upload':
-      return hasShell
+      return isHere
         ? 'You can name a file by its path.'
         : 'You can upload the file with POST /media and pass its upload_id.'
     case 'queue':

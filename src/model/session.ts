@@ -2,8 +2,8 @@
 
 import { type Static, Type } from '@sinclair/typebox'
 import { isReservedName } from './data-files.ts'
-import { SvcError } from './error.ts'
-import { flag, integer, oneOf, optional, text } from './shapes.ts'
+import { SvcError, type SvcErrorOptions } from './error.ts'
+import { bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 export const SessionStatus = oneOf(
   ['connected', 'expired', 'lapsed', 'disconnected', 'logging_in'],
@@ -61,6 +61,40 @@ export type SessionUser = Static<typeof SessionUser>
 /** The same, with the session. */
 export const KnownUser = Type.Object({ session: Type.String(), ...SessionUser.properties })
 export type KnownUser = Static<typeof KnownUser>
+
+/** One who has just been given a name. */
+export const NamedUser = Type.Object({
+  ...KnownUser.properties,
+  namesakes: optional(
+    Type.Array(Type.Object({ session: Type.String(), user_id: Type.String() }), {
+      description:
+        'Users of other sessions who have this name too, 5 at most: from now on who takes it says of which session, or gives the id. Absent when there are none.',
+    }),
+  ),
+})
+export type NamedUser = Static<typeof NamedUser>
+
+const user = 'A user id, or the name of one user.'
+
+/** Which of them are listed. */
+export const UserFilter = closed({
+  session: optional(bounded(200, 'Only users of this session.')),
+  user_id: optional(bounded(512, user)),
+})
+export type UserFilter = Static<typeof UserFilter>
+
+/** Who is called what from now on. */
+export const NameRequest = closed({
+  user_id: bounded(512, user, { examples: ['o9cq80x1y2z3@im.wechat'] }),
+  name: Type.String({
+    maxLength: 1000,
+    description:
+      'At most 64 characters without "@", as no other user of the session is called. An empty text takes the name away.',
+    examples: ['Mum'],
+  }),
+  session: optional(bounded(200, 'Of this session; without it of the one that the user wrote to last.')),
+})
+export type NameRequest = Static<typeof NameRequest>
 
 /** A session with everybody who has written to it, who wrote last first. */
 export type SessionWithUsers = Session & { users: SessionUser[] }
@@ -162,7 +196,7 @@ export interface Inbound {
   token?: string
   /** Unix ms when the user wrote: by upstream's clock where it says so, and never later than now. */
   received_at: number
-  /** It had been received before and only looks new for want of a time: its token counts, the window does not. */
+  /** It was stored before and comes again without a time, so that it looks new: its token is taken, the window stays as it was. */
   again?: true
 }
 
@@ -265,6 +299,16 @@ export function sessionName(input: string): string {
   if (isReservedName(name)) throw bad('reserved', 'is reserved')
   return name
 }
+
+/** Nothing is known of a session of that name. */
+export const sessionNotFound = (name: string, options?: SvcErrorOptions): SvcError =>
+  new SvcError('session_not_found', `there is no session named "${name}"`, options)
+
+/** It has no login to send or to ask with. */
+export const notConnected = (session: string): SvcError =>
+  new SvcError('not_connected', `session "${session}" is not connected`, {
+    next: { action: 'login', session },
+  })
 
 /** Two names that a case-insensitive file system would confuse have the same key. */
 export const sessionKey = (name: string): string => normalized(name).toLowerCase()

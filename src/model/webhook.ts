@@ -79,11 +79,25 @@ export const ReplayedWebhook = Type.Object({
 })
 export type ReplayedWebhook = Static<typeof ReplayedWebhook>
 
-/** Where a replay begins; `time`: what the text says as a time (Unix ms). @throws SvcError `invalid_arguments` */
-export function replayFrom(text: string, time: number | undefined): { since: number } | { event: string } {
+/** Where to begin in the log of events: at one, or at a time (Unix ms). */
+export type EventStart = { since: number } | { event: string }
+
+/**
+ * What a text says of that.
+ *
+ * @param time what it says as a time (Unix ms)
+ * @param forms how a time may be given
+ * @throws SvcError `invalid_arguments`
+ */
+export function eventStart(
+  text: string,
+  time: number | undefined,
+  forms: string,
+  field = 'from',
+): EventStart {
   if (time !== undefined) return { since: time }
   if (/^\w+-\d+$/.test(text)) return { event: text }
-  throw badArgument('from', 'expected the id of an event, or a time')
+  throw badArgument(field, `expected the id of an event, or ${forms}`)
 }
 
 export const WebhookDelivery = Type.Object(
@@ -93,7 +107,7 @@ export const WebhookDelivery = Type.Object(
     type: Type.String(),
     outcome: oneOf(
       ['done', 'failed', 'gave_up'],
-      'failed: it is tried again. gave_up: it failed for the last time; replay sends it again.',
+      'failed: it is tried again, unless it was a test. gave_up: it failed for the last time; replay sends it again.',
     ),
     status: optional(integer('HTTP status of the answer; absent without one.')),
     took_ms: Type.Integer(),

@@ -1,11 +1,11 @@
 /** Streams into files, in folders of ours. */
 import { Buffer } from 'node:buffer'
-import { createHash } from 'node:crypto'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { ensurePrivateDir } from './files.ts'
 import type { FreeSpace, Room } from './free-space.ts'
+import { nodeCrypto } from './lazy-crypto.ts'
 import { streamedBytes } from './memory.ts'
 import { unavailable } from './system-error.ts'
 
@@ -27,6 +27,8 @@ export interface KeepOptions {
   /** More bytes than this are refused. */
   maxBytes?: number
   signal?: AbortSignal
+  /** Told how many bytes have come. */
+  progress?: (size: number) => void
   /** On the disk when this resolves. */
   durable?: boolean
   /** Whoever makes the stream tells `streamedBytes` of it already: to collect twice for the same bytes frees nothing. */
@@ -97,9 +99,16 @@ const blockBytes = 128 * 1024
 async function drain(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   handle: FileHandle,
-  { digests, maxBytes = Number.POSITIVE_INFINITY, signal, room, collected }: KeepOptions & { room: Room },
+  {
+    digests,
+    maxBytes = Number.POSITIVE_INFINITY,
+    signal,
+    room,
+    progress,
+    collected,
+  }: KeepOptions & { room: Room },
 ): Promise<Written> {
-  const hashes = digests.map(name => [name, createHash(name)] as const)
+  const hashes = digests.map(name => [name, nodeCrypto().createHash(name)] as const)
   const passed = collected ? undefined : streamedBytes()
   let size = 0
   let held: Uint8Array[] = []
@@ -130,6 +139,7 @@ async function drain(
       held.push(value)
       heldBytes += value.byteLength
       if (heldBytes >= blockBytes) await write()
+      progress?.(size)
     }
     if (heldBytes > 0) await write()
     await writing

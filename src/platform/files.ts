@@ -5,7 +5,6 @@
  * whole old content or the whole new one, and what was reported as written is there.
  */
 import { Buffer } from 'node:buffer'
-import { randomBytes } from 'node:crypto'
 import type { Stats } from 'node:fs'
 import {
   chmod,
@@ -27,6 +26,7 @@ import {
 import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
+import { randomBytes } from './lazy-crypto.ts'
 
 const privateDir = 0o700
 const privateFile = 0o600

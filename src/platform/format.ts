@@ -1,4 +1,4 @@
-/** Values in words: one form each for sizes, counts, spans of time, moments and lists. */
+/** Values in words: one form each for sizes, counts, spans of time, moments, lists, and words for a shell. */
 
 /** `48 kB`, `2.5 MB`. */
 export function byteSize(bytes: number): string {
@@ -49,3 +49,7 @@ export function listed(names: readonly string[], most = 4): string {
   const last = left > 0 ? `${left} more` : shown.pop()
   return [shown.join(', '), last].filter(Boolean).join(' and ')
 }
+
+/** A word as a POSIX shell takes it; left alone where it needs no quotes. */
+export const shellWord = (word: string): string =>
+  /^[\p{L}\p{N}@%+=:,./_-]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`

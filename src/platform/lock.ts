@@ -6,15 +6,16 @@
  * not exclude each other, so the kind is recorded in the lock file's first line, and a process that cannot use it
  * refuses.
  */
-import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
-import { basename } from 'node:path'
+import { basename, dirname } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from './clock.ts'
 import { createDurably, makePrivate, readText } from './files.ts'
+import { randomBytes } from './lazy-crypto.ts'
 import { flockWorks, openEngine } from './lock-engine.ts'
 import { isLockKind, type LockEngine, type LockKind, refused } from './lock-form.ts'
+import { isNode } from './process.ts'
 
 const defaultTimeoutMs = 10_000
 /** A process that goes on taking the lock in one breath lets others have a try after this long. */
@@ -43,9 +44,18 @@ export async function openLock(
   try {
     return new FileLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 1000)
   } catch (error) {
+    // Node alone has no flock: the directory is sound, and its locks are in use.
+    if (isNode && recorded === 'flock') throw notForNode(path, error)
     throw refuse(`records the lock kind "${recorded}", which cannot be used here`, error)
   }
 }
+
+const notForNode = (path: string, cause: unknown) =>
+  new SvcError('store_unavailable', `${dirname(path)} is used by svc under Bun or Deno, and this is Node`, {
+    hint: 'Give programs under Node a data directory of their own, with another basePath.',
+    details: { lock_kind: 'flock' },
+    cause,
+  })
 
 /** The first line of the lock file; undefined when there is no such file. */
 async function recordedKind(path: string): Promise<string | undefined> {

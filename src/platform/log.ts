@@ -70,28 +70,47 @@ function textLine({ time, level, room, event }: LogEntry, fields: [string, unkno
 const jsonLine = (entry: LogEntry, fields: [string, unknown][]): string =>
   `${JSON.stringify(seenWithin({ ...entry, ...Object.fromEntries(fields), ...entry }))}\n`
 
-/** The first line of a turn goes out at once, those behind it together: a write costs more than the rest of a line. */
+interface Sink {
+  write(text: string): unknown
+  /** Of Bun's: resolves once all is written. */
+  flush?(): unknown
+}
+interface BunRuntime {
+  stderr: { writer(): Sink }
+}
+
+/** Bun's own, where it is: the stream of Node is some ms of a start, and 1.4 MB of an idle service. */
+function openStderr(): Sink {
+  const { Bun } = globalThis as { Bun?: BunRuntime }
+  // A console of Windows takes no UTF-8; the stream of Node knows what it takes.
+  return Bun && process.platform !== 'win32' ? Bun.stderr.writer() : process.stderr
+}
+
+/** The lines of a turn go out together, after the answers of that turn: a write costs more than the rest of a line. */
 class Stderr {
-  /** For the end of this turn; undefined where none was written in it. */
-  #waiting: string | undefined
+  #waiting = ''
+  #sink: Sink | undefined
 
   constructor() {
     process.on('exit', () => this.#writeWaiting())
   }
 
   write(line: string): void {
-    if (this.#waiting !== undefined) {
-      this.#waiting += line
-      return
-    }
-    this.#waiting = ''
-    setImmediate(() => this.#writeWaiting())
-    process.stderr.write(line)
+    if (this.#waiting === '') setImmediate(() => this.#writeWaiting())
+    this.#waiting += line
   }
 
   #writeWaiting(): void {
-    if (this.#waiting) process.stderr.write(this.#waiting)
-    this.#waiting = undefined
+    this.#written().catch(() => {})
+  }
+
+  async #written(): Promise<void> {
+    if (this.#waiting === '') return
+    const text = this.#waiting
+    this.#waiting = ''
+    this.#sink ??= openStderr()
+    // They reject when nobody reads any more.
+    await Promise.all([this.#sink.write(text), this.#sink.flush?.()])
   }
 }
 

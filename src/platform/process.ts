@@ -1,4 +1,7 @@
-/** The process itself: how it was started, how it is stopped, and others that it starts. */
+/**
+ * The process itself: how it was started, how it is stopped, and others that it starts. It imports nothing of ours, since the
+ * start of a service loads it twice.
+ */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import process from 'node:process'

@@ -35,3 +35,10 @@ export function linked(a: AbortSignal, b: AbortSignal): Linked {
     },
   }
 }
+
+/** Resolves when a signal aborts, which is to be one that goes with its call. */
+export const untilAborted = (signal: AbortSignal): Promise<unknown> =>
+  new Promise(resolve => {
+    if (signal.aborted) resolve(undefined)
+    else signal.addEventListener('abort', resolve, { once: true })
+  })

@@ -3,13 +3,13 @@
  * the same file, whatever happens to its name meanwhile.
  */
 import { Buffer } from 'node:buffer'
-import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'
 import { empty, tooLarge } from './file-stream.ts'
 import { changedAt, settledAfterMs } from './json-file.ts'
+import { nodeCrypto } from './lazy-crypto.ts'
 import { reasonOf } from './system-error.ts'
 
 /** A file of ours or of the caller's, open for reading. */
@@ -69,7 +69,7 @@ export async function openRegular(
 
 /** The digest of an opened file, lower-case hex. @throws the signal's reason; SvcError when the file shrank */
 export async function md5Of({ handle, size }: OpenedFile, signal?: AbortSignal): Promise<string> {
-  const hash = createHash('md5')
+  const hash = nodeCrypto().createHash('md5')
   for await (const block of blocksOf(handle, size)) {
     signal?.throwIfAborted()
     hash.update(block)

@@ -100,7 +100,7 @@ export class Lanes {
     for (const lane of [...this.#ahead]) this.#sweep(lane)
   }
 
-  /** A conversation that may go on, to be given to `begin`. @param probing what did not fail comes first */
+  /** A conversation that may go on, to be given to `begin`. @param probing only to see whether the receiver is back: an event that has not failed yet goes first */
   next(now: number, probing: boolean): Lane | undefined {
     const due = () => {
       for (const lane of this.#troubled)

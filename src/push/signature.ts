@@ -1,6 +1,6 @@
 /** Signatures of Standard Webhooks 1.0.0 (github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md). */
 import { Buffer } from 'node:buffer'
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
 import type { WebhookSecret } from '../storage/webhooks.ts'
 
 const prefix = 'whsec_'
@@ -21,7 +21,7 @@ export function signed(
     .filter(({ until }) => until === undefined || until > now)
     .map(({ secret }) => {
       const key = Buffer.from(secret.slice(prefix.length), 'base64')
-      return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
+      return `v1,${nodeCrypto().createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
     })
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') }
 }
@@ -37,7 +37,8 @@ export interface Linked {
 }
 
 const linkSignature = (key: string, { webhook, message_id, item }: Linked, expires: string) =>
-  createHmac('sha256', key)
+  nodeCrypto()
+    .createHmac('sha256', key)
     .update(JSON.stringify([webhook, message_id, item, expires]))
     .digest('base64url')
 
@@ -52,5 +53,9 @@ export function linkTo(key: string, to: Linked, now: number): string {
 export function opens(key: string, to: Linked, expires: string, signature: string, now: number): boolean {
   const right = Buffer.from(linkSignature(key, to, expires))
   const given = Buffer.from(signature)
-  return given.length === right.length && timingSafeEqual(given, right) && Number(expires) * 1000 > now
+  return (
+    given.length === right.length &&
+    nodeCrypto().timingSafeEqual(given, right) &&
+    Number(expires) * 1000 > now
+  )
 }

@@ -1,20 +1,23 @@
 /** Webhook endpoints as people and programs handle them. Any process of the data directory can; the one that polls delivers. */
-import { randomBytes } from 'node:crypto'
-import { defined } from '../ilink/fields.ts'
+import { type Static, Type } from '@sinclair/typebox'
 import { badArgument, isSvcError, renamed, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
-import type {
-  AddedWebhook,
-  NewWebhookInput,
-  ReplayedWebhook,
-  WebhookDelivery,
-  WebhookEndpoint,
-  WebhookFailure,
-  WebhookLogQuery,
+import { flag, integer, optional, text } from '../model/shapes.ts'
+import {
+  type AddedWebhook,
+  type EventStart,
+  FailureCode,
+  type NewWebhookInput,
+  type ReplayedWebhook,
+  type WebhookDelivery,
+  type WebhookEndpoint,
+  type WebhookLogQuery,
 } from '../model/webhook.ts'
 import type { Clock } from '../platform/clock.ts'
+import { defined } from '../platform/fields.ts'
+import { randomBytes } from '../platform/lazy-crypto.ts'
 import { type Events, placeBefore, placeOf } from '../storage/events.ts'
-import type { Webhooks as Store, Webhook } from '../storage/webhooks.ts'
+import type { Webhooks as Store, Webhook, WebhookChange } from '../storage/webhooks.ts'
 import { bodyOf } from './body.ts'
 import type { Meant } from './events.ts'
 import { typed } from './feed.ts'
@@ -29,16 +32,17 @@ export interface WebhookPorts {
 }
 
 /** Where a replay begins: with an event, or with what happened since then (Unix ms). With `dry_run` it is only told of. */
-export type ReplayFrom = ({ event: string } | { since: number }) & { dry_run?: boolean }
+export type ReplayFrom = EventStart & { dry_run?: boolean }
 
 /** What a try by hand came to. */
-export interface WebhookTest {
-  success: boolean
-  status?: number
-  took_ms: number
-  detail?: string
-  code?: WebhookFailure
-}
+export const WebhookTest = Type.Object({
+  success: flag('Whether it was answered with 2xx.'),
+  status: optional(integer('HTTP status of the answer; absent without one.')),
+  took_ms: integer('Milliseconds.'),
+  detail: optional(text('What went wrong.')),
+  code: FailureCode,
+})
+export type WebhookTest = Static<typeof WebhookTest>
 
 const mostWebhooks = 100
 /** Events are counted in so many pages at most. */
@@ -65,16 +69,16 @@ export class Webhooks {
     return (await this.#ports.webhooks.list()).map(webhook => shownOf(webhook, now))
   }
 
-  /** @throws SvcError `not_found` */
+  /** @throws SvcError `not_found`, as all below but `add` */
   async get(id: string): Promise<WebhookEndpoint> {
     return shownOf(await this.#webhook(id), this.#ports.clock.now())
   }
 
   /**
-   * Adds an endpoint, which gets what happens from now on.
+   * Adds an endpoint, which gets what happens from now on. The answer shows the secret this once.
    *
-   * @throws SvcError `invalid_arguments`, also for a user's name that nobody has; `session_not_found`; `forbidden` for an address in a private network without
-   *   `allow_private`
+   * @throws SvcError `invalid_arguments`, also for a user's name that nobody has; `session_not_found`; `forbidden` for an
+   *   address in a private network without `allow_private`
    */
   async add(given: NewWebhookInput): Promise<AddedWebhook> {
     const { webhooks, events, clock } = this.#ports
@@ -98,25 +102,34 @@ export class Webhooks {
     return { ...(await this.get(id)), secret }
   }
 
-  /** Stops deliveries for now, or lets them go on from where they were; the latter also where svc switched it off. */
-  async pause(id: string, paused: boolean): Promise<WebhookEndpoint> {
-    const webhook = await this.#webhook(id)
-    const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
-    const fresh = webhook.disabled && { ...on, last_error_code: undefined }
-    // One that goes on is tried at once.
-    await this.#ports.webhooks.change(id, { paused, ...(!paused && { ...fresh, next_try_at: undefined }) })
+  /** Stops deliveries for now. */
+  async pause(id: string): Promise<WebhookEndpoint> {
+    await this.#change(id, { paused: true })
     return this.get(id)
   }
 
-  /** A new secret; that of before signs as well for a day. */
+  /** Goes on from where it was, at once; also with one that svc switched off. */
+  async resume(id: string): Promise<WebhookEndpoint> {
+    const { disabled } = await this.#webhook(id)
+    const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
+    const fresh = disabled && { ...on, last_error_code: undefined }
+    await this.#change(id, { paused: false, ...fresh, next_try_at: undefined })
+    return this.get(id)
+  }
+
+  /** A new secret; for a day deliveries are signed with that of before too. */
   async rotate(id: string): Promise<AddedWebhook> {
     const secret = newSecret()
     const until = this.#ports.clock.now() + rotationMs
-    if (!(await this.#ports.webhooks.change(id, { rotation: { secret, until } }))) throw noSuch()
+    await this.#change(id, { rotation: { secret, until } })
     return { ...(await this.get(id)), secret }
   }
 
-  /** Sends events again, with the ids that they had. @throws SvcError `not_found`, `invalid_arguments` */
+  /**
+   * Delivers everything again from there on, with the ids that it had, and says how much that is.
+   *
+   * @throws SvcError `not_found`, `invalid_arguments`
+   */
   async replay(id: string, from: ReplayFrom): Promise<ReplayedWebhook> {
     const webhook = await this.#webhook(id)
     const { position, replayed = position } = webhook
@@ -165,12 +178,13 @@ export class Webhooks {
     return found
   }
 
+  /** With all that is kept of it. */
   async remove(id: string): Promise<{ success: true; id: string }> {
     if (!(await this.#ports.webhooks.remove(id))) throw noSuch()
     return { success: true, id }
   }
 
-  /** The newest tries. */
+  /** The newest tries, newest first. */
   async log(id: string, { limit = 50, outcome }: WebhookLogQuery = {}): Promise<WebhookDelivery[]> {
     await this.#webhook(id)
     return (await this.#ports.webhooks.progress.tries(id, limit, outcome)).map(defined)
@@ -179,21 +193,22 @@ export class Webhooks {
   /** Delivers an event of type `webhook.test` now, from this process, whether the endpoint is on or not. */
   async test(id: string, signal: AbortSignal): Promise<WebhookTest> {
     const webhook = await this.#webhook(id)
-    const { clock } = this.#ports
+    const { clock, webhooks } = this.#ports
     const event = `test-${randomBytes(8).toString('hex')}`
+    const [type, at] = ['webhook.test', clock.now()] as const
     const data = { webhook: id, text: 'A test of svc.' }
-    const body = bodyOf({ id: event, type: 'webhook.test', at: clock.now(), data }, undefined)
+    const body = bodyOf({ id: event, type, at, data }, undefined)
     const { deliver, posterTo } = await receivers()
     const poster = posterTo(webhook)
     const beganAt = clock.monotonic()
     try {
       const sent = { ...webhook, replies: false }
       const { status, detail, code } = await deliver(poster, sent, { id: event, body }, signal)
-      return {
-        ...{ success: detail === undefined, took_ms: Math.round(clock.monotonic() - beganAt) },
-        ...(status !== undefined && { status }),
-        ...(detail !== undefined && { detail, code }),
-      }
+      const success = detail === undefined
+      const found = { status, took_ms: Math.round(clock.monotonic() - beganAt), detail, code }
+      const outcome = success ? 'done' : 'failed'
+      await webhooks.progress.tried(id, { at, event, type, outcome, ...found })
+      return defined({ success, ...found })
     } finally {
       poster.close()
     }
@@ -210,6 +225,10 @@ export class Webhooks {
     const found = await this.#ports.message(messageId)
     if (found) return found
     throw new SvcError('message_not_found', 'the message is not kept any more')
+  }
+
+  async #change(id: string, change: WebhookChange): Promise<void> {
+    if (!(await this.#ports.webhooks.change(id, change))) throw noSuch()
   }
 
   async #webhook(id: string): Promise<Webhook> {

@@ -2,7 +2,7 @@
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { Message, RecvRequest, WaitingRequest } from '../model/message.ts'
-import { sessionName } from '../model/session.ts'
+import { sessionName, sessionNotFound } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Sessions } from '../storage/state.ts'
@@ -219,7 +219,7 @@ export class Inbox {
     const found = await sessions.get(name)
     if (found) return found.name
     if ((await store.log.after(0, { limit: 1, session: name })).length > 0) return name
-    throw new SvcError('session_not_found', `there is no session named "${name}"`)
+    throw sessionNotFound(name)
   }
 
   async #read(request: RecvRequest, session: string | undefined, call: Call): Promise<Message[]> {

@@ -127,20 +127,17 @@ export class OneShot {
       const began = clock.monotonic()
       if (leftMs < lookMs) await this.#answered(lookMs, signal)
       const timeout = Math.max(0, leftMs - (clock.monotonic() - began)) / 1000
-      const whilePolling: Call = {
-        ...{ signal, local: call.local },
-        onDelivered: listener => call.onDelivered(listener),
-      }
+      const { local } = call
+      const whilePolling: Call = { signal, local, onDelivered: told => call.onDelivered(told) }
       messages.push(...(await inbox.recv({ ...request, timeout }, timeout > 0 ? whilePolling : call)))
       if (messages.length > 0) await this.#answered(othersMs, signal)
     }
     this.#lookedAt = clock.monotonic()
     const limit = request.limit - messages.length
     if (limit > 0 && !isOnce && messages.length > 0 && !call.signal.aborted) {
-      const after = request.after === undefined ? {} : { after: messages.at(-1)!.id }
-      messages.push(
-        ...(await inbox.recv({ ...request, ...after, limit, timeout: 0, beside: messages }, call)),
-      )
+      const after = request.after === undefined ? undefined : messages.at(-1)?.id
+      const rest = { ...request, after, limit, timeout: 0, beside: messages }
+      messages.push(...(await inbox.recv(rest, call)))
     }
     return messages
   }

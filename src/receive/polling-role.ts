@@ -21,7 +21,6 @@ export class PollingRole {
   readonly #ports: PollingRolePorts
   readonly #runtime: Runtime
   readonly #stop = new AbortController()
-  #role: 'poller' | 'watcher' = 'watcher'
   #pollsSince: number | undefined
   #stalled = false
   #lease: Lease | undefined
@@ -33,7 +32,7 @@ export class PollingRole {
   }
 
   get role(): 'poller' | 'watcher' {
-    return this.#role
+    return this.#pollsSince === undefined ? 'watcher' : 'poller'
   }
 
   /** Unix ms: since when it is the poller. */
@@ -43,7 +42,7 @@ export class PollingRole {
 
   /** Whether this process surely polls now: one that stood still may have lost its lease without knowing so far. */
   get polls(): boolean {
-    return this.#role === 'poller' && this.#lease?.mayPoll() === true
+    return this.#pollsSince !== undefined && this.#lease?.mayPoll() === true
   }
 
   /** Whether another process keeps the right to poll and shows no life: stopped, hung, or on a disk that is. */
@@ -72,16 +71,8 @@ export class PollingRole {
   }
 
   #become(role: 'poller' | 'watcher'): void {
-    this.#role = role
     this.#pollsSince = role === 'poller' ? this.#runtime.clock.now() : undefined
     this.#runtime.bus.tell('roleChanged', role)
-  }
-
-  /** Polls until stopped, or until the lease is lost. */
-  async #poll(lease: Lease, signal: AbortSignal): Promise<void> {
-    this.#stalled = false
-    await this.#ports.poller.run(lease, signal)
-    await lease.release()
   }
 
   async #watch(): Promise<void> {
@@ -102,8 +93,10 @@ export class PollingRole {
     for (let lease = first; !signal.aborted; ) {
       if (lease) {
         this.#lease = lease
+        this.#stalled = false
         this.#become('poller')
-        await this.#poll(lease, signal)
+        await this.#ports.poller.run(lease, signal)
+        await lease.release()
         this.#become('watcher')
         if (!signal.aborted) this.#runtime.log.warn('poll lock lost; following the store')
       }

@@ -22,7 +22,10 @@ export interface SessionHealth {
  */
 export type Heard = 'refused' | 'held' | 'whole' | 'alive' | 'bare'
 
-/** So many bare answers in a row are a lapse; one report, so a message or a cursor is believed at once. */
+/**
+ * So many bare answers in a row are a lapse. A lapse is known from a single report alone (protocol notes 5.6), so the first
+ * message or cursor ends it.
+ */
 const lapsedAfter = 3
 const ladderMs = [5000, 30_000, 2 * 60_000, 10 * 60_000, 30 * 60_000] as const
 

@@ -42,7 +42,7 @@ export class SessionMarks {
     return retryAfterMs(this.#health.refusals)
   }
 
-  /** It says something that upstream lets a poll wait. */
+  /** Whether it tells something that upstream lets the next poll wait: the token works. */
   get isDoubtful(): boolean {
     return this.#isAsked || this.standing === 'expired'
   }

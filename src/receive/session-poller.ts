@@ -7,11 +7,12 @@ import type { Updates, Upstream } from '../ilink/api.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
+import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
-import { Greeting } from './greeting.ts'
 import { type BatchPorts, currentSession, ingest, type Polled, type PolledLogin } from './ingest.ts'
+import { PollingNotice } from './polling-notice.ts'
 import type { Heard } from './session-health.ts'
 import { SessionMarks } from './session-marks.ts'
 import { endingWith, type Wait } from './watchdog.ts'
@@ -97,7 +98,7 @@ export class SessionPoller implements PolledLogin {
   #askedAt?: number
   /** Ends the wait under way, be it a pause or a poll. */
   #wake = new AbortController()
-  #greeting?: Greeting
+  #notice?: PollingNotice
 
   constructor(
     ports: PollerPorts,
@@ -131,17 +132,19 @@ export class SessionPoller implements PolledLogin {
     const bot = (await currentSession(sessions, this))?.bot
     if (signal.aborted || !bot) return
     this.#marks.read(bot)
-    this.#greeting = new Greeting({ api: upstream.api, ...this.#runtime }, upstream.account(bot), signal)
+    // Every message needs it. Loaded with the first one, it would keep that from the disk for 5 ms.
+    nodeCrypto()
+    this.#notice = new PollingNotice({ api: upstream.api, ...this.#runtime }, upstream.account(bot), signal)
     const loop: Loop = { bot, cursor: bot.cursor, holdMs: defaultHoldMs, failures: 0, brisk: 0 }
     while (!signal.aborted) {
-      const polled = await this.#poll(loop, this.#greeting)
+      const polled = await this.#poll(loop, this.#notice)
       if (polled && !(await this.#take(loop, polled))) break
     }
     await this.#farewell()
   }
 
   /** One poll, when it is its turn; undefined when there was none, or it failed, and the pause after that is over. */
-  async #poll(loop: Loop, greeting: Greeting): Promise<{ updates: Updates; askedAt: number } | undefined> {
+  async #poll(loop: Loop, notice: PollingNotice): Promise<{ updates: Updates; askedAt: number } | undefined> {
     const { signal } = this.stop
     try {
       using _slot = await this.#ports.slots.take(signal)
@@ -150,8 +153,8 @@ export class SessionPoller implements PolledLogin {
         return undefined
       }
       // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
-      if (this.#marks.standing === 'expired') await greeting.say()
-      else if (!greeting.heard) this.#greet()
+      if (this.#marks.standing === 'expired') await notice.say()
+      else if (!notice.heard) this.#greet()
       if (signal.aborted) return undefined
       const askedAt = this.#runtime.clock.monotonic()
       return { askedAt, updates: await this.#ask(loop.bot, loop.cursor, loop.holdMs) }
@@ -292,7 +295,7 @@ export class SessionPoller implements PolledLogin {
   #greet(): void {
     if (this.#run.oneCycle) return
     // The probes of an expired session say it themselves.
-    this.#greeting?.keepSaying(isHeard => {
+    this.#notice?.keepSaying(isHeard => {
       const { standing } = this.#marks
       return standing === 'expired' || (isHeard && standing !== 'lapsed')
     })
@@ -302,22 +305,15 @@ export class SessionPoller implements PolledLogin {
   async #farewell(): Promise<void> {
     const { mayPoll, oneCycle } = this.#run
     const { aborted, reason } = this.stop.signal
-    if (
-      oneCycle ||
-      !aborted ||
-      reason === goesOn ||
-      this.#marks.standing === 'expired' ||
-      !mayPoll(this.name)
-    )
-      return
-    await this.#greeting?.farewell()
+    const isLast = aborted && reason !== goesOn && mayPoll(this.name)
+    if (isLast && !oneCycle && this.#marks.standing !== 'expired') await this.#notice?.farewell()
   }
 }
 
 /** A gateway's word that it waited long enough, or a connection that it closed. */
 const isCut = (error: unknown): boolean =>
-  (isILinkError(error, 'http') && (error.httpStatus === 524 || error.httpStatus === 504)) ||
-  (isILinkError(error, 'network') && !error.neverSent)
+  (isILinkError(error, 'http') && (error.facts.status === 524 || error.facts.status === 504)) ||
+  (isILinkError(error, 'network') && !error.facts.neverSent)
 
 function heardIn({ form, messages }: Updates): Heard | undefined {
   if (form === undefined || form === 'bare') return form

@@ -2,9 +2,9 @@
 
 import { Buffer } from 'node:buffer'
 import { decodeMessage } from '../ilink/decode.ts'
-import { defined } from '../ilink/fields.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
+import { defined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 import type { MessageLog } from '../storage/store.ts'

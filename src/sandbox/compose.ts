@@ -1,9 +1,10 @@
 /** What a user sends, as wire items: texts, media, quotes in every form that was seen (protocol notes 3.2, 3.3, 4). */
 import { createHash, randomBytes } from 'node:crypto'
 import { badArgument, SvcError } from '../model/error.ts'
+import { isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
 import type { Piece } from './media.ts'
-import { type Fields, fieldsOf, fromWire, isFields, textOf } from './wire-text.ts'
+import { type Fields, fieldsOf, fromWire, textOf } from './wire.ts'
 
 /** What an item of media says beside its bytes. */
 export interface MediaDetails {
@@ -86,7 +87,7 @@ export function quoteOf(core: Core, messageId: string, form: QuoteForm, part: st
     })
   }
   const message = fieldsOf(fromWire(String(row.wire)))
-  const items = Array.isArray(message.item_list) ? message.item_list.filter(isFields) : []
+  const items = Array.isArray(message.item_list) ? message.item_list.filter(isObject) : []
   const item = items[0] ?? {}
   const stamp = { create_time_ms: Number(row.at), update_time_ms: Number(row.at) }
   switch (form) {

@@ -1,8 +1,7 @@
 /** Tencent's iLink API as a fetch handler (protocol notes 2 and 7.2). */
 import type { MediaKind } from '../model/message.ts'
-import { newTypingTicket } from './ids.ts'
 import type { Bot } from './people.ts'
-import { type Fields, fieldsOf, fromWire, textOf, toWire } from './wire-text.ts'
+import { type Fields, fieldsOf, fromWire, newTypingTicket, textOf, toWire } from './wire.ts'
 import type { World } from './world.ts'
 
 interface Ask {

@@ -1,9 +1,8 @@
 /** From the user to the bot: what waits for getupdates, and what an old cursor brings back (protocol notes 2.4). */
 import { SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
-import { messageIdOf, newContextToken } from './ids.ts'
 import type { Bot, People, User } from './people.ts'
-import { type Fields, fieldsOf, fromWire, textOf, toWire } from './wire-text.ts'
+import { type Fields, fieldsOf, fromWire, messageIdOf, newContextToken, textOf, toWire } from './wire.ts'
 
 /** A message of a user that is in the queue now. */
 export interface Said {

@@ -1,9 +1,8 @@
 /** QR logins: made by the client, scanned and confirmed on the phone (protocol notes 2.1 and 2.2). */
 import { SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
-import { newQrcode, newVerifyCode, qrcodeUrl } from './ids.ts'
 import type { Bot, People } from './people.ts'
-import type { Fields } from './wire-text.ts'
+import { type Fields, newQrcode, newVerifyCode, qrcodeUrl } from './wire.ts'
 
 /** A QR code and how far its login came; times in Unix milliseconds. */
 export interface Login {

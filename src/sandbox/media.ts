@@ -10,8 +10,7 @@ import { pipeline, Readable } from 'node:stream'
 import type { MediaKind } from '../model/message.ts'
 import { ensurePrivateDir, removeQuietly, sweep } from '../platform/files.ts'
 import type { Core } from './core.ts'
-import { newMediaId, newMediaParam } from './ids.ts'
-import { type Fields, fieldsOf, textOf } from './wire-text.ts'
+import { type Fields, fieldsOf, newMediaId, newMediaParam, textOf } from './wire.ts'
 
 /** A piece of media, or the place kept for one. */
 export interface Piece {

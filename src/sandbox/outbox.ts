@@ -1,9 +1,10 @@
 /** From the bot to the user: which sends are accepted, and which of those the user gets to see (protocol notes 5). */
+
+import { isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
-import { messageIdOf } from './ids.ts'
 import type { Media } from './media.ts'
 import type { Bot, Peer, People } from './people.ts'
-import { type Fields, fieldsOf, isFields, textOf, toWire } from './wire-text.ts'
+import { type Fields, fieldsOf, messageIdOf, textOf, toWire } from './wire.ts'
 
 const fiveMinutes = 300_000
 const perFiveMinutes = 12
@@ -56,7 +57,7 @@ export class Outbox {
     if (bot.stopped && switches.notifystop === 'refuse_sends') return refusal
     if (bot.stopped && switches.notifystop === 'drop_sends') return silent
 
-    const items = Array.isArray(msg.item_list) ? msg.item_list.filter(isFields) : []
+    const items = Array.isArray(msg.item_list) ? msg.item_list.filter(isObject) : []
     if (items.length === 0) return { ret: -2 }
     if (items.some(item => byteLength(textOf(fieldsOf(item.text_item).text)) > switches.text_limit))
       return refusal

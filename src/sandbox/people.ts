@@ -1,7 +1,7 @@
 /** Users and bots: who exists, whose bot is alive, and what stands between the two (window, quota, typing). */
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
-import { newBotId, newBotToken, newContextToken, newUserId } from './ids.ts'
+import { newBotId, newBotToken, newContextToken, newUserId } from './wire.ts'
 
 /** A WeChat user of the simulated world. */
 export interface User {

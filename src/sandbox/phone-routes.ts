@@ -1,4 +1,4 @@
-/** Every action of the phone as an HTTP call: one table, from which GET /phone/api is made too. */
+/** Every action of the phone as an HTTP call, with its arguments: one table, from which GET /phone/api is made too. */
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
 import { badArgument, SvcError } from '../model/error.ts'
 import { MediaKind } from '../model/message.ts'
@@ -6,10 +6,9 @@ import { between, closed, flag, oneOf, optional, text, told } from '../model/sha
 import { parse, spelled } from '../tools/parse.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { mediaItem, quoteForms, quoteOf, textItem } from './compose.ts'
-import { type Asked, filled } from './phone-args.ts'
 import { chatText, seenLogin, seenMessages, seenState } from './phone-view.ts'
 import { Switches } from './switches.ts'
-import { type Fields, toWire } from './wire-text.ts'
+import { type Fields, fieldsOf, fromWire, toWire } from './wire.ts'
 import type { World } from './world.ts'
 
 /** One call of the phone. */
@@ -217,3 +216,50 @@ function quoteIn(
   if (id === undefined) return {}
   return { ref_msg: quoteOf(core, id, how ?? (part ? 'partial' : core.switches.quote), part) }
 }
+
+const jsonBytesAtMost = 64 * 1024 * 1024
+
+/** What a call was asked. */
+interface Asked {
+  /** As they were sent. */
+  readonly fields: Fields
+  /** The raw request body, for media. */
+  readonly body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>
+  /** The sandbox's own address as the caller knows it. */
+  readonly origin: string
+}
+
+/** From the query or the body; curl needs no content type. @throws SvcError `bad_json`, `unsupported_media_type` for a form where a file is expected */
+export async function readAsked(
+  request: Request,
+  { origin, searchParams }: URL,
+  raw: boolean,
+): Promise<Asked> {
+  const query: Fields = Object.fromEntries(searchParams)
+  const body = request.body ?? []
+  if (raw && request.headers.get('content-type')?.startsWith('multipart/'))
+    throw new SvcError('unsupported_media_type', 'the body is the file itself, not a form', {
+      hint: 'With curl: --data-binary @FILE, in place of -F.',
+    })
+  if (raw || !request.body) return { fields: query, body, origin }
+  if (Number(request.headers.get('content-length') ?? 0) > jsonBytesAtMost) {
+    throw new SvcError('payload_too_large', 'the body is larger than 64 MiB')
+  }
+  const text = (await request.text()).trim()
+  return { fields: { ...query, ...parsed(text) }, body: [], origin }
+}
+
+function parsed(text: string): Fields {
+  if (!text) return {}
+  // curl -d calls everything a form; what begins with a brace is JSON all the same.
+  if (!text.startsWith('{')) return Object.fromEntries(new URLSearchParams(text))
+  try {
+    return fieldsOf(fromWire(text))
+  } catch (cause) {
+    throw new SvcError('bad_json', 'the body is not JSON', { cause })
+  }
+}
+
+/** What is empty was not given. What no schema knows stays, to be refused: the rest of a text with `&` in it, for one. */
+const filled = (args: Readonly<Record<string, unknown>>, fields: Fields): Fields =>
+  Object.fromEntries(Object.entries(fields).filter(([name, value]) => value !== '' || !(name in args)))

@@ -1,9 +1,10 @@
 /** What the phone shows: the world as its users see it. */
 import type { MediaKind } from '../model/message.ts'
+import { isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
 import type { Login } from './logins.ts'
 import type { Piece } from './media.ts'
-import { type Fields, fieldsOf, fromWire, isFields, textOf } from './wire-text.ts'
+import { type Fields, fieldsOf, fromWire, textOf } from './wire.ts'
 import type { World } from './world.ts'
 
 /** An item as its user sees it. */
@@ -117,7 +118,7 @@ function messageIn(wire: string): Fields {
 }
 
 const itemsOf = (message: Fields): Fields[] =>
-  Array.isArray(message.item_list) ? message.item_list.filter(isFields) : []
+  Array.isArray(message.item_list) ? message.item_list.filter(isObject) : []
 
 /** A QR login as the phone shows it. The verify code is on the phone's screen, so it is no secret here. */
 export const seenLogin = (login: Login) => ({

@@ -7,8 +7,7 @@ import pageCss from './page/phone.css' with { type: 'text' }
 import pageHtml from './page/phone.html' with { type: 'text' }
 import pageJs from './page/phone.js' with { type: 'text' }
 import texts from './page/texts.json' with { type: 'json' }
-import { readAsked } from './phone-args.ts'
-import { phoneRoutes } from './phone-routes.ts'
+import { phoneRoutes, readAsked } from './phone-routes.ts'
 import type { World } from './world.ts'
 
 // Bun's types take every .html for a bundle; `type: 'text'` makes it the text.

@@ -10,10 +10,10 @@ import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
 import { type DeliveryResult, deliver, type Letter, letter } from './delivery.ts'
 import type { MediaFiles } from './media-files.ts'
-import { reasonOf } from './problems.ts'
+import { endReasonOf } from './problems.ts'
 
 /** Says what getupdates says, when another endpoint has refused a session with -14. */
-export interface Judge {
+export interface TokenCheck {
   /**
    * Does `work`; when that is refused with -14 and getupdates says that the token works, once more.
    *
@@ -26,7 +26,7 @@ export interface Judge {
 export interface SendPorts {
   upstream: Pick<Upstream, 'api' | 'account' | 'sandboxed'>
   state: Pick<State, 'sessions' | 'contexts'>
-  judge: Judge
+  check: TokenCheck
   store: Pick<Store, 'durable' | 'names' | 'outbox'>
   media: MediaFiles
   rules: SendRules
@@ -65,8 +65,7 @@ export class DeliveryAttempts {
 
   /** Whether `count` messages to a user may go now; nothing is taken. */
   async verdict(session: string, user: string, count: number): Promise<Verdict> {
-    const { token: _, ...terms } = await this.terms(session, user)
-    return this.#ports.store.outbox.verdict(session, user, count, terms)
+    return this.#ports.store.outbox.verdict(session, user, count, await this.terms(session, user))
   }
 
   /** What is left of the right to answer a user. */
@@ -90,8 +89,8 @@ export class DeliveryAttempts {
   ): Promise<Started> {
     const { clock } = this.#runtime
     while (!signal.aborted) {
-      const { token, ...terms } = await this.terms(session, user)
-      const next = letter(user, item, token, clock.now())
+      const terms = await this.terms(session, user)
+      const next = letter(user, item, terms.token, clock.now())
       const began = await this.#ports.store.outbox.begin(parts, bot.bot_id, terms, next.row)
       if (began.go === 'begun') return { go: 'begun', begun: began.begun, letter: next }
       if (began.go !== 'later') return began
@@ -104,10 +103,10 @@ export class DeliveryAttempts {
   async deliver(session: string, bot: BotInfo, { wire, row }: Letter, begun: Begun): Promise<DeliveryResult> {
     const { clock, log } = this.#runtime
     const { account, api } = this.#ports.upstream
-    const { judge, rules } = this.#ports
+    const { check, rules } = this.#ports
     // Not cancelled when the caller leaves: half a request is the one thing that cannot be told apart later.
     const post = () =>
-      judge.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
+      check.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
     const result = await deliver(post, row.to_user, begun, { rules, now: () => clock.now() })
     const { error, status } = result
     // Whoever sends is told; here it is for whoever looks back.
@@ -140,5 +139,5 @@ export class DeliveryAttempts {
 /** What becomes of the rows of a message. */
 export const settlementOf = (result: DeliveryResult): Settlement => {
   const { status, message_id, error, spent, unseen, hold } = result
-  return { status, message_id, error: error && reasonOf(error), spent, unseen, hold }
+  return { status, message_id, error: error && endReasonOf(error), spent, unseen, hold }
 }

@@ -7,7 +7,7 @@ import { newClientId, outgoingMessage } from '../ilink/encode.ts'
 import { textOf } from '../ilink/fields.ts'
 import { type ILinkError, isILinkError } from '../ilink/http.ts'
 import type { WeixinMessage, WireItem } from '../ilink/wire.ts'
-import { afterRefusal, type Hold, reasonOf, type SendRules, untilWritten } from '../model/admission.ts'
+import { afterRefusal, causeOfRefusal, type Hold, type SendRules, untilWritten } from '../model/admission.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { SentMessage } from '../storage/messages.ts'
 import type { Begun } from '../storage/outbox.ts'
@@ -68,7 +68,7 @@ export async function deliver(
       }
     }
     if (error.kind === 'refused') return refused(error, to, begun, rules, now())
-    if (!error.neverSent) return unclear(error)
+    if (!error.facts.neverSent) return unclear(error)
     return {
       ...{ status: 'refused', spent: false, unseen: true },
       error: new SvcError('upstream_error', 'WeChat cannot be reached', { cause: error }),
@@ -97,7 +97,7 @@ function refused(
   rules: SendRules,
   now: number,
 ): DeliveryResult {
-  const { ret, errcode } = error
+  const { ret, errcode } = error.facts
   if (ret === -3 || errcode === -3) {
     // That costs nothing; any other refusal may have counted.
     const hint = 'Copy the user id exactly as received; it is case-sensitive.'
@@ -105,29 +105,24 @@ function refused(
     return { status: 'refused', spent: false, error: unknown, giveUp: true }
   }
   const facts = { now, receivedAt: counter.received_at, used: counter.used, hold }
-  const result = { status: 'refused', spent: true } as const
+  const after = afterRefusal(facts, tries)
+  const because = (error: SvcError, more?: Partial<DeliveryResult>): DeliveryResult => ({
+    ...{ status: 'refused', spent: true, error },
+    ...more,
+  })
   if (ret !== -2 && errcode !== -2) {
-    const { giveUp, hold: pause } = afterRefusal(facts, tries)
     const other = refusal('upstream_error', 'WeChat refused the message', error)
-    return { ...result, error: other, giveUp, pause }
+    return because(other, { giveUp: after.giveUp, pause: after.hold })
   }
-  switch (reasonOf(facts, rules)) {
+  switch (causeOfRefusal(facts, rules)) {
     case 'window':
-      return {
-        ...result,
-        error: refusal('window_closed', 'the window is shut: WeChat refused the message', error),
-      }
+      return because(refusal('window_closed', 'the window is shut: WeChat refused the message', error))
     case 'quota':
-      return {
-        ...result,
-        error: refusal('quota_exhausted', 'the answers are used up: WeChat refused the message', error),
-      }
+      return because(refusal('quota_exhausted', 'the answers are used up: WeChat refused the message', error))
     case 'never_wrote':
-      return { ...result, error: neverWrote(), ...afterRefusal(facts, tries) }
-    case 'unexplained': {
-      const after = afterRefusal(facts, tries)
-      return { ...result, error: throttled(after.hold.until - now, error), ...after }
-    }
+      return because(neverWrote(), after)
+    case 'unexplained':
+      return because(throttled(after.hold.until - now, error), after)
   }
 }
 

@@ -1,5 +1,6 @@
 /** Who sends to a user next: in this process one at a time, in the order of their coming. */
 import type { Clock } from '../platform/clock.ts'
+import { following } from '../platform/signals.ts'
 import { stopped, tooSoon } from './problems.ts'
 
 /** Those ahead may hang beyond what the pace foresees; one request that gets no answer takes 15 s. */
@@ -46,12 +47,11 @@ export class Lines {
    */
   async turn(ahead: Promise<void>, patienceMs: number, signal: AbortSignal): Promise<void> {
     const over = new AbortController()
-    const abort = () => over.abort()
-    signal.addEventListener('abort', abort, { once: true })
+    const leave = following(signal, over)
     const sleeping = this.#clock.sleep(patienceMs + hangMs, over.signal)
     const first = await Promise.race([ahead.then(() => true), sleeping.then(() => false)])
     over.abort()
-    signal.removeEventListener('abort', abort)
+    leave()
     if (signal.aborted) throw stopped(signal)
     if (!first) throw tooSoon(patienceMs, this.#sandboxed)
   }

@@ -1,8 +1,9 @@
 /** What a send needs of media; the gateway gives it. */
 import type { Account } from '../ilink/api.ts'
+import type { UploadedMedia } from '../ilink/encode.ts'
 import type { Call } from '../model/call.ts'
 import type { SteadyFile } from '../model/media.ts'
-import type { MediaContent, MediaKind, UploadedMedia } from '../model/message.ts'
+import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { KeptFile } from '../storage/outbox.ts'
 
 /** What sends for whom: the door's part of a call. */

@@ -3,10 +3,11 @@
  * looks now and then besides.
  */
 import { SvcError } from '../model/error.ts'
-import type { OutboxEntry, OutboxPart, Waiting } from '../model/message.ts'
+import type { Cancelled, OutboxEntry, OutboxFilter, OutboxPart, Waiting } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
+import { defined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { EndReason, Entry, EntryPart } from '../storage/outbox.ts'
+import type { EndReason, Entry, EntryPart, KeptFile } from '../storage/outbox.ts'
 import type { Store } from '../storage/store.ts'
 import type { MediaFiles } from './media-files.ts'
 import { cancelled, declined } from './problems.ts'
@@ -17,14 +18,6 @@ export interface OutboxPorts {
   store: Pick<Store, 'names' | 'outbox' | 'upkeep'>
   worker: Worker
   media: Pick<MediaFiles, 'kept'>
-}
-
-export interface Cancelled {
-  /** Whether anything was left to cancel. */
-  success: boolean
-  outbox_id: string
-  /** Messages that will not be sent any more. */
-  cancelled: number
 }
 
 /** The lanes are looked at this often, besides whenever a user has written. */
@@ -43,7 +36,6 @@ const nobodySaidYes: EndReason = { code: 'forbidden', detail: 'nobody said yes w
 export class Outbox {
   readonly #ports: OutboxPorts
   readonly #runtime: Runtime
-  #nudge = new AbortController()
   #running: Promise<void> | undefined
   #renewedAt = 0
   /** Calls of `#wake` so far. */
@@ -64,7 +56,7 @@ export class Outbox {
   }
 
   /** What waits, oldest first. @throws SvcError `invalid_arguments` for a bad session name */
-  async list({ user_id, session }: { user_id?: string; session?: string } = {}): Promise<OutboxEntry[]> {
+  async list({ user_id, session }: OutboxFilter = {}): Promise<OutboxEntry[]> {
     const entries = await this.#ports.store.outbox.list({
       user_id,
       session: session === undefined ? undefined : sessionName(session),
@@ -85,7 +77,7 @@ export class Outbox {
    *
    * @throws SvcError `not_found`
    */
-  async get(outboxId: string): Promise<OutboxEntry> {
+  async get(outboxId: string | number): Promise<OutboxEntry> {
     const { worker } = this.#ports
     const entry = await this.#entry(outboxId)
     if (entry?.mode !== 'queue') {
@@ -97,20 +89,18 @@ export class Outbox {
     return this.#shown(entry, entry.ended ? {} : await worker.waiting(entry))
   }
 
-  async #entry(outboxId: string): Promise<Entry | undefined> {
-    return /^\d{1,15}$/.test(outboxId) ? this.#ports.store.outbox.entry(Number(outboxId)) : undefined
+  async #entry(outboxId: string | number): Promise<Entry | undefined> {
+    return /^\d{1,15}$/.test(String(outboxId)) ? this.#ports.store.outbox.entry(Number(outboxId)) : undefined
   }
 
   async #shown(entry: Entry, waiting: Waiting | undefined): Promise<OutboxEntry> {
     const { id, session, user, created_at, expires_at, ended, parts } = entry
     const user_name = (await this.#ports.store.names.of(session)).get(user)
-    return {
-      ...{ outbox_id: String(id), session, to_user: user },
-      ...(user_name !== undefined && { user_name }),
-      ...{ created_at, expires_at, ...waiting },
-      ...(ended && { ended }),
+    const times = { created_at, expires_at, ...waiting, ended: ended || undefined }
+    return defined({
+      ...{ outbox_id: String(id), session, to_user: user, user_name, ...times },
       parts: parts.map(shown),
-    }
+    })
   }
 
   /**
@@ -118,7 +108,7 @@ export class Outbox {
    *
    * @throws SvcError `not_found` when nothing of that id waits, since it was sent, cancelled, or has expired
    */
-  async cancel(outboxId: string): Promise<Cancelled> {
+  async cancel(outboxId: string | number): Promise<Cancelled> {
     const { log } = this.#runtime
     const { media, store } = this.#ports
     const entry = await this.#entry(outboxId)
@@ -132,18 +122,18 @@ export class Outbox {
     }
     await media.kept.discard(ended.files)
     log.info(`queued send ${reason.code}`, { outbox: outboxId, messages: ended.ended })
-    return { success: ended.ended > 0, outbox_id: outboxId, cancelled: ended.ended }
+    return { success: ended.ended > 0, outbox_id: String(outboxId), cancelled: ended.ended }
   }
 
   /**
-   * A person says yes to a send that waits for that: it goes out now. What may wait for its user, by `when_closed`,
+   * A person says yes to a send that waits for that (never an agent): it goes out now. What may wait for its user, by `when_closed`,
    * waits where it may not go.
    *
    * @returns it as it stands then
    * @throws SvcError `not_found` when nothing of this id waits for a yes; `not_connected`, `window_closed`,
    *   `quota_exhausted`, `rate_limited` when it may not go now and was not to wait: it goes on waiting for a yes
    */
-  async approve(outboxId: string): Promise<OutboxEntry> {
+  async approve(outboxId: string | number): Promise<OutboxEntry> {
     const { bus, log } = this.#runtime
     const { worker } = this.#ports
     const entry = await this.#entry(outboxId)
@@ -151,7 +141,7 @@ export class Outbox {
     if (!approved) {
       throw new SvcError('not_found', 'nothing of this id waits for a yes', {
         hint: 'It was approved, declined or given up; history tells.',
-        next: { action: 'see', what: 'outbox' },
+        next: { action: 'see', what: 'approvals' },
       })
     }
     log.info('send approved', { outbox: outboxId })
@@ -188,23 +178,18 @@ export class Outbox {
 
   /** Resolves when the lanes are not looked after any more; `closing` has to be aborted. */
   async closed(): Promise<void> {
-    this.#nudge.abort()
     await this.#running
   }
 
   async #run(): Promise<void> {
     const { clock, closing } = this.#runtime
-    const stop = () => this.#nudge.abort()
-    closing.addEventListener('abort', stop, { once: true })
     while (!closing.aborted) {
-      this.#nudge = new AbortController()
       await this.#guarded(async () => {
         await this.tidy()
         if (this.#polls) await this.#look()
       })
-      if (!closing.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
+      await clock.sleep(lookEveryMs, closing)
     }
-    closing.removeEventListener('abort', stop)
   }
 
   /** Begins to work on every lane whose user may be written to. */
@@ -239,12 +224,8 @@ export class Outbox {
 }
 
 /** Its text and file go when it has ended; the history keeps them. */
-const shown = (part: EntryPart): OutboxPart => ({
-  id: part.message ?? 0,
-  ...partOf(part),
-  ...(part.kind === 'text' && part.text !== '' && { text: part.text }),
-  ...(part.file && {
-    ...{ file_name: part.file.file_name, size: part.file.size },
-    ...(part.file.source !== undefined && { source: part.file.source }),
-  }),
-})
+function shown(part: EntryPart): OutboxPart {
+  const { file_name, size, source }: Partial<KeptFile> = part.file ?? {}
+  const text = part.kind === 'text' && part.text !== '' ? part.text : undefined
+  return defined({ id: part.message ?? 0, ...partOf(part), text, file_name, size, source })
+}

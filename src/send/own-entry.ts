@@ -8,7 +8,7 @@ import type { DeliveryResult, Letter } from './delivery.ts'
 import { type DeliveryAttempts, type SendPorts, type Started, settlementOf } from './delivery-attempt.ts'
 import type { Caller } from './media-files.ts'
 import type { Piece } from './plan.ts'
-import { closedError, notTried, reasonOf, stopped, takenOver, uploadError } from './problems.ts'
+import { closedError, endReasonOf, notTried, stopped, takenOver, uploadError } from './problems.ts'
 
 /** A call of mode `fail`, written down. */
 export interface OwnEntry {
@@ -30,7 +30,7 @@ export async function sendOwn(own: OwnEntry, { ports, attempts }: OwnTools): Pro
   const { entry, bot, pieces, caller } = own
   const { session, user: to } = entry
   const { account } = ports.upstream
-  const { media, judge } = ports
+  const { media, check } = ports
   const { signal, progress } = caller
   const items: WireItem[] = []
   try {
@@ -39,7 +39,7 @@ export async function sendOwn(own: OwnEntry, { ports, attempts }: OwnTools): Pro
       else {
         const { file } = piece
         const upload = () => media.upload(account(bot), to, file, signal, progress)
-        items.push(mediaItem(await judge.settled(session, bot, upload)))
+        items.push(mediaItem(await check.settled(session, bot, upload)))
       }
     }
   } catch (error) {
@@ -67,7 +67,7 @@ export async function sendOwn(own: OwnEntry, { ports, attempts }: OwnTools): Pro
     // What follows a failed part would arrive out of its order, and a refusal must not be hammered.
     const settled = await attempts.settle(started.begun, {
       ...settlementOf(result),
-      ...(failed && { rest: reasonOf(notTried(failed)) }),
+      ...(failed && { rest: endReasonOf(notTried(failed)) }),
     })
     last = settled?.find(({ id }) => id === entry.id) ?? settledHere(last, nth, result)
     if (failed) return last
@@ -78,7 +78,7 @@ export async function sendOwn(own: OwnEntry, { ports, attempts }: OwnTools): Pro
 /** What has not been sent of an entry never will be. @returns it; @throws `error` when that is all of it, or no SvcError */
 async function refused(store: SendPorts['store'], entry: Entry, error: unknown): Promise<Entry> {
   const known = error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error')
-  const ended = await store.outbox.end(entry.id, reasonOf(known))
+  const ended = await store.outbox.end(entry.id, endReasonOf(known))
   if (!(error instanceof SvcError) || !ended || ended.entry.parts.every(({ status }) => status === 'refused'))
     throw error
   return ended.entry
@@ -87,8 +87,8 @@ async function refused(store: SendPorts['store'], entry: Entry, error: unknown):
 /** The entry where the disk did not take what became of its `nth` part. */
 function settledHere(entry: Entry, nth: number, { status, message_id, error }: DeliveryResult): Entry {
   const parts = entry.parts.map((part, at): EntryPart => {
-    if (at === nth) return { ...part, status, message_id, error: error && reasonOf(error) }
-    return at > nth && error ? { ...part, status: 'refused', error: reasonOf(notTried(error)) } : part
+    if (at === nth) return { ...part, status, message_id, error: error && endReasonOf(error) }
+    return at > nth && error ? { ...part, status: 'refused', error: endReasonOf(notTried(error)) } : part
   })
   return { ...entry, parts }
 }

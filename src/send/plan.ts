@@ -1,10 +1,11 @@
 /** What a call of send is about to send. Touches nothing upstream; what can never be sent is an error here. */
 import { Buffer } from 'node:buffer'
-import { createHash } from 'node:crypto'
 import type { Unanswered } from '../model/call.ts'
 import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
+import type { Bearer } from '../model/next-step.ts'
 import { quotaPerInbound, sessionKey, sessionName } from '../model/session.ts'
+import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { Sessions } from '../storage/state.ts'
 import type { Names } from '../storage/store.ts'
 import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
@@ -34,38 +35,59 @@ export type Piece = { kind: 'text'; text: string } | { kind: MediaKind; file: St
 /** No name has an `@`. */
 export const isUserId = (user: string): boolean => user.includes('@')
 
-/**
- * Who is meant by an id, or by the name of one user: of the session given, else of those that are
- * logged in, else of any.
- *
- * @throws SvcError `invalid_arguments` for a name that nobody has there, or several
- */
-export async function addressee(
-  { store, sessions }: { store: { names: Pick<Names, 'called'> }; sessions: Pick<Sessions, 'list'> },
-  { user, session }: { user: string; session: string | undefined },
-  field = 'to',
-): Promise<string> {
-  if (isUserId(user)) return user
+/** What tells who has a name. */
+interface NamePorts {
+  store: { names: Pick<Names, 'called'> }
+  sessions: Pick<Sessions, 'list'>
+}
+
+/** Whoever has a name, each once: of the session given, else of those that are logged in, else of any. */
+export async function bearers(
+  { store, sessions }: NamePorts,
+  { name, session }: { name: string; session?: string | undefined },
+): Promise<{ found: Bearer[]; isAnyLive: boolean }> {
   const key = session === undefined ? undefined : sessionKey(sessionName(session))
-  const called = (await store.names.called(user)).filter(
+  const called = (await store.names.called(name)).filter(
     one => key === undefined || sessionKey(one.session) === key,
   )
   const live = new Set((await sessions.list()).flatMap(({ name, bot }) => (bot ? [sessionKey(name)] : [])))
   const here = called.filter(one => live.has(sessionKey(one.session)))
-  const [only, ...others] = new Set((here.length > 0 ? here : called).map(({ user_id }) => user_id))
+  const once = new Map((here.length > 0 ? here : called).map(one => [one.user_id, one]))
+  return { found: [...once.values()], isAnyLive: live.size > 0 }
+}
+
+/** So many of those who have a name are told. */
+export const bearersTold = 5
+
+/**
+ * Who is meant by an id, or by the name of one user.
+ *
+ * @throws SvcError `invalid_arguments` for a name that nobody has there, or several
+ */
+export async function addressee(
+  ports: NamePorts,
+  { user, session }: { user: string; session: string | undefined },
+  field: string,
+): Promise<string> {
+  if (isUserId(user)) return user
+  const { found, isAnyLive } = await bearers(ports, { name: user, session })
+  const [only] = found
   if (only === undefined)
     throw badArgument(
       field,
       'expected a user id like <user>@<domain>, or the name of a user: nobody has this name',
       {
-        next: live.size === 0 ? { action: 'login' } : { action: 'see', what: 'users' },
+        next: isAnyLive ? { action: 'see', what: 'users' } : { action: 'login' },
       },
     )
-  if (others.length > 0)
-    throw badArgument(field, 'expected one user; several have this name', {
-      next: live.size === 0 ? { action: 'login' } : { action: 'say which user' },
+  if (found.length > 1) {
+    const users = found.slice(0, bearersTold)
+    throw badArgument(field, `expected one user; ${found.length} have this name`, {
+      details: { users },
+      next: isAnyLive ? { action: 'say which user', users } : { action: 'login' },
     })
-  return only
+  }
+  return only.user_id
 }
 
 /**
@@ -163,4 +185,4 @@ export async function isSame(
   }
 }
 
-const sha256 = (text: string) => createHash('sha256').update(text).digest('base64url')
+const sha256 = (text: string) => nodeCrypto().createHash('sha256').update(text).digest('base64url')

@@ -47,8 +47,22 @@ function quotaError(left: number, { count, texts }: { count: number; texts: numb
 }
 
 export const neverWrote = (): SvcError =>
-  new SvcError('window_closed', 'WeChat refused: this user has never written to this session', {
+  new SvcError('window_closed', 'this user has never written to this session', {
     hint: 'Ask the user to write to the bot first; a bot can only answer.',
+  })
+
+/** They did, but a login forgets who may be answered. */
+export const wroteBefore = (session: string): SvcError =>
+  new SvcError('window_closed', `this user has not written to "${session}" since it was logged in anew`, {
+    details: { wrote: 'before_login', session },
+    hint: 'Ask the user to write to the bot once: a bot can answer only what is written after its login.',
+    next: { action: 'queue' },
+  })
+
+/** Nor will this user write to it: they know the bot of a session that is not connected. */
+export const wroteElsewhere = ({ code, problem }: SvcError, session: string): SvcError =>
+  new SvcError(code, `${problem}, but to "${session}", which is not connected`, {
+    next: { action: 'login', session },
   })
 
 /** WeChat refused: `problem`, with what it said. */
@@ -100,12 +114,10 @@ export const stopped = ({ reason }: AbortSignal): SvcError =>
     : new SvcError('shutting_down', 'the caller left; nothing more was sent')
 
 export const notTried = ({ code, retryAfter }: SvcError): SvcError =>
-  new SvcError(code, 'not tried, because an earlier part failed', {
-    ...(retryAfter !== undefined && { retryAfter }),
-  })
+  new SvcError(code, 'not tried, because an earlier part failed', { retryAfter })
 
 /** What an upload failed with. */
-export function uploadError(error: unknown, to: string): unknown {
+export function uploadError<E>(error: E, to: string): E | SvcError {
   if (!isILinkError(error)) return error
   if (error.kind === 'refused')
     return refusal('upstream_error', `nothing was sent, WeChat refused the upload for ${to}`, error, {
@@ -118,7 +130,7 @@ export function uploadError(error: unknown, to: string): unknown {
   )
 }
 
-export const reasonOf = ({ code, problem, options, retryAfter }: SvcError): EndReason => {
+export const endReasonOf = ({ code, problem, options, retryAfter }: SvcError): EndReason => {
   const { field, hint, next, quote } = options
   return { ...{ code, detail: problem, field, hint, next, quote }, retry_after: retryAfter }
 }

@@ -2,7 +2,9 @@
 import { sentAs } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
 import type { SendPart, SendResult, Waiting } from '../model/message.ts'
+import { adviceOf } from '../model/next-step.ts'
 import type { rightToAnswer } from '../model/session.ts'
+import { defined } from '../platform/fields.ts'
 import type { EndReason, Entry, EntryPart } from '../storage/outbox.ts'
 import { cancelledBefore, errorOf, wasCancelled } from './problems.ts'
 
@@ -33,39 +35,38 @@ export function resultOf(
       : went.length > 0
         ? 'partial'
         : 'unknown'
-  const lastId = went.at(-1)?.message_id
-  return {
+  return defined({
     success: status === 'accepted',
     status,
-    ...(lastId !== undefined && { message_id: lastId }),
-    ...(went.some(part => part.status === 'suspect') && { suspect: true }),
+    message_id: went.at(-1)?.message_id,
+    suspect: went.some(part => part.status === 'suspect') || undefined,
     session,
     parts: parts.map(partOf),
     ...right,
-    ...(waits && { outbox_id: String(entry.id), ...waiting }),
-    ...(waits && entry.asked && { hint: asksFirst }),
-  }
+    ...(waits && { outbox_id: String(entry.id), ...waiting, hint: entry.asked && asksFirst }),
+  })
 }
 
 const asksFirst =
   'Not sent yet, and not declined: nobody could be asked here, or the question was closed without an answer. It waits up to 24 hours for a person to say yes, in the panel of svc or with the command svc approvals. Tell your user that; neither send it again nor approve it yourself. history tells what becomes of it, and so does this call repeated with the same idempotency_key.'
 
 export function partOf({ kind, status, message_id, error }: EntryPart): SendPart {
-  return {
+  return defined({
     kind,
     sent_as: kind === 'text' ? 'text' : sentAs(kind),
     // One that is on its way from the outbox is told as waiting: the call is over.
     status: status === 'sending' || status === 'asked' ? 'queued' : status,
-    ...(message_id !== undefined && { message_id }),
+    message_id,
     // A refusal that it waits after is told by the lane.
     ...(error && status !== 'queued' && whyNot(error)),
-  }
+  })
 }
 
 const whyNot = (error: EndReason): Pick<SendPart, 'error' | 'reason'> =>
   wasCancelled(error) ? { reason: error.detail } : { error: shown(errorOf(error)) }
 
-const shown = ({ code, hint, message, retryAfter }: SvcError): NonNullable<SendPart['error']> => ({
-  ...{ code, detail: message, hint },
-  ...(retryAfter !== undefined && { retry_after: retryAfter }),
-})
+const shown = (error: SvcError): NonNullable<SendPart['error']> =>
+  defined({
+    ...{ code: error.code, detail: error.message, hint: adviceOf(error) },
+    retry_after: error.retryAfter,
+  })

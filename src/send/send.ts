@@ -7,27 +7,26 @@
 import { textItem } from '../ilink/encode.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
-import { type BotInfo, rightToAnswer, sessionName } from '../model/session.ts'
+import { type BotInfo, rightToAnswer } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
+import { linked, untilAborted } from '../platform/signals.ts'
 import type { Enqueued, Entry, KeptFile } from '../storage/outbox.ts'
 import { type Letter, letter } from './delivery.ts'
 import type { SendPorts } from './delivery-attempt.ts'
 import { type Draft, newEntry, waitingParts } from './draft.ts'
 import type { Caller } from './media-files.ts'
 import { sendOwn } from './own-entry.ts'
+import { isSame, isUserId, look, namesOf, type Piece, release, type SendRequest, stage } from './plan.ts'
 import {
-  addressee,
-  isSame,
-  isUserId,
-  look,
-  namesOf,
-  type Piece,
-  release,
-  type SendRequest,
-  stage,
-} from './plan.ts'
-import { closedError, conflict, neverWrote, reasonOf, stopped, unasked } from './problems.ts'
+  closedError,
+  conflict,
+  endReasonOf,
+  neverWrote,
+  stopped,
+  unasked,
+  wroteBefore,
+  wroteElsewhere,
+} from './problems.ts'
 import { resultOf } from './result.ts'
 import { SharedCalls } from './shared-calls.ts'
 import { showTyping, typeOnce } from './typing.ts'
@@ -35,8 +34,17 @@ import type { Worker } from './worker.ts'
 
 export interface SenderPorts extends SendPorts {
   worker: Worker
+  /** Who is meant by a name. @throws SvcError `session_not_found`; `invalid_arguments` for a name that nobody has, or several */
+  meant(user: string, session: string | undefined): Promise<string>
   /** Which session sends to a user. @throws SvcError `not_connected`, `session_not_found`, `session_expired` */
-  route(to: string, session: string | undefined): Promise<{ name: string; bot: BotInfo }>
+  route(to: string, session: string | undefined): Promise<Route>
+}
+
+interface Route {
+  name: string
+  bot: BotInfo
+  /** The session that the user wrote to, where no login that there is now has heard of them. */
+  before?: { session: string; isLoggedIn: boolean } | undefined
 }
 
 /** An earlier call with the same key that runs in another process is waited for so long. */
@@ -74,20 +82,17 @@ export class Sender {
   async send(asked: SendRequest, caller: Caller): Promise<SendResult> {
     const { bus, closing } = this.#runtime
     if (closing.aborted) throw stopped(closing)
-    const request = isUserId(asked.to) ? asked : { ...asked, to: await this.#meant(asked) }
+    const { to: user, session } = asked
+    const request = isUserId(user) ? asked : { ...asked, to: await this.#ports.meant(user, session) }
     using either = linked(caller.signal, closing)
     const { signal } = either
     const progress = caller.progress?.bind(caller)
-    const as = (signal: AbortSignal): Caller => ({
-      signal,
-      local: caller.local,
-      ...(progress && { progress }),
-    })
+    const as = (signal: AbortSignal): Caller => ({ signal, local: caller.local, progress })
     const key = request.idempotency_key
     const isBare = request.typing === true && !request.text && request.media.length === 0
     if (request.approval && (isBare || !this.#ports.store.durable)) throw unasked(request.approval)
     const running = isBare
-      ? this.#typed(request, signal)
+      ? this.#routed(request, route => this.#typed(route, request.to, signal))
       : key === undefined
         ? this.#sent(request, as(signal)).then(result => result ?? Promise.reject(conflict()))
         : this.#shared.once(key, namesOf(request), signal, signal => this.#keyed(key, request, as(signal)))
@@ -103,14 +108,6 @@ export class Sender {
     } finally {
       this.#running.delete(running)
     }
-  }
-
-  async #meant({ to: user, session }: SendRequest): Promise<string> {
-    const { state, store } = this.#ports
-    // Of a session that is not there nobody has any name, which is not the fault of the name.
-    if (session && !(await state.sessions.get(sessionName(session))))
-      throw new SvcError('session_not_found', `there is no session named "${session}"`)
-    return addressee({ store, sessions: state.sessions }, { user, session })
   }
 
   /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */
@@ -140,7 +137,7 @@ export class Sender {
       }
       if (entry.id !== compared && !(await isSame(entry.content, request, media, caller))) throw conflict()
       compared = entry.id
-      if (entry.ended || entry.mode === 'queue') return this.#result(entry)
+      if (entry.ended || entry.mode === 'queue') return { ...(await this.#result(entry)), repeated: true }
       if (clock.monotonic() >= deadline)
         throw new SvcError(
           'rate_limited',
@@ -157,13 +154,30 @@ export class Sender {
 
   /** Undefined when another call took the key meanwhile. */
   async #sent(request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
+    if (request.when_closed === 'queue' && !this.#ports.store.durable)
+      throw badArgument('when_closed', 'queue needs the message store, which is off')
+    return this.#routed(request, route => this.#sentBy(route, request, caller))
+  }
+
+  /** Does `work` by the session that sends. */
+  async #routed<T>({ to, session }: SendRequest, work: (route: Route) => Promise<T>): Promise<T> {
+    const route = await this.#ports.route(to, session)
+    const { before } = route
+    return work(route).catch(error => {
+      if (!before || !isSvcError(error, 'window_closed')) throw error
+      throw before.isLoggedIn ? wroteBefore(before.session) : wroteElsewhere(error, before.session)
+    })
+  }
+
+  async #sentBy(
+    { name: session, bot }: Route,
+    request: SendRequest,
+    caller: Caller,
+  ): Promise<SendResult | undefined> {
     const { sandboxed } = this.#ports.upstream
-    const { media, route, store, worker } = this.#ports
+    const { media, worker } = this.#ports
     const { approval } = request
     const mayWait = request.when_closed === 'queue'
-    if (mayWait && !store.durable)
-      throw badArgument('when_closed', 'queue needs the message store, which is off')
-    const { name: session, bot } = await route(request.to, request.session)
     // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
     const texts = await look(request, media, caller)
     const count = texts.length + request.media.length
@@ -216,10 +230,12 @@ export class Sender {
       }
       this.#meanwhile(draft, enqueued.entry, token, over.signal)
       if (!isFirst)
-        await worker.lines.turn(line.ahead, rules.patienceMs, caller.signal).catch(async (error: unknown) => {
-          await store.outbox.end(enqueued.entry.id, reasonOf(error as SvcError))
-          throw error
-        })
+        await worker.lines
+          .turn(line.ahead, rules.patienceMs, caller.signal)
+          .catch(async (error: SvcError) => {
+            await store.outbox.end(enqueued.entry.id, endReasonOf(error))
+            throw error
+          })
       const begun = enqueued.begun && first && { begun: enqueued.begun, letter: first }
       const own = { entry: enqueued.entry, bot, pieces, caller, first: begun }
       return this.#result(await sendOwn(own, { ports: this.#ports, attempts: worker.attempts }))
@@ -249,12 +265,9 @@ export class Sender {
       const left = new AbortController()
       const { token } = await worker.attempts.terms(draft.session, draft.request.to)
       this.#meanwhile(draft, entry, token, left.signal)
-      const abort = Promise.withResolvers<'left'>()
-      const leave = () => abort.resolve('left')
-      caller.signal.addEventListener('abort', leave, { signal: left.signal })
-      if (caller.signal.aborted) leave()
+      const gone = untilAborted(caller.signal).then(() => 'left' as const)
       const watching = worker.watch(entry.id, lane, caller.progress)
-      const watched = await Promise.race([watching, abort.promise]).finally(() => left.abort('over'))
+      const watched = await Promise.race([watching, gone]).finally(() => left.abort('over'))
       if (watched === 'left' && !closing.aborted) return this.#cancelled(entry, caller.signal)
       last = watched === 'left' ? undefined : watched
     }
@@ -271,14 +284,13 @@ export class Sender {
     const { media, store, worker } = this.#ports
     const { to } = draft.request
     const parts = await waitingParts(draft, { media, clock, kept, signal })
-    const { token: _, ...terms } = await worker.attempts.terms(draft.session, to)
-    return store.outbox.enqueue(newEntry(draft, parts), terms)
+    return store.outbox.enqueue(newEntry(draft, parts), await worker.attempts.terms(draft.session, to))
   }
 
   /** Who leaves before the answer cannot know of what would wait. */
   async #cancelled(entry: Entry, signal: AbortSignal): Promise<SendResult> {
     const { media, store } = this.#ports
-    const ended = await store.outbox.end(entry.id, reasonOf(stopped(signal)))
+    const ended = await store.outbox.end(entry.id, endReasonOf(stopped(signal)))
     await media.kept.discard(ended?.files ?? [])
     return this.#result(ended?.entry ?? entry)
   }
@@ -291,8 +303,8 @@ export class Sender {
     over: AbortSignal,
   ): void {
     const { account, api } = this.#ports.upstream
-    const { judge } = this.#ports
-    const doubt = () => judge.doubt(session, bot)
+    const { check } = this.#ports
+    const doubt = () => check.doubt(session, bot)
     const shown = async () => {
       // Most calls are over by then.
       if (!request.typing) await this.#runtime.clock.sleep(quietMs, over)
@@ -306,12 +318,11 @@ export class Sender {
   }
 
   /** That the bot is typing, and no message. */
-  async #typed({ to, session: wanted }: SendRequest, signal: AbortSignal): Promise<SendResult> {
-    const { judge, route, upstream, worker } = this.#ports
-    const { name: session, bot } = await route(to, wanted)
+  async #typed({ name: session, bot }: Route, to: string, signal: AbortSignal): Promise<SendResult> {
+    const { check, upstream, worker } = this.#ports
     const { token } = await worker.attempts.terms(session, to)
     if (token === undefined) throw neverWrote()
-    await judge.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), to, token, signal))
+    await check.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), to, token, signal))
     const right = await worker.attempts.right(session, to)
     return { success: true, status: 'accepted', session, parts: [], ...right }
   }

@@ -27,11 +27,12 @@ export class SharedCalls {
     run: (signal: AbortSignal) => Promise<SendResult>,
   ): Promise<SendResult> {
     for (;;) {
-      const shared = this.#running.get(key) ?? this.#begin(key, names, run)
+      const running = this.#running.get(key)
+      const shared = running ?? this.#begin(key, names, run)
       const same = shared.names === names
       try {
         const result = await joined(shared, signal)
-        if (same) return result
+        if (same) return running ? { ...result, repeated: true } : result
       } catch (error) {
         // All who waited had left before anything was sent, whatever it broke on: now this is the first.
         if (signal.aborted || (same && !shared.left.signal.aborted)) throw error

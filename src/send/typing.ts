@@ -4,6 +4,7 @@ import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { untilAborted } from '../platform/signals.ts'
 import { refusal } from './problems.ts'
 
 /** The indicator fades by itself after a few seconds (protocol notes 2.7). */
@@ -55,12 +56,6 @@ export async function showTyping(
   ended.abort()
   cut.abort()
 }
-
-const untilAborted = (signal: AbortSignal): Promise<unknown> =>
-  new Promise(resolve => {
-    if (signal.aborted) resolve(undefined)
-    else signal.addEventListener('abort', resolve, { once: true })
-  })
 
 /**
  * Shows "typing" once; it fades by itself.

@@ -6,10 +6,10 @@ import { Buffer } from 'node:buffer'
 import { mediaItem, textItem } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
-import { afterRefusal, untilWritten } from '../model/admission.ts'
-import { isSvcError, SvcError } from '../model/error.ts'
+import { afterRefusal, untilWritten, type Verdict } from '../model/admission.ts'
+import { isSvcError } from '../model/error.ts'
 import type { MediaKind, Waiting } from '../model/message.ts'
-import type { BotInfo } from '../model/session.ts'
+import { type BotInfo, notConnected } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Begun, Entry, EntryPart, Lane } from '../storage/outbox.ts'
@@ -17,7 +17,7 @@ import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
 import { DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
 import { Lines } from './lines.ts'
 import type { Caller } from './media-files.ts'
-import { closedError, notTried, reasonOf, uploadError } from './problems.ts'
+import { closedError, endReasonOf, notTried, uploadError } from './problems.ts'
 import { textLimitBytes } from './split.ts'
 
 /** A caller who waits for a queued entry: told how far uploads are, and given the entry as it stood last. */
@@ -32,6 +32,7 @@ const calmMs = 5 * 60_000
 const mostInOneGo = 50
 /** A pause longer than this was set by a clock that has been set back since. */
 const longestPauseMs = 10 * 60_000
+
 export class Worker {
   readonly lines: Lines
   readonly attempts: DeliveryAttempts
@@ -62,7 +63,7 @@ export class Worker {
 
   /** Waits for an entry of mode `queue` while its lane is flushed. @returns the entry as it stood last, if it was touched */
   async watch(entry: number, lane: number, progress: Caller['progress']): Promise<Entry | undefined> {
-    const watcher: Watcher = { ...(progress && { progress }) }
+    const watcher: Watcher = { progress }
     this.#watchers.set(entry, watcher)
     try {
       // One that is running may have looked for the last time.
@@ -82,10 +83,7 @@ export class Worker {
   async approve({ asked, id, parts, session, user }: Entry): Promise<{ lane: number } | undefined> {
     const { state, store, upstream } = this.#ports
     const bot = (await state.sessions.get(session))?.bot
-    if (asked === 'fail' && (!bot || bot.expired_at !== undefined))
-      throw new SvcError('not_connected', `${session} is not logged in`, {
-        next: { action: 'login', session },
-      })
+    if (asked === 'fail' && (!bot || bot.expired_at !== undefined)) throw notConnected(session)
     const said = await store.outbox.approve(id, await this.attempts.terms(session, user))
     if (said?.state !== 'closed') return said
     const texts = parts.filter(({ kind }) => kind === 'text').length
@@ -108,9 +106,9 @@ export class Worker {
       const waits_for = verdict.why === 'pace' ? 'pace' : verdict.why === 'held' ? 'refusal' : 'user'
       return { waits_for, not_before: Math.ceil(now + verdict.waitMs) }
     }
-    // The slot that it has; the verdict is of a message behind it.
-    const slot = next.slot ?? (verdict.go === 'later' ? verdict.slot : now)
-    if (slot > now) return { waits_for: 'pace', not_before: Math.ceil(slot) }
+    // The slot that it has, as long as there is a pace; the verdict is of a message behind it.
+    const slot = verdict.slot && (next.slot ?? verdict.slot)
+    if (slot !== undefined && slot > now) return { waits_for: 'pace', not_before: Math.ceil(slot) }
     const isPaused = pausedUntil > now && pausedUntil - now <= longestPauseMs
     return isPaused ? { waits_for: 'retry', not_before: pausedUntil } : {}
   }
@@ -130,7 +128,8 @@ export class Worker {
       const verdict = await this.attempts.verdict(lane.session, lane.user, 1)
       if (verdict.go === 'no' && verdict.why !== 'pace') break
       const parts = joinable(await outbox.next(id), lane.hold !== undefined)
-      if (parts.length === 0 || !(await outbox.claim(id))) break
+      if (!parts || isShut(verdict, parts[0])) break
+      if (!(await outbox.claim(id))) break
       const line = this.lines.line(lane.session, lane.user)
       try {
         await line.ahead
@@ -143,41 +142,31 @@ export class Worker {
   }
 
   /** Sends the first message of what waits. @returns whether the next one may follow at once */
-  async #next(lane: Lane, parts: EntryPart[], bot: BotInfo): Promise<boolean> {
+  async #next(lane: Lane, parts: Group, bot: BotInfo): Promise<boolean> {
     const { closing, log } = this.#runtime
-    const { judge, store } = this.#ports
+    const { check, store } = this.#ports
     const { session, user } = lane
-    const first = parts[0]!
+    const [first] = parts
     let item: WireItem
     if (first.kind === 'text') item = textItem(parts.map(part => part.text).join('\n\n'))
     else {
       // Looked at first: an upload that may not be sent for minutes is wasted.
       const { context, rules } = await this.attempts.terms(session, user)
       const verdict = await store.outbox.verdict(session, user, 1, { context, rules })
-      if (verdict.go === 'no') return this.#shut(lane, verdict)
+      if (isShut(verdict, first)) return false
       try {
-        item = await judge.settled(session, bot, () => this.#uploaded(first, bot, user))
+        item = await check.settled(session, bot, () => this.#uploaded(first, bot, user))
       } catch (error) {
         return this.#notUploaded(lane, first, context.received_at, error)
       }
     }
     const message = { parts: parts.map(({ id }) => id), item }
     const started = await this.attempts.begin(lane, bot, message, closing)
-    if (started.go === 'stopped') return false
+    if (started.go === 'stopped' || started.go === 'no') return false
     if (started.go === 'gone') return store.outbox.claim(lane.id)
-    if (started.go === 'no') return this.#shut(lane, started)
     const result = await this.attempts.deliver(session, bot, started.letter, started.begun)
     if (result.status === 'accepted') log.info('queued messages sent', { session, messages: parts.length })
     return this.#ended(lane, started.begun, result)
-  }
-
-  /** Not now: only of the pace it is known when. */
-  async #shut(lane: Lane, closed: { why: string; waitMs?: number }): Promise<false> {
-    const { clock } = this.#runtime
-    const { store } = this.#ports
-    if (closed.why === 'pace')
-      await store.outbox.later(lane.id, clock.now() + (closed.waitMs ?? 1000), lane.failures)
-    return false
   }
 
   /** Notes what became of a message that waited. @returns whether the next one may follow */
@@ -190,7 +179,7 @@ export class Worker {
     const settled = await this.attempts.settle(begun, {
       ...settlementOf(result),
       ...(waits && { status: 'queued' }),
-      ...(giveUp && error && { rest: reasonOf(notTried(error)) }),
+      ...(giveUp && error && { rest: endReasonOf(notTried(error)) }),
       ...(result.pause && { hold: result.pause }),
     })
     for (const entry of settled ?? []) {
@@ -234,10 +223,9 @@ export class Worker {
       return false
     }
     const refusal = isILinkError(error, 'refused') ? afterRefusal(facts, part.tries) : undefined
-    if (isSvcError(error, 'invalid_arguments') || refusal?.giveUp) {
+    if (isSvcError(error) && (error.code === 'invalid_arguments' || refusal?.giveUp)) {
       // Its file is gone, or upstream will not have it: nothing is gained by waiting.
-      const why = uploadError(error, lane.user) as SvcError
-      const ended = await store.outbox.end(part.entry, reasonOf(why))
+      const ended = await store.outbox.end(part.entry, endReasonOf(uploadError(error, lane.user)))
       await media.kept.discard(ended?.files ?? [])
       return true
     }
@@ -255,11 +243,18 @@ export class Worker {
   }
 }
 
+/** Parts that go as one message. */
+type Group = [EntryPart, ...EntryPart[]]
+
+/** The pace lets go what has its slot already: the verdict is of a message behind it. */
+const isShut = (verdict: Verdict, { slot }: EntryPart): boolean =>
+  verdict.go === 'no' && (verdict.why !== 'pace' || slot === undefined)
+
 /** The first of these, and if it is a text the ones behind it that fit into the same message. */
-function joinable(waiting: EntryPart[], alone: boolean): EntryPart[] {
-  const [first, ...others] = waiting
-  if (first?.kind !== 'text' || alone) return waiting.slice(0, 1)
-  const group = [first]
+function joinable([first, ...others]: EntryPart[], alone: boolean): Group | undefined {
+  if (!first) return undefined
+  const group: Group = [first]
+  if (first.kind !== 'text' || alone) return group
   let bytes = Buffer.byteLength(first.text)
   for (const part of others) {
     bytes += 2 + Buffer.byteLength(part.text)

@@ -4,9 +4,9 @@
  * The page's scripts are served by us and allowed by the CSP; nothing inline runs. The file is read and unpacked at the
  * first visit and then kept: 6 MB, of which a service that nobody reads about has none.
  */
-import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { packedBrotli } from '../platform/packed.ts'
 import pageJs from './docs/page.js' with { type: 'text' }
 
@@ -106,7 +106,11 @@ export async function prepare(
     forms.set('br', br ?? (await promisify(zlib.brotliCompress)(bytes, { params })))
     forms.set('gzip', gzip ?? (await promisify(zlib.gzip)(bytes)))
   }
-  return { type, etag: createHash('sha256').update(bytes).digest('base64url').slice(0, 27), forms }
+  return {
+    type,
+    etag: nodeCrypto().createHash('sha256').update(bytes).digest('base64url').slice(0, 27),
+    forms,
+  }
 }
 
 /** Whether the client takes answers in this encoding. */

@@ -11,10 +11,8 @@ import * as media from '../model/media.ts'
 import * as messages from '../model/message.ts'
 import * as sessions from '../model/session.ts'
 import * as webhooks from '../model/webhook.ts'
-import { HistoryPage } from '../tools/history.ts'
 import { toJsonSchema } from '../tools/schema.ts'
 import { Problem, problemOf, problemType } from './errors.ts'
-import { Cancelled } from './outbox-routes.ts'
 import { notesKey, type RouteNotes } from './route.ts'
 
 /**
@@ -23,7 +21,7 @@ import { notesKey, type RouteNotes } from './route.ts'
  */
 const shared = Object.entries<unknown>({
   ...{ ...messages, ...sessions, ...media, ...webhooks },
-  ...{ LoginStatus, HistoryPage, Cancelled, Problem },
+  ...{ LoginStatus, Problem },
 })
   .filter((one): one is [string, TObject] => TypeGuard.IsObject(one[1]))
   .map(([name, schema]) => [name, toJsonSchema(schema)] as const)

@@ -2,21 +2,9 @@
 
 import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import { OutboxEntry } from '../model/message.ts'
-import { bounded, closed, flag, integer, optional } from '../model/shapes.ts'
+import { Cancelled, OutboxEntry, OutboxFilter } from '../model/message.ts'
+import { bounded, closed } from '../model/shapes.ts'
 import { jsonRoutes, type RouteContext } from './route.ts'
-
-/** What DELETE /outbox/{id} answers. */
-export const Cancelled = Type.Object({
-  success: flag('Whether anything was left to cancel: what is just being sent is not.'),
-  outbox_id: Type.String(),
-  cancelled: integer('Messages that will not be sent any more.'),
-})
-
-const ListQuery = closed({
-  user_id: optional(bounded(512, 'Only what waits for this user.')),
-  session: optional(bounded(200, 'Only what this session is to send.')),
-})
 
 /** Path of /outbox/{id}. */
 const EntryPath = closed({
@@ -71,7 +59,7 @@ export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = '')
     summary: 'List what waits to be sent',
     description:
       'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out, and those that a person has to say yes to first. What has been sent, has expired or was cancelled is not here any more: GET /outbox/{id} tells what became of it.',
-    query: ListQuery,
+    query: OutboxFilter,
     answer: Type.Array(OutboxEntry, { description: 'Oldest first.' }),
     errors: ['store_unavailable'],
     examples: [{ summary: 'One message waits', output: [exampleEntry] }],

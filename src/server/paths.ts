@@ -72,18 +72,11 @@ export function absent(request: Request, methods: ReadonlyMap<string, readonly s
         hint: `The tools are ${names.join(', ')}.`,
       }),
     )
-  return problemResponse(
-    new SvcError(
-      'not_found',
-      'There is nothing at this path',
-      // As if that part of the path were an account.
-      names.includes(name)
-        ? {
-            hint: `It is /tools/default/${name} for all accounts; name one of them in the argument "session".`,
-          }
-        : {},
-    ),
-  )
+  // As if that part of the path were an account.
+  const asAccount = `It is /tools/default/${name} for all accounts; name one of them in the argument "session".`
+  const few = `There is ${[...methods.keys()].join(', ')}.`
+  const hint = names.includes(name) ? asAccount : names.length === 0 ? few : undefined
+  return problemResponse(new SvcError('not_found', 'There is nothing at this path', { hint }))
 }
 
 /** What OPTIONS is answered with. */

@@ -1,11 +1,11 @@
 /** The token that callers send: given, or generated once and kept. */
-import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { localFiles } from '../config/local-files.ts'
 import { tokenIn } from '../config/values.ts'
 import type { Config } from '../config.ts'
-import { badArgument } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { createDurably, ensurePrivateDir, makePrivate, readText, removeQuietly } from '../platform/files.ts'
+import { randomBytes } from '../platform/lazy-crypto.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
 /** Where a generated token is kept. */
@@ -91,3 +91,15 @@ export function isGuessable(token: string): boolean {
   const rest = token.replace(commonWords, '')
   return rest.length < 12 || new Set(rest).size < 8
 }
+
+/** Why such a token is refused where others may reach the service. @param keptIn its file, where svc keeps it */
+export const guessableToken = (keptIn?: string): SvcError =>
+  new SvcError(
+    'invalid_arguments',
+    `${keptIn ? `the token in ${keptIn}` : '--token: the token'} can be guessed, and others may reach this service`,
+    {
+      hint: keptIn
+        ? `Remove ${keptIn} and start svc again, which makes a good one.`
+        : 'head -c 32 /dev/urandom | base64 | tr -d /+= prints a good one; without --token svc makes one itself.',
+    },
+  )

@@ -2,20 +2,20 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { SvcError } from '../model/error.ts'
-import { bounded, closed, flag, integer, optional, text } from '../model/shapes.ts'
+import { bounded, closed, flag, optional } from '../model/shapes.ts'
 import {
   AddedWebhook,
   addPrivate,
-  FailureCode,
+  eventStart,
   NewWebhookInput,
   ReplayedWebhook,
-  replayFrom,
   WebhookDelivery,
   WebhookEndpoint,
   WebhookLogQuery,
 } from '../model/webhook.ts'
+import { WebhookTest } from '../push/webhooks.ts'
 import { parse } from '../tools/parse.ts'
-import { parseTime } from '../tools/schema.ts'
+import { asTime, parseTime } from '../tools/schema.ts'
 import { sendMedia } from './media-routes.ts'
 import { queryOf } from './paths.ts'
 import { answered, decoded, jsonAnswer, jsonRoutes, type RouteContext } from './route.ts'
@@ -31,13 +31,6 @@ const ReplayBody = closed({
   dry_run: optional(flag('Only say what would be delivered again.')),
 })
 const Removed = Type.Object({ success: flag('True.'), id: Type.String() })
-const Tested = Type.Object({
-  success: flag('Whether it was answered with 2xx.'),
-  status: optional(integer('HTTP status of the answer; absent without one.')),
-  took_ms: integer('Milliseconds.'),
-  detail: optional(text('What went wrong.')),
-  code: FailureCode,
-})
 
 const exampleEndpoint = {
   ...{ id: 'wh_3f1c9a0b2d4e6f80', url: 'https://example.com/hook', types: ['message.received' as const] },
@@ -136,7 +129,7 @@ function actRoutes(add: Add, webhooks: Webhooks): void {
     run: ({ params }) => webhooks.remove(params.id),
   })
   add('POST /webhooks/:id/test', 'test_webhook', {
-    ...of(Tested),
+    ...of(WebhookTest),
     summary: 'Try a webhook',
     description:
       'Delivers an event of type webhook.test now, and answers with what came of it within 20 seconds.',
@@ -154,7 +147,7 @@ function actRoutes(add: Add, webhooks: Webhooks): void {
     add(`POST /webhooks/:id/${word}`, `${word}_webhook`, {
       ...of(WebhookEndpoint),
       ...{ summary, description, examples: example('As it is now', exampleEndpoint) },
-      run: ({ params }) => webhooks.pause(params.id, word === 'pause'),
+      run: ({ params }) => webhooks[word](params.id),
     })
   add('POST /webhooks/:id/rotate', 'rotate_webhook', {
     ...of(AddedWebhook),
@@ -176,7 +169,7 @@ function actRoutes(add: Add, webhooks: Webhooks): void {
       { from: '2026-01-31T08:00:00Z' },
     ),
     run: ({ params, body: { from, ...rest } }) =>
-      webhooks.replay(params.id, { ...replayFrom(from, parseTime(from)), ...rest }),
+      webhooks.replay(params.id, { ...eventStart(from, parseTime(from), asTime.expected), ...rest }),
   })
 }
 

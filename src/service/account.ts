@@ -4,8 +4,8 @@ import { chown, mkdir } from 'node:fs/promises'
 import { dirname, isAbsolute } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { statOf } from '../platform/files.ts'
+import { shellWord } from '../platform/format.ts'
 import { runProgram } from '../platform/process.ts'
-import { shellWord } from '../platform/shell.ts'
 import type { Account } from './plan.ts'
 
 /** The user that an installed definition names, of systemd or of launchd. */

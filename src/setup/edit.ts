@@ -13,6 +13,8 @@ export interface Edit {
 export interface Format {
   /** What the format is called: `JSON`. */
   readonly name: string
+  /** What `take` leaves of a file that began with `put`. */
+  readonly emptied: string
   /** The settings; an empty text has none. @throws Unreadable */
   parse(text: string): unknown
   /** The text with the value at the path, in the place of what was there. @throws Unreadable */

@@ -6,7 +6,7 @@
 import { join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { badArgument } from '../model/error.ts'
-import { shellWord } from '../platform/shell.ts'
+import { shellWord } from '../platform/format.ts'
 import type { Client, Scope } from './clients.ts'
 import { type Step, valueAt } from './edit.ts'
 

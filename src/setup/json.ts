@@ -15,6 +15,7 @@ import { type Format, lineEndOf, type Step, Unreadable } from './edit.ts'
 /** The format. */
 export const json: Format = {
   name: 'JSON',
+  emptied: '{}\n',
   parse: parsed,
   put(text, { path, value }) {
     const bare = text.trim() === '' ? '{}' : text

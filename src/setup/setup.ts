@@ -1,14 +1,15 @@
 /** Puts svc into a client's settings, takes it out again, or says what that would be. */
 
 import { realpathSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { mkdir, readFile, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { fileExists } from '../platform/files.ts'
+import { fileExists, realWay, replaceKeepingRights, statOf } from '../platform/files.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import type { Client, Scope, Server } from './clients.ts'
 import { type Edit, type Step, sameSettings, Unreadable, valueAt } from './edit.ts'
 import { hookOf } from './hook.ts'
-import { readSettings, refused, writeSettings } from './settings-file.ts'
 
 export interface SetupRequest {
   readonly client: Client
@@ -28,6 +29,8 @@ export interface SetupResult {
   readonly path: string
   readonly what: 'server' | 'hook'
   readonly did: 'added' | 'changed' | 'nothing' | 'removed'
+  /** svc had made the file, and it held nothing else: it went too. */
+  readonly isGone?: true
 }
 
 /** One file and what should stand in it. */
@@ -59,16 +62,17 @@ type Change = [did: SetupResult['did'], text: string]
 
 async function eachTarget(
   request: SetupRequest,
-  change: (request: SetupRequest, target: Target, before: string) => Change,
+  change: (request: SetupRequest, target: Target, file: SettingsFile) => Change,
 ): Promise<SetupResult[]> {
   const results: SetupResult[] = []
   for (const target of await targetsOf(request)) {
     const { path, what } = target
     const file = await readSettings(path)
     try {
-      const [did, text] = change(request, target, file.text)
-      if (did !== 'nothing') await writeSettings(file, text)
-      results.push({ path, what, did })
+      const [did, text] = change(request, target, file)
+      const isGone = did === 'removed' && file.mark === '' && text === request.client.format.emptied
+      if (did !== 'nothing') await writeSettings(file, isGone ? undefined : text)
+      results.push({ path, what, did, ...(isGone && { isGone }) })
     } catch (error) {
       throw error instanceof Unreadable ? refused(path, error.message, error) : error
     }
@@ -76,7 +80,8 @@ async function eachTarget(
   return results
 }
 
-function put({ client, name, force }: SetupRequest, target: Target, before: string): Change {
+function put({ client, name, force }: SetupRequest, target: Target, file: SettingsFile): Change {
+  const { text: before, isThere } = file
   const { format } = client
   const settings = format.parse(before)
   const edits = target
@@ -85,14 +90,18 @@ function put({ client, name, force }: SetupRequest, target: Target, before: stri
   if (edits.length === 0) return ['nothing', before]
   const there = edits.map(({ path }) => valueAt(settings, path)).filter(value => value !== undefined)
   if (!force && !there.every(target.isOurs)) throw taken(target.path, name)
-  const after = edits.reduce(format.put, before)
+  const putInto = (text: string) => edits.reduce(format.put, text)
+  const isBlank =
+    isThere && edits.map(({ path }) => path).reduce(format.take, putInto(before)) === format.emptied
+  // A file that was there and holds nothing gets a line more: by that it is not taken for one of ours, and stays.
+  const after = putInto(isBlank ? `${before.trim() === '' ? format.emptied : before}\n` : before)
   for (const { path, value } of edits)
     if (!sameSettings(valueAt(format.parse(after), path), value))
       throw new Unreadable('could not be edited safely')
   return [there.length > 0 ? 'changed' : 'added', after]
 }
 
-function take({ client, name, force }: SetupRequest, target: Target, before: string): Change {
+function take({ client, name, force }: SetupRequest, target: Target, { text: before }: SettingsFile): Change {
   const { format } = client
   const settings = format.parse(before)
   const paths = target.taken(settings).filter(path => valueAt(settings, path) !== undefined)
@@ -176,3 +185,61 @@ function realOf(path: string): string | undefined {
     return undefined
   }
 }
+
+/** A settings file of another program: read whole, replaced in one step, never guessed at. */
+interface SettingsFile {
+  /** As the program names it. */
+  readonly path: string
+  /** Where it is, past links. */
+  readonly target: string
+  readonly isThere: boolean
+  /** Without a byte order mark; empty when there is no file. */
+  readonly text: string
+  readonly mark: '\ufeff' | ''
+}
+
+/** @throws SvcError `forbidden` for what is not text in UTF-8, or cannot be read */
+async function readSettings(path: string): Promise<SettingsFile> {
+  try {
+    const target = await realWay(path)
+    const isThere = await fileExists(target)
+    const bytes = isThere ? await readFile(target) : new Uint8Array()
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    const mark = text.startsWith('\ufeff') ? '\ufeff' : ''
+    return { path, target, isThere, text: text.slice(mark.length), mark }
+  } catch (error) {
+    throw refused(
+      path,
+      error instanceof TypeError ? 'is not text in UTF-8' : `cannot be used: ${reasonOf(error)}`,
+      error,
+    )
+  }
+}
+
+/**
+ * Writes what was changed; undefined: the file goes.
+ *
+ * @throws SvcError `forbidden` when it cannot be written, or another program wrote it meanwhile
+ */
+async function writeSettings(file: SettingsFile, text: string | undefined): Promise<void> {
+  const { path, target, mark } = file
+  const found = await statOf(target)
+  // A new file in its place would be writable: that its owner made it read-only means something.
+  if (found && (found.mode & 0o200) === 0) throw refused(path, 'is read-only')
+  if ((await readSettings(path)).text !== file.text)
+    throw refused(path, 'was written by another program meanwhile')
+  try {
+    if (text === undefined) return await rm(target)
+    if (!found) await mkdir(dirname(target), { recursive: true, mode: 0o700 })
+    await replaceKeepingRights(target, mark + text)
+  } catch (error) {
+    throw refused(path, `cannot be used: ${reasonOf(error)}`, error)
+  }
+}
+
+/** The file was left alone, and why. */
+const refused = (path: string, why: string, cause?: unknown): SvcError =>
+  new SvcError('forbidden', `${path} ${why}; it was left as it is`, {
+    hint: `Put that right and try again, or edit ${basename(path)} yourself.`,
+    cause,
+  })

@@ -9,6 +9,7 @@ import { type Format, leaves, lineEndOf, type Step, Unreadable, valueAt } from '
 /** The format. */
 export const toml: Format = {
   name: 'TOML',
+  emptied: '',
   parse: parsed,
   put(text, { path, value }) {
     const rest = valueAt(parsed(text), path) === undefined ? text : toml.take(text, path)

@@ -172,6 +172,9 @@ export interface WebhookProgresses {
    */
   keep(id: string, progress: WebhookProgress): Promise<boolean>
 
+  /** Adds and counts a try by hand, whoever delivers; nothing else changes. Not durable. @returns whether there is an endpoint */
+  tried(id: string, one: WebhookTry): Promise<boolean>
+
   /** Tries that are kept, the one that was kept last first. */
   tries(id: string, limit: number, outcome?: TryOutcome): Promise<WebhookTry[]>
 }

@@ -1,27 +1,14 @@
-import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { badArgument, SvcError } from '../model/error.ts'
-import { Direction, Message, MessageKind } from '../model/message.ts'
-import { sessionKey } from '../model/session.ts'
-import { between, bounded, closed, flag, integer, optional, told } from '../model/shapes.ts'
+import { badArgument } from '../model/error.ts'
+import { Direction, HistoryPage, MessageKind } from '../model/message.ts'
+import { sessionKey, sessionName, sessionNotFound } from '../model/session.ts'
+import { between, bounded, closed, optional, told } from '../model/shapes.ts'
 import { isUserId } from '../send/plan.ts'
 import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
 import { Offset, RowId, Time } from './schema.ts'
 import { defineTool } from './tool.ts'
 
-/** A page of the message log, newest first. */
-export const HistoryPage = Type.Object({
-  messages: Type.Array(Message, { description: 'Newest first.' }),
-  total: integer('Messages that match in all; exact up to 10,000.'),
-  total_is_lower_bound: flag('True when there are more than total.'),
-  limit: integer(
-    'As asked; less where the page ends at 4 MiB, or sooner where messages hold much that is not shown.',
-  ),
-  offset: Type.Integer(),
-  next_before: optional(integer('Pass as before for the next page; absent on the last one.')),
-})
-
-/** Its filters, and which page of what they leave. */
+/** The filters of a page of the message log, and which page of what they leave. */
 export const HistoryInput = closed({
   user_id: optional(
     bounded(512, 'Only messages from or to this user: the id, or the name that people here gave.', {
@@ -111,18 +98,24 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
       throw badArgument('until', 'expected a time after since; there is nothing between them')
     const page = await gateway.history.page({ ...filters, limit, offset }, signal, room?.())
     if (page.total > 0) return page
-    if (filters.session !== undefined) await expectKnown(gateway, filters.session)
+    // An empty page for a misspelt name would be taken for a quiet session; so it is with a user's.
+    if (filters.session !== undefined) await knownSession(gateway, filters.session)
     const { user_id } = filters
     if (user_id !== undefined && !isUserId(user_id)) await gateway.users.list({ user_id })
     return page
   },
 })
 
-/** An empty page for a misspelt name would be taken for a quiet session; so it is with a user's. */
-async function expectKnown(gateway: Gateway, name: string): Promise<void> {
-  const sessions = await gateway.accounts.list()
-  if (sessions.some(one => sessionKey(one.name) === sessionKey(name))) return
-  // One that was logged out, or renamed, is known by what it left.
+/**
+ * The name of a session as it is written; one that was logged out, or renamed, is known by what it left.
+ *
+ * @throws SvcError `session_not_found`
+ */
+export async function knownSession(gateway: Gateway, given: string): Promise<string> {
+  const name = sessionName(given)
+  const found = (await gateway.accounts.list()).find(one => sessionKey(one.name) === sessionKey(name))
+  if (found) return found.name
   const { total } = await gateway.history.page({ session: name, limit: 1, offset: 0 })
-  if (total === 0) throw new SvcError('session_not_found', `there is no session named "${name}"`)
+  if (total === 0) throw sessionNotFound(name)
+  return name
 }

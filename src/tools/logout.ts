@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
-import { badArgument, SvcError } from '../model/error.ts'
-import { sessionKey } from '../model/session.ts'
+import { badArgument } from '../model/error.ts'
+import { sessionKey, sessionNotFound } from '../model/session.ts'
 import { closed, optional, text } from '../model/shapes.ts'
 import { defineTool } from './tool.ts'
 
@@ -44,8 +44,7 @@ On a terminal it asks first; elsewhere it wants the name, or --yes for the defau
       const named = sessions.find(one =>
         session_name ? sessionKey(one.name) === sessionKey(String(session_name)) : one.is_default,
       )
-      if (!named)
-        throw new SvcError('session_not_found', `there is no session named "${session_name || 'default'}"`)
+      if (!named) throw sessionNotFound(String(session_name || 'default'))
       return `This deletes the credentials of session ${named.name}; WeChat may refuse a new QR code without them. Log it out? [y/N]`
     },
   },

@@ -7,6 +7,7 @@
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import { invalid, type Problem } from '../model/error.ts'
+import { isObject } from '../platform/fields.ts'
 import { conversionOf, type JsonSchema } from './schema.ts'
 
 /**
@@ -136,7 +137,7 @@ function fits(schema: JsonSchema, value: unknown): boolean {
     case 'boolean':
       return typeof value === 'boolean'
     case 'object':
-      return typeof value === 'object' && value !== null && !Array.isArray(value)
+      return isObject(value)
     case 'array':
       return Array.isArray(value)
     case 'null':

@@ -135,7 +135,7 @@ export const Offset = (description: string) =>
     } satisfies Conversion,
   })
 
-const asTime: Conversion = {
+export const asTime: Conversion = {
   expected:
     'a time: integer Unix milliseconds, or ISO 8601 such as 2026-01-31T08:00:00+08:00 (no zone = UTC); 1h and yesterday are for the command line alone',
   convert: value =>

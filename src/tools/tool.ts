@@ -24,7 +24,7 @@ export interface CommandShape {
   /** Input key → what its help says, where a person at this machine is told something else than a distant caller. */
   readonly help?: Readonly<Record<string, string>>
   /** Input key → its default there, where that is not the schema's. */
-  readonly defaults?: Readonly<Record<string, string>>
+  readonly defaults?: Readonly<Record<string, string | number>>
   /** Input key whose value `-` stands for what comes on stdin. */
   readonly stdin?: string
   /** Flags that may be given several times, together: then each is an entry of `into`, in the order given. */

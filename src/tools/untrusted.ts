@@ -6,10 +6,10 @@
  *
  * The concise form names each user once, by the long id, and then by a short alias; the full form tells every field.
  */
-import { randomBytes } from 'node:crypto'
 import type { Message, MessageItem } from '../model/message.ts'
 import { numbered, seen } from '../platform/escape-controls.ts'
 import { localTime } from '../platform/format.ts'
+import { randomBytes } from '../platform/lazy-crypto.ts'
 
 export type Format = 'concise' | 'full'
 

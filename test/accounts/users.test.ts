@@ -60,7 +60,7 @@ test('a key stands for the person who had the name when it was used', async () =
   await t.gateway.users.name({ user_id: id, name: 'Mum' })
   const call = { to: 'Mum', text: 'once', idempotency_key: 'k' }
   const first = await t.send(call)
-  expect(await t.send({ ...call, to: id })).toEqual(first)
+  expect(await t.send({ ...call, to: id })).toEqual({ ...first, repeated: true })
   const other = await t.sandbox.addUser('other')
   await t.sandbox.say('me', { from: other, to: t.bots.get('default')!.bot_id })
   await t.receive(1)
@@ -93,8 +93,15 @@ test('a name is one user’s of a session, and no id', async () => {
   expect(await failure(name('stranger@im.wechat', 'Bob'))).toMatchObject({ code: 'not_found' })
 
   // In another session it may be somebody else: then the session says who is meant.
-  expect(await name(two, 'éva')).toMatchObject({ session: 'two' })
-  expect(await failure(t.send({ to: 'éva', text: 'x' }))).toMatchObject(refused('to'))
+  const first = { session: 'one', user_id: one }
+  expect(await name(two, 'éva')).toMatchObject({ session: 'two', namesakes: [first] })
+  expect(await name(one, 'Eve')).not.toHaveProperty('namesakes')
+  await name(one, 'ÉVA')
+  const several = await failure(t.send({ to: 'éva', text: 'x' }))
+  expect(several).toMatchObject(refused('to'))
+  const users = [first, { session: 'two', user_id: two }]
+  expect(several).toMatchObject({ details: { users: expect.arrayContaining(users) } })
+  expect(several).toMatchObject({ advice: { next: { action: 'say which user' } } })
   expect(await t.send({ to: 'éva', session: 'TWO', text: 'x' })).toMatchObject({
     session: 'two',
     success: true,

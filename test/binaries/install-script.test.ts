@@ -112,6 +112,22 @@ for (const [name, wget] of Object.entries(wgets)) {
   )
 }
 
+test('a folder without a release, or none, says how one is made', async () => {
+  const empty = join(folder, 'empty')
+  mkdirSync(empty)
+  for (const from of [empty, join(folder, 'nowhere')]) {
+    const { status, stderr } = await install(target, {}, from)
+    expect([status, stderr.includes('npm run build -- --all')]).toEqual([1, true])
+  }
+  const nowhere = await ended(['/bin/sh', script, '--to', target], {
+    cwd: folder,
+    env: { PATH: process.env.PATH!, HOME: folder },
+    withinMs: 60_000,
+  })
+  expect([nowhere.status, nowhere.stderr.includes('npm run build -- --all')]).toEqual([1, true])
+  expect(readdirSync(folder)).not.toContain('bin')
+})
+
 test.skipIf(!onLinux)(
   'a wget that does not show where it was led is not trusted with encryption',
   async () => {

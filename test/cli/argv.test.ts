@@ -1,6 +1,8 @@
 /** Options that stand before the command, and what is said of a word that is none. */
 import { expect, test } from 'bun:test'
+import { Command } from 'commander'
 import { leadingOptions } from '../../src/cli/argv.ts'
+import { addConfigOptions, quiet, wordingOf } from '../../src/cli/command.ts'
 import { isServing } from '../../src/cli/commands.ts'
 import { svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
@@ -31,38 +33,30 @@ test('options may stand before the command', async () => {
   expect(await svc(['--sandbox', 'users'], { home })).toEqual(await svc(['users', '--sandbox'], { home }))
 })
 
+/** What is wrong with a command line: the field, and what was meant. */
+async function wrong(line: string): Promise<[status: number, field: string, meant?: string[]]> {
+  const { status, stderr } = await svc([...line.split(' '), '--json'], { home })
+  const { errors, meant } = JSON.parse(stderr).details
+  return [status, errors[0].field, meant]
+}
+
 test('a word behind them that is no command is told from the one that was meant', async () => {
-  expect(await svc(['--sandbox', 'user'], { home })).toEqual({
-    status: 2,
-    stdout: '',
-    stderr: "error: unknown command 'user' (Did you mean users?). See svc --help.\n",
-  })
-  const { status, stderr } = await svc(['--port', '9', 'users'], { home })
-  expect({ status, stderr }).toEqual({
-    status: 2,
-    stderr: "error: unknown option '--port'. See svc users --help.\n",
-  })
+  expect(await wrong('--sandbox user')).toEqual([2, 'user', ['users']])
+  expect(await wrong('--port 9 users')).toEqual([2, '--port', undefined])
 })
 
 test('what newcomers guess leads to the command that they mean', async () => {
-  const guesses = {
-    start: 'openapi',
-    version: '--version',
-    'outbox rm 12': 'outbox cancel',
-    'users rename a b': 'users name',
-  }
-  for (const [typed, meant] of Object.entries(guesses)) {
-    const { status, stderr } = await svc(typed.split(' '), { home })
-    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(`svc ${meant}?`) })
-  }
+  for (const [typed, meant] of Object.entries({
+    start: 'svc openapi',
+    version: 'svc --version',
+    'outbox rm 12': 'svc outbox cancel',
+    'users rename a b': 'svc users name',
+  }))
+    expect([typed, (await wrong(typed))[2]]).toEqual([typed, [meant]])
 })
 
 test('--sandbox is taken by svc sandbox too, where it says what is so already', async () => {
-  const { status, stderr } = await svc(['sandbox', '--sandbox', '--port', '9'], { home })
-  expect({ status, stderr }).toEqual({
-    status: 2,
-    stderr: expect.stringContaining("unknown option '--port'"),
-  })
+  expect((await wrong('sandbox --sandbox --port 9'))[1]).toBe('--port')
 })
 
 test('svc sandbox says of its own options what holds for it', async () => {
@@ -84,4 +78,19 @@ test('what goes on polling is told by its words', () => {
     ...['recv', 'send U text', 'login', '--sandbox users', 'sandbox', 'openapi --help', '-v', 'no-command'],
   ])
     expect([line, serves(line)]).toEqual([line, false])
+})
+
+test('a command that is proposed is of the same directory, from the environment too', () => {
+  const proposed = (...typed: string[]) => {
+    const command = addConfigOptions(quiet(new Command('users')), 'tool').parse(typed, { from: 'user' })
+    return wordingOf(command).command(['login', 'my work', '<name>'])
+  }
+  expect(proposed()).toBe("svc login 'my work' <name>")
+  expect(proposed('-d', 'a b', '--sandbox')).toBe("svc login 'my work' <name> --sandbox -d 'a b'")
+  process.env.SVC_SANDBOX = '1'
+  try {
+    expect(proposed('-d', 'here')).toBe("svc login 'my work' <name> --sandbox -d here")
+  } finally {
+    delete process.env.SVC_SANDBOX
+  }
 })

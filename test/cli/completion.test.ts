@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { shellWord } from '../../src/platform/shell.ts'
+import { shellWord } from '../../src/platform/format.ts'
 import { svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -48,6 +48,10 @@ describe('what is offered', () => {
     expect(await offered('se')).toEqual(expect.arrayContaining(['send', 'sessions']))
     expect(await offered('sessions', '')).toEqual(['rename', 'default'])
     expect(await offered('outbox', 'can')).toEqual(['cancel'])
+    expect(await offered('help', 'sen')).toEqual(['send'])
+    expect(await offered('help', 'sessions', 'ren')).toEqual(['rename'])
+    // Another spelling of a command is no command besides.
+    expect(await offered('webhook', '')).not.toContain('list')
   })
 
   test('flags not given yet, and what they may be', async () => {
@@ -68,6 +72,15 @@ describe('what is offered', () => {
       expect(await offered(command, '--log-level', '')).toEqual(['DEBUG', 'INFO', 'WARNING', 'ERROR'])
     expect(await offered('openapi', '--log-level=W')).toEqual(['--log-level=WARNING'])
     expect(await offered('send', '--when-closed', '')).toEqual(['fail', 'queue'])
+    const types = ['message.received', 'message.status', 'session.status', 'endpoint.disabled']
+    for (const command of [['webhook', 'add', 'https://a.example'], ['events']])
+      expect(await offered(...command, '--types', '')).toEqual(types)
+    expect(await offered('webhook', 'add', '--types', 'session.status,message.r')).toEqual([
+      'session.status,message.received',
+    ])
+    expect(await offered('webhook', 'add', '--types=message.status,s')).toEqual([
+      '--types=message.status,session.status',
+    ])
     expect(await offered('--sand')).toEqual(['--sandbox', '--sandbox-port', '--sandbox-host'])
   })
 

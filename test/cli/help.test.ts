@@ -4,7 +4,7 @@ import { Command } from 'commander'
 import { addCommand, quiet } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
 import { tools } from '../../src/tools/index.ts'
-import { svc } from '../support/command.ts'
+import { svc, svcOnTerminal } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
@@ -24,13 +24,26 @@ async function everyCommand(): Promise<[words: string[], command: Command][]> {
   return below(program, [])
 }
 
-test('the options of every command fit into 80 columns', async () => {
-  const wide = (await everyCommand()).flatMap(([words, command]) => {
-    command.configureOutput({ getOutHelpWidth: () => 80 })
-    const lines = command.helpInformation().split('\n')
-    return lines.filter(line => line.startsWith('  -') && line.length > 80).map(line => [words, line])
-  })
-  expect(wide).toEqual([])
+test('the help of every command fits into a terminal, also a narrow one, but for command lines', async () => {
+  for (const width of [60, 80]) {
+    const wide = (await everyCommand()).flatMap(([words, command]) => {
+      const written: string[] = []
+      command.configureOutput({ getOutHelpWidth: () => width, writeOut: text => void written.push(text) })
+      command.outputHelp()
+      // What nobody can break.
+      const lines = written
+        .join('')
+        .replace(/\nExamples:\n( {2}.*\n)+/, '')
+        .split('\n')
+        .filter(line => !/^ *\S{20,}$/.test(line))
+      return lines.filter(line => line.length > width).map(line => [width, words, line])
+    })
+    expect(wide).toEqual([])
+  }
+  await using screen = svcOnTerminal(['--help'], { home, columns: 60 })
+  expect((await screen.exited).status).toBe(0)
+  const lines = screen.text().split('\n')
+  expect(lines.filter(line => line.length > 60 && !/^ {2,}/.test(line))).toEqual([])
 })
 
 /** What it writes to stderr, and its exit status, when nobody reads its stdout. */

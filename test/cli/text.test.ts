@@ -2,10 +2,12 @@ import { describe, expect, test } from 'bun:test'
 import stringWidth from 'string-width'
 import { cutTo, table } from '../../src/cli/columns.ts'
 import { jsonLine } from '../../src/cli/print.ts'
-import { silentText } from '../../src/cli/show.ts'
-import { oneLine, safeLines } from '../../src/cli/text.ts'
+import { shownResult, silentText } from '../../src/cli/show.ts'
+import { oneLine, safeLines } from '../../src/cli/terminal.ts'
 import { exampleLines } from '../../src/cli/tool-flags.ts'
-import { shellWord } from '../../src/platform/shell.ts'
+import { adviceOf } from '../../src/model/next-step.ts'
+import { shellWord } from '../../src/platform/format.ts'
+import { expired } from '../../src/receive/token-check.ts'
 import { verbs } from '../../src/tools/index.ts'
 
 describe('text for a terminal', () => {
@@ -27,6 +29,16 @@ describe('text for a terminal', () => {
   test('what a terminal obeys is shown by its number, on one line or on several', () => {
     expect(oneLine('a\u001b[2J\u009b\u202eb\r\nc\u0000')).toBe('a\\u{1b}[2J\\u{9b}\\u{202e}b ⏎ c\\u{0}')
     expect(safeLines('a\nb\u0085c\u2028d\u0007')).toEqual(['a', 'b', 'c', 'd\\u{7}'])
+  })
+
+  test('a part that did not go names the session to log in, by a command', () => {
+    const error = expired('work')
+    const told = { code: error.code, detail: error.message, hint: adviceOf(error) }
+    const part = { kind: 'text', sent_as: 'text', status: 'refused', error: told }
+    const result = { success: false, status: 'partial', session: 'work', parts: [part], remaining: 0 }
+    const { text } = shownResult('send', result, { to: 'x@im.wechat' }, ' --sandbox')
+    const command = (words: readonly string[]) => `svc ${words.join(' ')} --sandbox`
+    expect(text).toContain(adviceOf(error, { door: 'cli', command }))
   })
 
   test('JSON says the same to a parser and nothing to a terminal', () => {

@@ -188,7 +188,7 @@ describe('a clock on the wall that is set', () => {
     const request = { text: 'once', idempotency_key: 'k1' }
     const first = await t.send(request)
     t.clock.step(dayMs + 60_000)
-    expect(await t.send(request)).toEqual(first)
+    expect(await t.send(request)).toEqual({ ...first, repeated: true })
     const sent = (await t.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]?.text)
     expect(sent).toEqual(['answer to hello', 'once'])
   })

@@ -1,10 +1,10 @@
 /** history: who asks may leave. */
 import { expect, test } from 'bun:test'
-import type { HistoryPage } from '../../src/gateway/history.ts'
 import { directCall } from '../../src/model/call.ts'
+import type { HistoryPage } from '../../src/model/message.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { history } from '../../src/tools/history.ts'
-import { invoke } from '../../src/tools/invoke.ts'
+import { invoke } from '../../src/tools/index.ts'
 import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
 

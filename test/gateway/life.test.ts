@@ -2,7 +2,6 @@ import { describe, expect, test } from 'bun:test'
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -27,20 +26,6 @@ describe('the accounts', () => {
       new_name: '新名字',
     })
     expect(await names()).toEqual(['*新名字', 'a'])
-  })
-
-  test('what is not there, is taken, or is no name', async () => {
-    await using t = await withGateway({ sessions: ['a', 'b'] })
-    const { accounts } = t.gateway
-    expect(await failure(accounts.logout('x'))).toMatchObject({ code: 'session_not_found' })
-    expect(await failure(accounts.setDefault('x'))).toMatchObject({ code: 'session_not_found' })
-    expect(await failure(accounts.rename('x', 'y'))).toMatchObject({ code: 'session_not_found' })
-    expect(await failure(accounts.rename('a', 'B'))).toMatchObject({ code: 'session_exists' })
-    for (const name of ['..', '../b', 'media', '', 'a/b', 'nul']) {
-      expect(await failure(accounts.rename('a', name))).toMatchObject({ code: 'invalid_arguments' })
-    }
-    expect(await accounts.rename('a', 'A')).toMatchObject({ new_name: 'A' })
-    expect((await accounts.list()).map(({ name }) => name).sort()).toEqual(['A', 'b'])
   })
 })
 
@@ -73,6 +58,24 @@ describe('the end', () => {
     await closing
     await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
     expect((await again.receive(5)).map(({ text }) => text)).toEqual(['0', '1', '2', '3', '4'])
+  })
+
+  test('a copy of the directory goes on where the original ended: readers, people, answers left', async () => {
+    await using t = await withGateway()
+    await t.sandbox.say('one')
+    const [message] = await t.receive(1)
+    const { from_user, session } = message!
+    await t.send({ to: from_user, text: 'an answer' })
+    await t.gateway.users.name({ user_id: from_user, name: 'Mei' })
+    const [before] = await t.gateway.accounts.users(session)
+    await t.gateway.close()
+    const dir = join(folderOfTest(), 'copy')
+    expect(Bun.spawnSync(['cp', '-a', t.dir, dir]).exitCode).toBe(0)
+    await t.sandbox.say('two')
+    await using copy = await withGateway({ sandbox: t.sandbox, dir, sessions: [] })
+    expect(await copy.gateway.accounts.users(session)).toEqual([before!])
+    expect(before).toMatchObject({ name: 'Mei', remaining: 9 })
+    expect((await copy.receive(1)).map(({ text }) => text)).toEqual(['two'])
   })
 
   test('nothing keeps the process alive afterwards', async () => {

@@ -132,10 +132,10 @@ describe('requests', () => {
     await using server = recording({ upload_full_url: 'https://c/u', upload_param: 'p' })
     const upload = {
       filekey: 'f',
-      mediaType: 'voice',
+      kind: 'voice',
       to: 'u',
-      rawSize: 5,
-      rawMd5: 'ABC',
+      size: 5,
+      md5: 'ABC',
       cipherSize: 16,
       aesKeyHex: 'k',
     } as const
@@ -170,10 +170,10 @@ describe('both result fields count on every endpoint', () => {
     getUploadUrl: to =>
       api.getUploadUrl(to, {
         filekey: '',
-        mediaType: 'file',
+        kind: 'file',
         to: '',
-        rawSize: 0,
-        rawMd5: '',
+        size: 0,
+        md5: '',
         cipherSize: 16,
         aesKeyHex: '',
       }),
@@ -182,16 +182,14 @@ describe('both result fields count on every endpoint', () => {
   }
   for (const [name, call] of Object.entries(calls)) {
     test(name, async () => {
-      for (const expired of [{ errcode: -14 }, { ret: -14 }]) {
-        await using server = recording(expired)
-        expect(await failure(call(account(server.url)))).toMatchObject({
-          kind: 'expired',
-          code: 'session_expired',
-        })
-      }
-      for (const refused of [{ errcode: -2 }, { ret: -2 }]) {
-        await using server = recording(refused)
-        expect(await failure(call(account(server.url)))).toMatchObject({ kind: 'refused' })
+      for (const [reply, kind] of [
+        [{ errcode: -14 }, 'expired'],
+        [{ ret: -14 }, 'expired'],
+        [{ errcode: -2 }, 'refused'],
+        [{ ret: -2 }, 'refused'],
+      ] as const) {
+        await using server = recording(reply)
+        expect(await failure(call(account(server.url)))).toMatchObject({ kind })
       }
     })
   }
@@ -283,7 +281,7 @@ describe('getQrcodeStatus', () => {
   test('no server means wait', async () => {
     expect(await api.getQrcodeStatus('http://127.0.0.1:1', 'k')).toMatchObject({
       status: 'wait',
-      error: { neverSent: true },
+      error: { facts: { neverSent: true } },
     })
   })
 

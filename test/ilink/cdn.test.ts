@@ -41,7 +41,7 @@ function scripted(...answers: ((request: Request) => Response)[]) {
     const bytes = new Uint8Array(await request.arrayBuffer())
     const hash = createHash('md5')
     if (bytes.length % 16 === 0 && bytes.length > 0)
-      for await (const part of decryptStream([bytes], key)) hash.update(part)
+      for await (const part of decryptStream([bytes.slice()], key)) hash.update(part)
     const { pathname, search } = new URL(request.url)
     seen.push({
       method: request.method,
@@ -88,7 +88,7 @@ describe('upload', () => {
   test('a parameter that no address can hold is asked for all the same', async () => {
     await using server = httpServer(() => new Response(null, { status: 400 }))
     const uploading = cdnWith().upload({ ...upload(server.url), url: undefined, uploadParam: 'a\ud800' })
-    expect(await failure(uploading)).toMatchObject({ kind: 'http', httpStatus: 400 })
+    expect(await failure(uploading)).toMatchObject({ kind: 'http', facts: { status: 400 } })
   })
 
   test('the older name of the parameter counts', async () => {
@@ -119,7 +119,7 @@ describe('upload', () => {
     await using server = scripted(status(404))
     expect(await failure(cdnWith().upload(upload(server.url)))).toMatchObject({
       kind: 'http',
-      httpStatus: 404,
+      facts: { status: 404 },
     })
     expect(server.seen.map(({ method }) => method)).toEqual(['PUT', 'POST'])
   })
@@ -135,7 +135,7 @@ describe('upload', () => {
     }
     const cdn = cdnWith({ fetch })
     const url = 'https://novac2c.cdn.weixin.qq.com/c2c/upload?x=1'
-    expect(await failure(cdn.upload(upload('', { url })))).toMatchObject({ httpStatus: 404 })
+    expect(await failure(cdn.upload(upload('', { url })))).toMatchObject({ facts: { status: 404 } })
     await cdn.upload(upload('', { url }))
     expect(methods).toEqual(['POST', 'POST'])
   })
@@ -143,7 +143,10 @@ describe('upload', () => {
   test('4xx ends it at once, in the words of the CDN', async () => {
     await using server = scripted(status(403, { 'x-error-message': 'probe preview error' }))
     const error = await failure(cdnWith().upload(upload(server.url)))
-    expect(error).toMatchObject({ kind: 'http', httpStatus: 403, errmsg: 'probe preview error' })
+    expect(error).toMatchObject({
+      kind: 'http',
+      facts: { status: 403, errmsg: 'probe preview error' },
+    })
     expect(error.message).toContain('probe preview error')
     expect(server.seen).toHaveLength(1)
   })
@@ -259,7 +262,7 @@ describe('upload', () => {
 describe('download', () => {
   const cipher = async () => {
     const parts: Uint8Array[] = []
-    for await (const part of encryptStream([plain], key)) parts.push(part)
+    for await (const part of encryptStream([plain], key)) parts.push(Buffer.from(part))
     return Buffer.concat(parts)
   }
   const media = (more: Partial<MediaReference> = {}, info: MediaReference['info'] = {}): MediaReference => ({

@@ -15,7 +15,7 @@ const hex = '000102030405060708090a0b0c0d0e0f'
 
 async function all(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = []
-  for await (const chunk of source) chunks.push(chunk)
+  for await (const chunk of source) chunks.push(Buffer.from(chunk))
   return Buffer.concat(chunks)
 }
 
@@ -86,6 +86,26 @@ describe('encryptStream and decryptStream', () => {
     for await (const chunk of encryptStream(pieces(randomBytes(1_000_000), [1000]), randomBytes(16)))
       counted.push(chunk.length)
     expect(counted.length).toBeLessThan(20)
+  })
+
+  test('ciphertext is given back once the next is asked for', async () => {
+    const given: Uint8Array[] = []
+    const sizes: number[] = []
+    for await (const chunk of encryptStream([randomBytes(500_000), randomBytes(500_000)], randomBytes(16))) {
+      given.push(chunk)
+      sizes.push(given.reduce((sum, { byteLength }) => sum + byteLength, 0))
+    }
+    expect(Math.max(...sizes)).toBeLessThan(600_000)
+  })
+
+  test('ciphertext that fills its buffer is given back once it is decrypted, a part of one is not', async () => {
+    const key = randomBytes(16)
+    const [whole, shared] = [new Uint8Array(300_000), new Uint8Array(300_000)]
+    const cipher = createCipheriv('aes-128-ecb', key, null)
+    whole.set(cipher.update(new Uint8Array(300_000)))
+    shared.set(cipher.final())
+    const plain = await all(decryptStream([whole, shared.subarray(0, 16)], key))
+    expect([plain.length, whole.length, shared.length]).toEqual([300_000, 0, 300_000])
   })
 
   const damaged: [name: string, change: (cipher: Buffer) => Uint8Array, says: RegExp][] = [

@@ -5,17 +5,17 @@ import {
   outgoingMessage,
   sentAs,
   textItem,
+  type UploadedMedia,
   uploadTypeOf,
 } from '../../src/ilink/encode.ts'
-import type { MediaKind, UploadedMedia } from '../../src/model/message.ts'
+import type { MediaKind } from '../../src/model/message.ts'
 
-const uploaded = (media_type: MediaKind): UploadedMedia => ({
-  media_type,
-  filekey: 'f'.repeat(32),
-  download_param: 'param+/=',
-  aes_key_hex: '000102030405060708090a0b0c0d0e0f',
-  file_size: 100,
-  cipher_size: 112,
+const uploaded = (kind: MediaKind): UploadedMedia => ({
+  kind,
+  downloadParam: 'param+/=',
+  aesKeyHex: '000102030405060708090a0b0c0d0e0f',
+  size: 100,
+  cipherSize: 112,
   file_name: '报告.pdf',
 })
 const media = {
@@ -49,7 +49,6 @@ test('a message carries one item, and only the tokens there are', () => {
     item: textItem('hi'),
     clientId: 'svc:1-00000000',
     contextToken: 'ctx',
-    runId: 'run',
   })
   expect(whole as unknown).toEqual({
     from_user_id: '',
@@ -59,11 +58,9 @@ test('a message carries one item, and only the tokens there are', () => {
     message_state: 2,
     item_list: [{ type: 1, text_item: { text: 'hi' } }],
     context_token: 'ctx',
-    run_id: 'run',
   })
   const bare = outgoingMessage({ to: 'u', item: textItem(''), clientId: 'c' })
   expect(Object.keys(bare)).not.toContain('context_token')
-  expect(Object.keys(bare)).not.toContain('run_id')
 })
 
 test('client ids carry the time and are different each time', () => {

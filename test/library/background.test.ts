@@ -24,6 +24,19 @@ describe('runBackground', () => {
     }
   })
 
+  test('without a session it says so once, and not where there is one', async () => {
+    await using t = await withLibrary({ sessions: [] })
+    const warnings = () => t.lines.filter(line => / WARN/.test(line)).length
+    const svc = await t.open()
+    await svc.runBackground()
+    await svc.runBackground()
+    expect(warnings()).toBe(1)
+    await svc.close()
+    await t.connect('default')
+    await (await t.open()).runBackground()
+    expect(warnings()).toBe(1)
+  })
+
   test('another process polls, store off: poll_lock_held; it works once that one is gone', async () => {
     await using t = await withLibrary()
     const poller = await t.open()

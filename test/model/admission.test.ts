@@ -1,5 +1,11 @@
 import { expect, test } from 'bun:test'
-import { admit, afterRefusal, reasonOf, type SendFacts, type SendRules } from '../../src/model/admission.ts'
+import {
+  admit,
+  afterRefusal,
+  causeOfRefusal,
+  type SendFacts,
+  type SendRules,
+} from '../../src/model/admission.ts'
 
 const minute = 60_000
 const now = 1_800_000_000_000
@@ -61,6 +67,13 @@ const table: [what: string, facts: Partial<SendFacts>, count: number, rules: Sen
     1,
     off,
     { go: 'no', why: 'never_wrote', waitMs: minute },
+  ],
+  [
+    'no pace opens a window: who never wrote is told that',
+    { receivedAt: undefined, slots: { last: now - 3000, user: [now - 9000, now - 6000, now - 3000] } },
+    1,
+    rules,
+    { go: 'no', why: 'never_wrote', waitMs: 5 * minute - 9000 },
   ],
   [
     'the session sent just now',
@@ -128,7 +141,7 @@ test.each(table)('%s', (_what, facts, count, how, verdict) => {
 })
 
 test('a refusal is told by the counters', () => {
-  const reason = (facts: Partial<SendFacts>) => reasonOf({ ...calm, ...facts }, rules)
+  const reason = (facts: Partial<SendFacts>) => causeOfRefusal({ ...calm, ...facts }, rules)
   expect(reason({ receivedAt: undefined })).toBe('never_wrote')
   expect(reason({ receivedAt: now - rules.windowMs })).toBe('window')
   expect(reason({ used: 10 })).toBe('quota')

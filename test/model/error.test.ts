@@ -46,7 +46,7 @@ test('a caller who has other names for the fields gets the same error with those
 test('every code says what to do, at every door', () => {
   for (const code of errorCodes) {
     expect(errorKind(code).hint ?? errorKind(code).next).toBeDefined()
-    for (const door of ['http', 'mcp', 'local', 'cli'] as const)
+    for (const door of ['http', 'mcp', 'local', 'cli', 'library'] as const)
       expect(adviceOf(new SvcError(code, 'it failed'), plainly(door))).not.toBe('')
   }
 })
@@ -76,18 +76,29 @@ test('each door is sent to what it has: an option, an argument, a resource, a co
     expect(said(users, door)).not.toContain('svc users')
   }
   expect(said(users, 'cli')).toContain('svc users')
+  expect(said(users, 'library')).toContain('svc.users()')
   const webhooks: Next = { action: 'see', what: 'webhooks' }
   expect(said(webhooks, 'cli')).toContain('svc webhook')
   expect(said(webhooks, 'http')).toContain('/webhooks')
-  const which: Next = { action: 'say which user' }
+  const bearers = [{ session: 'home', user_id: 'a@im.wechat' }]
+  const which: Next = { action: 'say which user', users: bearers }
   expect(said(which, 'cli')).toContain(' -s')
-  for (const door of ['http', 'mcp', 'local'] as const) {
+  for (const door of ['http', 'mcp', 'local', 'library'] as const) {
     expect(said(which, door)).toContain('session')
+    expect(said(which, door)).toContain('a@im.wechat')
     expect(said(which, door)).not.toContain(' -s')
   }
 })
 
 const http = /\b(GET|POST|PUT|DELETE) \/|\/docs|media root/
+
+test('a program that catches an error is told what it can call', () => {
+  const error = new SvcError('not_connected', 'it failed')
+  expect(error.hint).toBe(adviceOf(error, plainly('library')))
+  const next: Next = { action: 'login', session: 'work' }
+  const { hint } = new SvcError('session_expired', 'it failed', { next })
+  expect(hint).toContain('svc.login({ session_name: "work" })')
+})
 
 test('nobody on this machine is told of HTTP paths, by an error or by a tool', () => {
   const actions: Next[] = [
@@ -95,14 +106,14 @@ test('nobody on this machine is told of HTTP paths, by an error or by a tool', (
     { action: 'run', command: ['doctor'] },
     { action: 'upload' },
     { action: 'wait' },
-    ...(['sessions', 'messages', 'media', 'outbox', 'users', 'webhooks', 'arguments'] as const).map(
-      what => ({ action: 'see', what }) as const,
-    ),
+    ...(
+      ['sessions', 'messages', 'media', 'outbox', 'approvals', 'users', 'webhooks', 'arguments'] as const
+    ).map(what => ({ action: 'see', what }) as const),
   ]
   const advice = (next: Next, door: Door) =>
     adviceOf(new SvcError('internal', 'it failed', { next }), plainly(door))
   for (const next of actions)
-    for (const door of ['local', 'cli'] as const) expect(advice(next, door)).not.toMatch(http)
+    for (const door of ['local', 'cli', 'library'] as const) expect(advice(next, door)).not.toMatch(http)
   for (const tool of tools) {
     for (const where of ['anyFile', 'someFiles'] as const) expect(describedFor(tool, where)).not.toMatch(http)
     expect(JSON.stringify([tool.inputSchema, tool.outputSchema])).not.toMatch(http)

@@ -55,12 +55,12 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page
       .getByRole('heading', { name: /^Only 1\D*h.* left to answer$|^Only 2\D*h.* left to answer$/ })
       .waitFor()
-    await page.getByText('1 message waits for its user to write').waitFor()
+    await page.getByText('1 message waits to be sent').waitFor()
     await page.getByText('Show them').click()
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.getByRole('button', { name: 'Do not send: one too many' }).click()
     await page.getByText('It will not be sent').waitFor()
-    await page.getByText('1 message waits for its user to write').waitFor({ state: 'detached' })
+    await page.getByText('1 message waits to be sent').waitFor({ state: 'detached' })
     expect(await panel.gateway.outbox.list()).toEqual([])
     await page.getByRole('link', { name: 'Answer' }).click()
     expect(decodeURIComponent(new URL(page.url()).pathname)).toBe(
@@ -89,6 +89,13 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     const asked = page.locator('.message', { hasText: 'in its conversation?' })
     await asked.getByText('Waits for a person to say yes').waitFor()
     await page.getByText(/the file is from\W+data/i).waitFor()
+    // Side by side, and far enough apart for a finger.
+    await page.setViewportSize({ width: 390, height: 800 })
+    const [yes, no] = await Promise.all(
+      ['Send it', 'Decline'].map(name => asked.getByRole('button', { name }).boundingBox()),
+    )
+    expect(yes!.y).toBe(no!.y)
+    expect(Math.min(yes!.height, no!.height, yes!.width, no!.width)).toBeGreaterThanOrEqual(44)
     await asked.getByRole('button', { name: 'Send it' }).click()
     await asked.getByText('Waits for a person to say yes').waitFor({ state: 'detached' })
     await panel.until('all of it has gone', async () => (await panel.gateway.outbox.list()).length === 0)

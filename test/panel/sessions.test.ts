@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Locator, Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
-import { withPanel } from '../support/panel.ts'
+import { withPanel, write } from '../support/panel.ts'
 
 const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
 const heading = (page: Page) => dialog(page).getByRole('heading', { level: 2 })
@@ -55,6 +55,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await page.keyboard.press('Enter')
     await dialog(page).waitFor({ state: 'detached' })
     expect(decodeURIComponent(new URL(page.url()).pathname)).toBe('/sessions/客服')
+    await focused(page, 'Actions for \u2068客服')
     await choose('客服', 'Make default')
     await page.locator('.account', { hasText: '客服' }).getByText('Default', { exact: true }).waitFor()
     expect(await names(page)).toEqual(['客服', 'a'])
@@ -68,6 +69,58 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await dialog(page).getByRole('button', { name: 'Log out' }).click()
     await dialog(page).waitFor({ state: 'detached' })
     expect(await names(page)).toEqual(['a'])
+  })
+
+  test('what waits for an account is told before its logout; after it, a new login is what is offered', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'Is it blue?')
+    await panel.send({ text: 'It is.', approval: 'nobody' })
+    const page = await panel.open({ path: '/sessions' })
+    await page.getByRole('button', { name: 'Actions for' }).click()
+    await page.getByRole('menuitem', { name: 'Log out' }).click()
+    await dialog(page).locator('.waits', { hasText: '1' }).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await dialog(page).getByRole('button', { name: 'Log out' }).click()
+    await dialog(page).waitFor({ state: 'detached' })
+    const login = (inside: string) => page.locator(`${inside} a[href="/sessions/default/login"]`)
+    await login('.logged-out').waitFor()
+    await page.getByRole('link', { name: 'Overview' }).click()
+    await login('.logged-out').waitFor()
+    expect(await page.locator('.welcome').count()).toBe(0)
+    await login('.asks').waitFor()
+    expect(await page.locator('.asks').getByRole('button').count()).toBe(1)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.setViewportSize({ width: 390, height: 800 })
+    await page.locator('.asks').getByRole('link').first().click()
+    const asked = page.locator('.message', { hasText: 'It is.' })
+    await login('.message').waitFor()
+    expect(await asked.getByRole('button').count()).toBe(1)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('the conversations of an account that was renamed go with it, in other tabs too', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'Is it blue?')
+    const other = await panel.open({ path: '/conversations' })
+    const page = await panel.open({ path: '/sessions' })
+    const row = (of: Page) => of.getByRole('link').filter({ hasText: 'Is it blue?' })
+    await row(other).waitFor()
+    await page.getByRole('button', { name: 'Actions for' }).click()
+    await page.getByRole('menuitem', { name: 'Rename' }).click()
+    await dialog(page).getByLabel('Name').fill('shop')
+    await page.keyboard.press('Enter')
+    await dialog(page).waitFor({ state: 'detached' })
+    await page
+      .getByRole('navigation')
+      .getByRole('link', { name: /^Conversations/ })
+      .click()
+    for (const each of [page, other]) {
+      await each.locator('a.conversation[href*="/shop/"]').waitFor()
+      await row(each).click()
+      await each.getByRole('log').getByText('Is it blue?').waitFor()
+    }
+    expect(panel.complaints).toEqual([])
   })
 
   test('a check says that it is under way, and in its place what came of it', async () => {
@@ -100,10 +153,10 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
   test('who is in a field before the first frame of a dialog is back at its menu after it', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/icon.svg' })
-    // As on a machine that is busy.
+    // As on a machine that is busy. Both, since a timer's number may also be that of a frame somebody else waits for.
     await page.addInitScript(() => {
-      const frame = window.requestAnimationFrame
-      window.requestAnimationFrame = then => window.setTimeout(() => frame.call(window, then), 500)
+      window.requestAnimationFrame = then => window.setTimeout(() => then(performance.now()), 500)
+      window.cancelAnimationFrame = id => window.clearTimeout(id)
     })
     await page.goto(`${panel.url}/sessions`)
     await page.getByRole('button', { name: 'Actions for' }).click()

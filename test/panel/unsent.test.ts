@@ -71,6 +71,33 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('each message that failed says why and can be discarded, also where another one follows', async () => {
+    await using panel = await withHi()
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    const page = await openChat(panel, context)
+    await page.route('**/api/messages', route =>
+      route.fulfill({
+        ...{ status: 429, contentType: 'application/problem+json' },
+        body: JSON.stringify({ code: 'rate_limited', title: 'Too many requests', retry_after: 1799 }),
+      }),
+    )
+    const failures = log(page).getByRole('alert')
+    for (const [nth, text] of ['one', 'two'].entries()) {
+      await field(page).fill(text)
+      await field(page).press('Enter')
+      await failures.nth(nth).waitFor()
+    }
+    // Half an hour, not so many seconds.
+    expect(await failures.first().textContent()).toMatch(/\b30\D/)
+    await failures.first().getByRole('button', { name: 'Discard' }).click()
+    await bubble(page, 'one').waitFor({ state: 'detached' })
+    await bubble(page, 'two').waitFor()
+    expect(await failures.count()).toBe(1)
+    // The browser notes the refusals.
+    expect(panel.complaints.filter(line => !line.includes('429'))).toEqual([])
+  })
+
   test('nothing goes out before it is kept under its key, and its draft is gone', async () => {
     await using panel = await withHi()
     await using browser = await launchBrowser()

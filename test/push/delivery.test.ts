@@ -102,8 +102,8 @@ test('a receiver that was away gets all of it, once it answers', async () => {
     return one.status === 'failing' && last_error_code === 'unreachable' && next_try_at !== undefined
   })
   // One that goes on is tried at once: no time is told that is not so any more.
-  await t.gateway.webhooks.pause(hook.id, true)
-  expect((await t.gateway.webhooks.pause(hook.id, false)).next_try_at).toBeUndefined()
+  await t.gateway.webhooks.pause(hook.id)
+  expect((await t.gateway.webhooks.resume(hook.id)).next_try_at).toBeUndefined()
   using back = receiver(() => 200, r.port)
   await later(t, 'all', 1000, () => back.texts().length === texts.length)
   expect(new Set(back.texts())).toEqual(new Set(texts))
@@ -138,7 +138,7 @@ test('410 switches an endpoint off, which is an event that others get', async ()
   expect(off.next_try_at).toBeUndefined()
   gone.answer = () => 200
   await t.sandbox.say('two')
-  await t.gateway.webhooks.pause(hook.id, false)
+  await t.gateway.webhooks.resume(hook.id)
   await later(t, 'both', 500, () => gone.texts().length === 2)
   expect(gone.texts()).toEqual(['one', 'two'])
 })
@@ -310,7 +310,7 @@ test('paused it waits, and goes on from there', async () => {
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   await t.sandbox.say('one')
   await t.until('one', () => r.texts().length === 1)
-  await t.gateway.webhooks.pause(hook.id, true)
+  await t.gateway.webhooks.pause(hook.id)
   using other = receiver()
   await t.gateway.webhooks.add({ url: other.url, ...received })
   // The look that sees the second endpoint sees that the first one is paused.
@@ -325,7 +325,7 @@ test('paused it waits, and goes on from there', async () => {
   const lag = new RegExp(`^svc_webhook_lag_events.*${hook.id}.* (\\d+)$`, 'm')
   // Both messages, or more of the first.
   expect(Number(lag.exec(await t.gateway.metrics.text())?.[1])).toBeWithin(2, 1000)
-  await t.gateway.webhooks.pause(hook.id, false)
+  await t.gateway.webhooks.resume(hook.id)
   await t.until('three', () => r.texts().includes('three'))
 })
 
@@ -416,6 +416,14 @@ test('a try by hand is signed, and says what came of it', async () => {
   expect(verify(r.got[0]!, hook.secret)).toMatchObject({ type: 'webhook.test' })
   r.answer = () => 500
   expect(await t.gateway.webhooks.test(hook.id, never)).toMatchObject({ success: false, status: 500 })
+  const [failed, done] = await tries(t, hook.id)
+  expect(failed).toMatchObject({ type: 'webhook.test', outcome: 'failed', status: 500, code: 'http_status' })
+  expect(done).toMatchObject({ type: 'webhook.test', outcome: 'done', status: 200 })
+  expect(done?.event).toBe(r.got[0]!.body.id)
+  // It is tried by a person: whether svc can deliver is for svc's own tries to say.
+  const shown = await t.gateway.webhooks.get(hook.id)
+  expect(shown).toMatchObject({ status: 'active', tries: { done: 1, failed: 1, gave_up: 0 } })
+  expect([shown.last_success_at, shown.last_error]).toEqual([undefined, undefined])
 })
 
 test('the user of an endpoint is named by id or name, and is kept by id', async () => {

@@ -108,6 +108,9 @@ test.skipIf(!hasBrowser)(
       .setInputFiles({ name: 'sky.png', mimeType: 'image/png', buffer: png })
     await page.locator('.user img').waitFor()
     expect((await bot.poll(heard.get_updates_buf)).msgs[0].item_list[0].type).toBe(2)
+    // In the units in which the panel says it.
+    await sandbox.media('file', new Uint8Array(20_000_000), { name: 'big.zip' })
+    await page.getByText('20 MB', { exact: true }).waitFor()
 
     const user = done.ilink_user_id
     const { typing_ticket } = await bot.post('getconfig', { ilink_user_id: user })
@@ -162,6 +165,12 @@ test.skipIf(!hasBrowser)(
     await page.getByText('An empty cursor brings').waitFor()
     await checked(page)
     await page.getByRole('button', { name: '中文' }).click()
+    await page.setViewportSize({ width: 320, height: 740 })
+    const [title, line] = await Promise.all([
+      page.locator('h1').boundingBox(),
+      page.locator('#line').boundingBox(),
+    ])
+    expect(line!.x - title!.x - title!.width).toBeGreaterThanOrEqual(8)
     await page.getByRole('button', { name: '扫码并同意' }).waitFor()
     await page.getByText('光标为空时').waitFor()
     expect(await page.locator('html').getAttribute('lang')).toBe('zh')

@@ -75,6 +75,10 @@ test('an argument that a call does not take is refused, with those that it takes
   expect(
     (await ask(`${sandbox.url}/phone/media?from=${user_id}&file=x`, { method: 'POST', body: 'x' })).status,
   ).toBe(422)
+  const file = new FormData()
+  file.append('file', new Blob(['x']))
+  const picture = await ask(`${sandbox.url}/phone/media?kind=image`, { method: 'POST', body: file })
+  expect([picture.status, picture.body.code]).toEqual([415, 'unsupported_media_type'])
   const form = { method: 'POST', body: 'text=a & b' }
   expect((await ask(`${sandbox.url}/phone/say`, form)).status).toBe(422)
   expect((await ask(`${sandbox.url}/phone/messages?users=x`)).status).toBe(422)

@@ -1,6 +1,14 @@
 /** What becomes of the pace when a machine stands still while sends wait for their turn. */
 import { expect, test } from 'bun:test'
+import { failure } from '../support/failure.ts'
 import { slotsIn, withGateway } from '../support/gateway.ts'
+import { nothingWaits, pass, write } from '../support/waiting.ts'
+
+const file = {
+  kind: 'image' as const,
+  data: 'iVBORw0KGgoAAAANSUhEUgAAAEAAAABAAQMAAACQp+OdAAAAA1BMVEUHwWA9ZqwIAAAAD0lEQVR42mNgGAWjgHwAAAJAAAGjoZbZAAAAAElFTkSuQmCC',
+}
+const pace = { perSecond: 1000, perWindow: 2, windowMs: 300_000 }
 
 test('turns that were missed while the machine stood still are not made up for all at once', async () => {
   await using t = await withGateway({
@@ -24,3 +32,52 @@ test('turns that were missed while the machine stood still are not made up for a
   }
   expect((await Promise.all(sends)).map(({ status }) => status)).toEqual(Array(4).fill('accepted'))
 })
+
+test('what waits for the pace goes by the pace of the service that runs', async () => {
+  await using t = await withGateway({ config: { pace } })
+  await write(t)
+  for (const waits_for of [undefined, undefined, 'pace'] as const)
+    expect((await t.send({ text: 'x', when_closed: 'queue' })).waits_for).toBe(waits_for)
+  t.clock.advance(1000)
+  await write(t)
+  await t.gateway.close()
+  await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+  await nothingWaits(again)
+  expect(t.requests('sendmessage')).toBe(3)
+})
+
+test('who never wrote is told that, not that it went too fast', async () => {
+  await using t = await withGateway({ config: { pace } })
+  const to = 'nobody@im.wechat'
+  for (let tries = 0; tries < pace.perWindow; tries++)
+    expect(await failure(t.send({ to, text: 'x' }))).toMatchObject({ code: 'invalid_arguments' })
+  expect(await failure(t.send({ to, text: 'x' }))).toMatchObject({ code: 'window_closed' })
+  expect(await t.send({ to, text: 'x', when_closed: 'queue' })).toMatchObject({
+    status: 'queued',
+    waits_for: 'user',
+  })
+  expect(t.requests('sendmessage')).toBe(pace.perWindow)
+})
+
+for (const media of [[], [file]])
+  test(`what has a slot goes at its time after a restart, ${media.length > 0 ? 'with a file' : 'as a text'}`, async () => {
+    const config = { pace: { ...pace, perWindow: 1 } }
+    await using t = await withGateway({ config })
+    await write(t)
+    const text = media.length > 0 ? '' : 'x'
+    expect((await t.send({ text: 'first', when_closed: 'queue' })).status).toBe('accepted')
+    expect((await t.send({ text, media, when_closed: 'queue' })).waits_for).toBe('pace')
+    await pass(t, pace.windowMs - 20_000)
+    await t.until('it has a slot', () => slotsIn(t.dir) === 1)
+    await t.gateway.close()
+    await using again = await withGateway({
+      config,
+      sandbox: t.sandbox,
+      dir: t.dir,
+      sessions: [],
+      clock: t.clock,
+    })
+    await pass(again, 20_000)
+    await nothingWaits(again)
+    expect(t.requests('sendmessage')).toBe(2)
+  }, 30_000)

@@ -59,6 +59,44 @@ describe('which session sends', () => {
     expect(await failure(t.send({ to, text: '4' }))).toMatchObject({ code: 'not_connected' })
   })
 
+  test('of a session that is logged out the error says which one to log in', async () => {
+    await using t = await withTalk({
+      sessions: ['default', 'work'],
+      switches: { missing_context_token: 'refuse' },
+    })
+    const { user_id: to } = t.bots.get('work')!
+    await t.gateway.accounts.logout('work')
+    const next = { action: 'login', session: 'work' }
+    // The other session cannot answer them either.
+    expect(await failure(t.send({ to, text: '1' }))).toMatchObject({
+      code: 'window_closed',
+      advice: { next },
+    })
+    await t.gateway.accounts.logout('default')
+    expect(await failure(t.send({ to, text: '2' }))).toMatchObject({
+      code: 'not_connected',
+      advice: { next },
+    })
+  })
+
+  for (const bot of ['the same bot', 'another bot'])
+    test(`logged in anew as ${bot}, a session tells that its users have not written since`, async () => {
+      await using t = await withTalk({ switches: { missing_context_token: 'refuse' } })
+      const { user_id: to } = t.bots.get('default')!
+      const other = await t.sandbox.addUser('stranger')
+      if (bot === 'the same bot') await t.gateway.accounts.logout('default')
+      await t.connect('default', bot === 'the same bot' ? to : await t.sandbox.addUser('owner'))
+      const since = {
+        code: 'window_closed',
+        details: { wrote: 'before_login', session: 'default' },
+        advice: { next: { action: 'queue' } },
+      }
+      expect(await failure(t.send({ to, text: '1' }))).toMatchObject(since)
+      expect(await failure(t.send({ to, text: '2', session: 'default' }))).toMatchObject(since)
+      const never = await failure(t.send({ to: other, text: '3' }))
+      expect(never).toMatchObject({ code: 'window_closed', details: undefined })
+    })
+
   test('who answers a first message in the moment it comes answers by the session that got it', async () => {
     await using t = await withGateway({
       ...{ sessions: ['first', 'second'], switches: { missing_context_token: 'refuse', burst: 'off' } },
@@ -77,10 +115,9 @@ describe('which session sends', () => {
     await using t = await withTalk()
     const { token } = t.bots.get('default')!
     await t.other.sessions.mark('default', token, { expired_at: t.clock.now() })
-    expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'session_expired' })
-    expect(await failure(t.send({ text: 'x', session: 'default' }))).toMatchObject({
-      code: 'session_expired',
-    })
+    const expired = { code: 'session_expired', advice: { next: { action: 'login', session: 'default' } } }
+    expect(await failure(t.send({ text: 'x' }))).toMatchObject(expired)
+    expect(await failure(t.send({ text: 'x', session: 'default' }))).toMatchObject(expired)
     expect(t.requests('sendmessage')).toBe(0)
   })
 })

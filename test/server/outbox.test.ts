@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { OutboxEntry } from '../../src/model/message.ts'
-import { OutboxEntry as Entry } from '../../src/model/message.ts'
-import { Cancelled } from '../../src/server/outbox-routes.ts'
+import { Cancelled, OutboxEntry as Entry } from '../../src/model/message.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { forFile } from '../support/folder.ts'
 import { type Json, startRest } from '../support/rest.ts'

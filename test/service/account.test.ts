@@ -3,9 +3,9 @@ import { beforeEach, expect, test } from 'bun:test'
 import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { accountOf, ensureFolders, userOf } from '../../src/service/account.ts'
-import { plistText } from '../../src/service/launchd-plist.ts'
+import { plistText } from '../../src/service/launchd.ts'
 import type { ServicePlan } from '../../src/service/plan.ts'
-import { unitText } from '../../src/service/systemd-unit.ts'
+import { unitText } from '../../src/service/systemd.ts'
 import { folderOfTest } from '../support/folder.ts'
 
 const asRoot = process.platform === 'linux' && process.geteuid?.() === 0

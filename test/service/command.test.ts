@@ -6,7 +6,9 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../../src/doctor/examine.ts'
-import { shellWord } from '../../src/platform/shell.ts'
+import { shellWord } from '../../src/platform/format.ts'
+import type { ServicePlan } from '../../src/service/plan.ts'
+import { unseen } from '../../src/service/systemd.ts'
 import { version } from '../../src/version.ts'
 import { svc } from '../support/command.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -158,6 +160,19 @@ test.skipIf(!onLinux)(
   },
 )
 
+test.skipIf(!onLinux)(named('a token that the service would refuse changes nothing'), async () => {
+  const open = ['install', '--user', '--sandbox', '--host', '0.0.0.0']
+  await writeFile(join(home, 'token'), 'hunter2\n')
+  for (const [flag, value] of [
+    ['--token', 'hunter2'],
+    ['--token-file', join(home, 'token')],
+  ] as const) {
+    const { status, stdout, asked } = await service([...open, flag, value])
+    expect([status, stdout, asked]).toEqual([2, '', []])
+  }
+  expect(existsSync(unit)).toBe(false)
+})
+
 test.skipIf(!onLinux)(named('a unit of somebody else is neither replaced nor removed'), async () => {
   const theirs = '[Service]\nExecStart=/usr/bin/true\n'
   await mkdir(join(unit, '..'), { recursive: true })
@@ -217,3 +232,37 @@ test.skipIf(!onLinux)(named('--print shows the unit alone, and changes nothing')
   expect(stdout).not.toContain('EnvironmentFile')
   expect(existsSync(join(home, 'conf ig'))).toBe(false)
 })
+
+test.skipIf(!onLinux)(
+  named('a unit that could not start as it is: what is wrong stands beside it'),
+  async () => {
+    const print = async (...args: string[]) =>
+      (await service(['install', '--system', '--print', ...args])).stderr
+    const user = /useradd/
+    await script('getent', 'exit 2')
+    expect(await print('-d', '/srv/svc')).toMatch(user)
+    await script('getent', `echo "svc:x:${process.geteuid?.()}:0::/srv:/bin/sh"`)
+    // PrivateTmp: what lies there now is not what the service sees.
+    const beside = await print('-d', '/var/tmp/mine')
+    expect([user.test(beside), /\/(var\/)?tmp\//.test(beside)]).toEqual([false, true])
+    expect(unseen({ ...machines, dataDir: '/tmp/x' })).toBe('/tmp/x')
+    expect(unseen({ ...machines, writes: ['/var/tmp/media'] })).toBe('/var/tmp/media')
+    expect(unseen({ ...machines, command: ['/tmp/svc', 'openapi'] })).toBe('/tmp/svc')
+    expect(unseen({ ...machines, scope: 'user', dataDir: '/tmp/x' })).toBeUndefined()
+    expect(unseen({ ...machines, dataDir: '/tmpfiles/x' })).toBeUndefined()
+  },
+)
+
+test.skipIf(!asRoot)(
+  `a unit that could not start is not installed${asRoot ? '' : ' (Linux and root only)'}`,
+  async () => {
+    await script('getent', 'echo svc:x:1:1::/srv:/bin/sh')
+    const { status, asked } = await service(['install', '--system', '-d', join('/tmp', 'svc-no-such-folder')])
+    expect([status, asked, existsSync('/tmp/svc-no-such-folder')]).toEqual([1, [], false])
+  },
+)
+
+const machines: ServicePlan = {
+  ...{ name: 'svc', scope: 'system', command: ['/usr/bin/svc', 'openapi'], dataDir: '/var/lib/svc' },
+  ...{ writes: [], lowPort: false, notifies: true, environment: {} },
+}

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { install, managerOf, uninstall } from '../../src/service/install.ts'
-import { commandOfPlist } from '../../src/service/launchd-plist.ts'
+import { commandOfPlist } from '../../src/service/launchd.ts'
 import type { ServiceManager, ServicePlan } from '../../src/service/plan.ts'
 import { folderOfTest } from '../support/folder.ts'
 

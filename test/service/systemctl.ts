@@ -6,7 +6,7 @@
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { commandOfUnit } from '../../src/service/systemd-unit.ts'
+import { commandOfUnit } from '../../src/service/systemd.ts'
 
 const [state = '', ...args] = process.argv.slice(2)
 const at = (name: string) => join(state, name)

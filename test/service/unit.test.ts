@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ServicePlan } from '../../src/service/plan.ts'
-import { pathWord, unitText } from '../../src/service/systemd-unit.ts'
+import { pathWord, unitText } from '../../src/service/systemd.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
 

@@ -1,6 +1,6 @@
 /** Words in units and property lists: whatever a path or a value holds, the service gets it as it is. */
 import { expect, test } from 'bun:test'
-import { commandOfPlist, plistText } from '../../src/service/launchd-plist.ts'
+import { commandOfPlist, plistText } from '../../src/service/launchd.ts'
 import type { ServicePlan } from '../../src/service/plan.ts'
 import {
   commandOfUnit,
@@ -9,7 +9,7 @@ import {
   pathWord,
   readExecLine,
   unitText,
-} from '../../src/service/systemd-unit.ts'
+} from '../../src/service/systemd.ts'
 import { ended } from '../support/ended.ts'
 
 /** What has a meaning to systemd, to XML, or to whoever takes a line apart. */

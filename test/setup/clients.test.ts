@@ -14,10 +14,10 @@ import {
 } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { UserFolders } from '../../src/config.ts'
-import { SvcError } from '../../src/model/error.ts'
 import { type Client, clients, type Server } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
 import { lastingCommand, preview, type SetupRequest, setUp, takeBack } from '../../src/setup/setup.ts'
+import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 
 let home = ''
@@ -56,23 +56,19 @@ async function place(path: string, text: string) {
   await writeFile(path, text)
 }
 
-/** The error of what must fail. */
-async function failure(work: Promise<unknown>): Promise<SvcError> {
-  const error = await work.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  )
-  if (!(error instanceof SvcError)) throw new Error(`expected a SvcError, got ${String(error)}`)
-  return error
-}
-
 /** Where each client keeps its servers, per system, and what it writes down: as its documentation says. */
 const known: Record<
   string,
-  { paths: [linux: string, mac: string, windows: string]; project?: string; local: object; remote: object }
+  {
+    /** Of Linux, macOS and Windows, where they differ. */
+    paths: string | [linux: string, mac: string, windows: string]
+    project?: string
+    local: object
+    remote: object
+  }
 > = {
   'claude-code': {
-    paths: ['.claude.json', '.claude.json', '.claude.json'],
+    paths: '.claude.json',
     project: '.mcp.json',
     local: { mcpServers: { svc: { type: 'stdio', command: program, args } } },
     remote: {
@@ -95,7 +91,7 @@ const known: Record<
     remote: { mcpServers: { svc: { command: program, args: bridgeArgs, env: { SVC_TOKEN: '' } } } },
   },
   cursor: {
-    paths: ['.cursor/mcp.json', '.cursor/mcp.json', '.cursor/mcp.json'],
+    paths: '.cursor/mcp.json',
     project: '.cursor/mcp.json',
     local: { mcpServers: { svc: { command: program, args } } },
     remote: { mcpServers: { svc: { url, headers: { Authorization: `Bearer \${env:MY_TOKEN}` } } } },
@@ -127,17 +123,13 @@ const known: Record<
     },
   },
   codex: {
-    paths: ['.codex/config.toml', '.codex/config.toml', '.codex/config.toml'],
+    paths: '.codex/config.toml',
     project: '.codex/config.toml',
     local: { mcp_servers: { svc: { command: program, args } } },
     remote: { mcp_servers: { svc: { url, bearer_token_env_var: 'MY_TOKEN' } } },
   },
   opencode: {
-    paths: [
-      '.config/opencode/opencode.json',
-      '.config/opencode/opencode.json',
-      '.config/opencode/opencode.json',
-    ],
+    paths: '.config/opencode/opencode.json',
     project: 'opencode.json',
     local: { mcp: { svc: { type: 'local', command: [program, ...args] } } },
     remote: {
@@ -152,19 +144,19 @@ const known: Record<
     },
   },
   gemini: {
-    paths: ['.gemini/settings.json', '.gemini/settings.json', '.gemini/settings.json'],
+    paths: '.gemini/settings.json',
     project: '.gemini/settings.json',
     local: { mcpServers: { svc: { command: program, args } } },
     remote: { mcpServers: { svc: { httpUrl: url, headers: { Authorization: `Bearer \${MY_TOKEN}` } } } },
   },
   qwen: {
-    paths: ['.qwen/settings.json', '.qwen/settings.json', '.qwen/settings.json'],
+    paths: '.qwen/settings.json',
     project: '.qwen/settings.json',
     local: { mcpServers: { svc: { command: program, args } } },
     remote: { mcpServers: { svc: { httpUrl: url, headers: { Authorization: `Bearer \${MY_TOKEN}` } } } },
   },
   copilot: {
-    paths: ['.copilot/mcp-config.json', '.copilot/mcp-config.json', '.copilot/mcp-config.json'],
+    paths: '.copilot/mcp-config.json',
     local: { mcpServers: { svc: { tools: ['*'], type: 'local', command: program, args } } },
     remote: {
       mcpServers: {
@@ -173,11 +165,7 @@ const known: Record<
     },
   },
   cline: {
-    paths: [
-      '.cline/data/settings/cline_mcp_settings.json',
-      '.cline/data/settings/cline_mcp_settings.json',
-      '.cline/data/settings/cline_mcp_settings.json',
-    ],
+    paths: '.cline/data/settings/cline_mcp_settings.json',
     local: { mcpServers: { svc: { type: 'stdio', command: program, args } } },
     remote: {
       mcpServers: { svc: { type: 'stdio', command: program, args: bridgeArgs, env: { SVC_TOKEN: '' } } },
@@ -207,15 +195,21 @@ test('every client of the table is tried', () => {
   expect(Object.keys(known)).toEqual(clients.map(({ name }) => name))
 })
 
+const blankJson = ['{}', '{}\n', '{ }\n', '{\r\n}\r\n', '{ // mine\n}\n', '{\n  "mcpServers": {}\n}\n']
+
 for (const client of clients) {
   const { paths, project, ...values } = known[client.name]!
   describe(client.title, () => {
     test('its file is found on every system', async () => {
-      for (const [index, platform] of (['linux', 'darwin', 'win32'] as const).entries())
-        expect(await fileOf(client, { folders: foldersOf({ platform }) })).toBe(join(home, paths[index]!))
+      for (const [index, platform] of (['linux', 'darwin', 'win32'] as const).entries()) {
+        const path = typeof paths === 'string' ? paths : paths[index]!
+        expect(await fileOf(client, { folders: foldersOf({ platform }) })).toBe(join(home, path))
+      }
       if (project) expect(await fileOf(client, { scope: 'project' })).toBe(join(home, 'project', project))
       else
-        expect((await failure(preview(request(client, { scope: 'project' })))).code).toBe('invalid_arguments')
+        expect(await failure(preview(request(client, { scope: 'project' })))).toMatchObject({
+          code: 'invalid_arguments',
+        })
     })
 
     for (const [kind, server] of [
@@ -228,8 +222,10 @@ for (const client of clients) {
         expect(await setUp(request(client, { server }))).toEqual([{ path, what: 'server', did: 'added' }])
         expect(client.format.parse(await readFile(path, 'utf8'))).toEqual(value)
         expect((await stat(path)).mode & 0o777).toBe(0o600)
-        expect(await takeBack(request(client, { server: local }))).toMatchObject([{ did: 'removed' }])
-        expect(await settingsIn(client, path)).toEqual({})
+        expect(await takeBack(request(client, { server: local }))).toMatchObject([
+          { did: 'removed', isGone: true },
+        ])
+        expect(await readdir(dirname(path))).toEqual([])
       })
 
       test(`a ${kind} server: merged into a lived-in file, twice is once, and taken back`, async () => {
@@ -252,14 +248,26 @@ for (const client of clients) {
       })
     }
 
+    test('a file that was there stays, empty as it was', async () => {
+      const path = await fileOf(client)
+      const mark = '\ufeff'
+      const texts = ['', ' \n', mark, ...(client.name === 'codex' ? ['\n', '# mine\n'] : blankJson)]
+      for (const text of texts) {
+        await place(path, text)
+        await setUp(request(client))
+        expect(await takeBack(request(client))).toEqual([{ path, what: 'server', did: 'removed' }])
+        expect(await readFile(path, 'utf8')).not.toContain('svc')
+      }
+    })
+
     test('a file that does not parse is left as it is, with the line', async () => {
       const path = await fileOf(client)
       const text = `${livedIn(client)}\n}{`
       await place(path, text)
       for (const work of [setUp, takeBack]) {
-        const { code, message } = await failure(work(request(client)))
-        expect(code).toBe('forbidden')
-        expect(message).toStartWith(`${path} is not valid ${client.format.name} (line `)
+        const error = await failure(work(request(client)))
+        expect(error).toMatchObject({ code: 'forbidden' })
+        expect(error.message).toStartWith(`${path} is not valid ${client.format.name} (line `)
       }
       expect(await readFile(path, 'utf8')).toBe(text)
     })
@@ -290,7 +298,7 @@ for (const client of clients) {
       expect(filled).toContain('secret')
       await writeFile(path, filled)
       for (const work of [setUp, takeBack])
-        expect((await failure(work(request(client, { server: remote })))).code).toBe('forbidden')
+        expect(await failure(work(request(client, { server: remote })))).toMatchObject({ code: 'forbidden' })
       expect(await readFile(path, 'utf8')).toBe(filled)
     })
 
@@ -315,7 +323,7 @@ describe('files', () => {
     await mkdir(dirname(path), { recursive: true })
     await mkdir(dirname(target))
     await symlink('../dotfiles/cursor.json', path)
-    expect((await failure(setUp(request(cursor)))).code).toBe('forbidden')
+    expect(await failure(setUp(request(cursor)))).toMatchObject({ code: 'forbidden' })
     expect(await readlink(path)).toBe('../dotfiles/cursor.json')
     await writeFile(target, '{"a":1}')
     await setUp(request(cursor))
@@ -460,7 +468,7 @@ describe('the prompt hook of Claude Code', () => {
     const groups = async () => valueAt(await settingsIn(claudeCode, path), ['hooks', 'UserPromptSubmit'])
     expect(await groups()).toHaveLength(1)
     await takeBack(request(claudeCode, { hook, scope: 'project' }))
-    expect(await groups()).toBeUndefined()
+    expect(await readdir(dirname(path))).toEqual([])
   })
 
   test('on Windows with slashes; other clients are refused', async () => {
@@ -469,7 +477,9 @@ describe('the prompt hook of Claude Code', () => {
       request(claudeCode, { hook: ['C:\\Tools\\svc.exe', 'hook-poll'], folders }),
     )
     expect(shown!.snippet).toContain('"C:/Tools/svc.exe hook-poll"')
-    expect((await failure(setUp(request(clientOf('cursor'), { hook })))).code).toBe('invalid_arguments')
+    expect(await failure(setUp(request(clientOf('cursor'), { hook })))).toMatchObject({
+      code: 'invalid_arguments',
+    })
     expect(await readdir(home)).toEqual([])
   })
 })

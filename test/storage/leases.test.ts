@@ -1,7 +1,5 @@
 /** What every engine's leases must do (`src/storage/leases.ts`), on those there are. */
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog } from '../../src/platform/log.ts'
@@ -10,7 +8,9 @@ import { openLeases } from '../../src/storage/sqlite/leases.ts'
 import { openState } from '../../src/storage/sqlite/state/state.ts'
 import type { SessionRecord } from '../../src/storage/state.ts'
 import { testClock } from '../support/clock.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { until } from '../support/until.ts'
+import { startProcess } from './support.ts'
 
 /** Several that share what is stored. */
 interface Shared extends AsyncDisposable {
@@ -61,17 +61,8 @@ async function inMemory(): Promise<Shared> {
   }
 }
 
-const joiner = `
-  import { openLeases } from '${join(import.meta.dir, '../../src/storage/sqlite/leases.ts')}'
-  import { systemClock } from '${join(import.meta.dir, '../../src/platform/clock.ts')}'
-  const [path] = process.argv.slice(-1)
-  const leases = await openLeases(path, { sessions: { list: async () => [] }, clock: systemClock, log: console })
-  console.log((await leases.join()) ? 'joined' : 'refused')
-  setInterval(() => {}, 1000)
-`
-
 async function onOneMachine(): Promise<Shared> {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-leases-'))
+  const dir = folderOfTest()
   const clock = testClock()
   const log = createLog('ERROR', () => {})
   const lock = await openLock(join(dir, '.data.lock'))
@@ -86,7 +77,13 @@ async function onOneMachine(): Promise<Shared> {
     },
     login: name => sessions.save(name, bot),
     async killable() {
-      const child = Bun.spawn([process.execPath, '-e', joiner, path], { stdout: 'pipe', stderr: 'inherit' })
+      const child = startProcess(
+        { openLeases: 'storage/sqlite/leases.ts', systemClock: 'platform/clock.ts' },
+        `const parts = { sessions: { list: async () => [] }, clock: systemClock, log: console }
+        const leases = await openLeases(${JSON.stringify(path)}, parts)
+        console.log((await leases.join()) ? 'joined' : 'refused')
+        setInterval(() => {}, 1000)`,
+      )
       const said = await child.stdout.getReader().read()
       expect(new TextDecoder().decode(said.value).trim()).toBe('joined')
       return {
@@ -99,7 +96,6 @@ async function onOneMachine(): Promise<Shared> {
     async [Symbol.asyncDispose]() {
       for (const leases of opened) await leases.close()
       await lock.close()
-      await rm(dir, { recursive: true, force: true })
     },
   }
 }

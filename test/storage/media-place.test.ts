@@ -1,8 +1,7 @@
 /** What every media place must do (`src/storage/media-place.ts`), on those there are. */
 import { describe, expect, test } from 'bun:test'
 import { createHash, randomUUID } from 'node:crypto'
-import { mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { badArgument, SvcError } from '../../src/model/error.ts'
 import { FreeSpace } from '../../src/platform/free-space.ts'
@@ -10,10 +9,11 @@ import { silentLog } from '../../src/platform/log.ts'
 import type { MediaPlace, MediaRules, Placed, PlacedFile } from '../../src/storage/media-place.ts'
 import { MediaFolder } from '../../src/storage/sqlite/media-folder.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { type TestStore, testClock } from './support.ts'
 
 type Clock = TestStore['clock']
-interface Opened extends AsyncDisposable {
+interface Opened {
   place: MediaPlace
   /** The same files, as another process has them. */
   other: MediaPlace
@@ -90,21 +90,20 @@ function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: M
 }
 
 async function onFolder(rules: MediaRules): Promise<Opened> {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-place-'))
+  const dir = folderOfTest()
   // Files bear the time of the system.
   const clock = Object.assign(testClock(), { at: Date.now() })
   const name = rules.lifeMs === undefined ? 'outbox' : 'uploads'
   const space = new FreeSpace(dir, 0)
   const open = () => new MediaFolder({ ...rules, mediaRoot: dir, name, space, clock, log: silentLog })
-  const end = () => rm(dir, { recursive: true, force: true })
-  return { place: open(), other: open(), clock, dir: join(dir, name), [Symbol.asyncDispose]: end }
+  return { place: open(), other: open(), clock, dir: join(dir, name) }
 }
 
 async function inMemory(rules: MediaRules): Promise<Opened> {
   const files = new Map<string, Kept>()
   const clock = testClock()
   const open = () => memoryPlace(files, clock, rules)
-  return { place: open(), other: open(), clock, async [Symbol.asyncDispose]() {} }
+  return { place: open(), other: open(), clock }
 }
 
 const uploads: MediaRules = { lifeMs: dayMs, room: { files: 4, bytes: 3000, largest: 2000 } }
@@ -128,7 +127,7 @@ describe.each([
   ['in memory', inMemory],
 ] as const)('media place: %s', (_name, open) => {
   test('what was put is there, for others too, with its digests and its note, until it is discarded', async () => {
-    await using t = await open(uploads)
+    const t = await open(uploads)
     const id = randomUUID()
     const bytes = Buffer.from('hello 你好')
     const note = { file_name: 'a.txt', kind: 'file' }
@@ -148,7 +147,7 @@ describe.each([
   })
 
   test('what is too large, empty, broken off or failing leaves nothing behind, and its stream is cancelled', async () => {
-    await using t = await open(uploads)
+    const t = await open(uploads)
     const stop = new AbortController()
     const cancelled: string[] = []
     const slow = (name: string, then?: (controller: ReadableStreamDefaultController<Uint8Array>) => void) =>
@@ -176,7 +175,7 @@ describe.each([
   })
 
   test('uploads have room for so many bytes and files; those that were sent make room; time ends them', async () => {
-    await using t = await open(uploads)
+    const t = await open(uploads)
     const first = await put(t.place, 'a'.repeat(1500))
     await put(t.place, 'b'.repeat(1000))
     expect(await failure(put(t.place, 'c'.repeat(1000)))).toMatchObject({ code: 'rate_limited' })
@@ -192,7 +191,7 @@ describe.each([
   })
 
   test('a sweep leaves what is needed and what is young, and removes the rest', async () => {
-    await using t = await open({})
+    const t = await open({})
     const [needed, left] = [`${randomUUID()}.queued`, `${randomUUID()}.queued`]
     for (const id of [needed, left]) expect((await put(t.place, id, id)).expires_at).toBeUndefined()
     await t.place.sweep(new Set([needed]))
@@ -205,7 +204,7 @@ describe.each([
 })
 
 test('a folder: what is not whole is not there, and what a crash left half written goes', async () => {
-  await using t = await onFolder(uploads)
+  const t = await onFolder(uploads)
   const { id } = await put(t.place, 'whole')
   await truncate(join(t.dir!, id), 3)
   expect(await t.place.open(id)).toBeUndefined()

@@ -2,7 +2,13 @@
 import { badArgument } from '../../src/model/error.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { type Events, placeOf, readersKept } from '../../src/storage/events.ts'
-import { type Conversation, rotated, triesKept, type Webhooks } from '../../src/storage/webhooks.ts'
+import {
+  type Conversation,
+  rotated,
+  triesKept,
+  type Webhooks,
+  type WebhookTry,
+} from '../../src/storage/webhooks.ts'
 import { type Event, isOf, type Tables } from './memory-tables.ts'
 
 export function memoryEvents(db: Tables, clock: Clock): Events {
@@ -114,17 +120,10 @@ export function memoryWebhooks(db: Tables): Webhooks {
         })
         const isOver = (lane: Conversation) => [...lanes, ...ended].some(isLane(lane))
         kept.lanes = [...kept.lanes.filter(lane => !isOver(lane)), ...lanes]
-        const counts = { ...kept.webhook.tries }
-        for (const { outcome } of tries) counts[outcome] += 1
-        kept.webhook.tries = counts
-        const all = [...kept.tries, ...tries]
-        kept.tries = all.filter(
-          (one, nth) =>
-            all.slice(nth + 1).filter(({ outcome }) => outcome === one.outcome).length <
-            triesKept[one.outcome],
-        )
+        putTries(kept, tries)
         return true
       },
+      tried: async (id, one) => change(id, kept => putTries(kept, [one])),
       tries: async (id, limit, outcome) =>
         (of(id)?.tries ?? [])
           .filter(one => outcome === undefined || one.outcome === outcome)
@@ -132,4 +131,15 @@ export function memoryWebhooks(db: Tables): Webhooks {
           .slice(0, limit),
     },
   }
+}
+
+function putTries(kept: Tables['webhooks'][number], tries: readonly WebhookTry[]): void {
+  const counts = { ...kept.webhook.tries }
+  for (const { outcome } of tries) counts[outcome] += 1
+  kept.webhook.tries = counts
+  const all = [...kept.tries, ...tries]
+  kept.tries = all.filter(
+    (one, nth) =>
+      all.slice(nth + 1).filter(({ outcome }) => outcome === one.outcome).length < triesKept[one.outcome],
+  )
 }

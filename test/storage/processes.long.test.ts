@@ -3,33 +3,15 @@
  * any two verbs leaves what it had done and nothing half done, and of many at once none takes from another.
  */
 import { expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { systemClock } from '../../src/platform/clock.ts'
-import { silentLog } from '../../src/platform/log.ts'
 import type { PolledMessage } from '../../src/storage/messages.ts'
-import { openStorage } from '../../src/storage/sqlite/open.ts'
 import type { PolledBatch, Storage } from '../../src/storage/storage.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { bot } from './sqlite/state/support.ts'
-import { open as openTerms } from './support.ts'
+import { openDirectory, open as openTerms, startOnDirectory } from './support.ts'
 
-const openAt = (dir: string) =>
-  openStorage({ dir, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
-
-/** Runs `body` in a process of its own, with `storage` of `dir` and the functions of this file that it names at hand. */
-function start(dir: string, body: string) {
-  const url = (name: string) => JSON.stringify(fileURLToPath(new URL(`../../src/${name}`, import.meta.url)))
-  const code = `
-    const { openStorage } = await import(${url('storage/sqlite/open.ts')})
-    const { systemClock: clock } = await import(${url('platform/clock.ts')})
-    const { silentLog: log } = await import(${url('platform/log.ts')})
-    const storage = await openStorage({ dir: ${JSON.stringify(dir)}, clock, log, maxAgeDays: 0, maxCount: 0 })
-    const terms = ${JSON.stringify(openTerms)}
-    ${body}`
-  return Bun.spawn([process.execPath, '-e', code], { stdout: 'pipe', stderr: 'inherit', stdin: 'pipe' })
-}
+/** A process of its own with `storage` of `dir` and the `terms` of these tests at hand. */
+const start = (dir: string, body: string) =>
+  startOnDirectory(dir, `const terms = ${JSON.stringify(openTerms)}\n${body}`)
 
 let ids = 0
 const texts = (...all: string[]): PolledMessage[] =>
@@ -133,88 +115,72 @@ async function check(storage: Storage, count: number): Promise<void> {
 
 test('a process killed between any two verbs leaves all that it had done, and no more', async () => {
   const killed = async (count: number) => {
-    const dir = await mkdtemp(join(tmpdir(), 'svc-killed-'))
-    try {
-      const verbs = script
-        .slice(0, count)
-        .map(([name, verb]) => `made[${JSON.stringify(name)}] = await ${verb}`)
-      const body = [
-        'const made = {}',
-        ...verbs,
-        `console.log('ready')`,
-        'await new Promise(() => setInterval(() => {}, 1000))',
-      ]
-      const child = start(dir, body.join('\n'))
-      const reader = child.stdout.getReader()
-      const told = await reader.read()
-      child.kill('SIGKILL')
-      await child.exited
-      expect([count, new TextDecoder().decode(told.value)]).toEqual([count, 'ready\n'])
-      const storage = await openAt(dir)
-      try {
-        await check(storage, count)
-      } finally {
-        await storage.close()
-      }
-    } finally {
-      await rm(dir, { recursive: true, force: true })
-    }
+    const dir = folderOfTest()
+    const verbs = script
+      .slice(0, count)
+      .map(([name, verb]) => `made[${JSON.stringify(name)}] = await ${verb}`)
+    const body = [
+      'const made = {}',
+      ...verbs,
+      `console.log('ready')`,
+      'await new Promise(() => setInterval(() => {}, 1000))',
+    ]
+    const child = start(dir, body.join('\n'))
+    const reader = child.stdout.getReader()
+    const told = await reader.read()
+    child.kill('SIGKILL')
+    await child.exited
+    expect([count, new TextDecoder().decode(told.value)]).toEqual([count, 'ready\n'])
+    await using storage = await openDirectory(dir)
+    await check(storage, count)
   }
   for (let count = 0; count <= script.length; count++) await killed(count)
 }, 300_000)
 
 test('three processes at once: one order without gaps, each row to one reader, each session to its batches', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-processes-'))
-  try {
-    const one = (name: string) => {
-      const own = { session: name, token: bot(name).token, botId: `${name}@im.bot`, now: 1_000_000 }
-      return start(
-        dir,
-        `await storage.state.sessions.save('${name}', ${JSON.stringify(bot(name))})
-        let read = []
-        for (let n = 0; n < 20; n++) {
-          const messages = [0, 1, 2].map(m => ({
-            message_id: '${name}' + n + '.' + m, derived_id: '', from_user: 'u', msg_type: 'TEXT', text: '${name} ' + n,
-            raw: '{}', timestamp: n, timed: true, contentHash: '${name}' + n + '.' + m, written_at: n + 1,
-            contextToken: 't' + n, repeated: { received_at: n + 1 },
-          }))
-          const cursors = { cursorFrom: n === 0 ? '' : 'c' + n, cursorTo: 'c' + (n + 1) }
-          const { cursor } = await storage.ingest({ ...${JSON.stringify(own)}, ...cursors, messages })
-          if (cursor !== 'moved') throw new Error('not moved')
-          const claim = await storage.store.consumers.claim('default', { limit: 4 })
-          if (claim) { read.push(...claim.rows.map(row => row.id)); await storage.store.consumers.ack(claim.lease) }
-        }
-        console.log(JSON.stringify(read))
-        await storage.close()`,
-      )
-    }
-    const children = ['a', 'b', 'c'].map(one)
-    const reads = await Promise.all(
-      children.map(async child => JSON.parse(await new Response(child.stdout).text()) as number[]),
+  const dir = folderOfTest()
+  const one = (name: string) => {
+    const own = { session: name, token: bot(name).token, botId: `${name}@im.bot`, now: 1_000_000 }
+    return start(
+      dir,
+      `await storage.state.sessions.save('${name}', ${JSON.stringify(bot(name))})
+      let read = []
+      for (let n = 0; n < 20; n++) {
+        const messages = [0, 1, 2].map(m => ({
+          message_id: '${name}' + n + '.' + m, derived_id: '', from_user: 'u', msg_type: 'TEXT', text: '${name} ' + n,
+          raw: '{}', timestamp: n, timed: true, contentHash: '${name}' + n + '.' + m, written_at: n + 1,
+          contextToken: 't' + n, repeated: { received_at: n + 1 },
+        }))
+        const cursors = { cursorFrom: n === 0 ? '' : 'c' + n, cursorTo: 'c' + (n + 1) }
+        const { cursor } = await storage.ingest({ ...${JSON.stringify(own)}, ...cursors, messages })
+        if (cursor !== 'moved') throw new Error('not moved')
+        const claim = await storage.store.consumers.claim('default', { limit: 4 })
+        if (claim) { read.push(...claim.rows.map(row => row.id)); await storage.store.consumers.ack(claim.lease) }
+      }
+      console.log(JSON.stringify(read))
+      await storage.close()`,
     )
-    const storage = await openAt(dir)
-    try {
-      const { state, store } = storage
-      const rows = await store.log.after(0, { limit: 1000 })
-      expect(rows.map(row => row.id)).toEqual(Array.from({ length: 180 }, (_, nth) => nth + 1))
-      const rest: number[] = []
-      for (let claim = await store.consumers.claim('default', { limit: 100 }); claim; ) {
-        rest.push(...claim.rows.map(row => row.id))
-        await store.consumers.ack(claim.lease)
-        claim = await store.consumers.claim('default', { limit: 100 })
-      }
-      const read = [...reads.flat(), ...rest].sort((one, other) => one - other)
-      expect(read).toEqual(rows.map(row => row.id))
-      for (const name of ['a', 'b', 'c']) {
-        const own = rows.filter(row => row.session === name).map(row => row.text)
-        expect(own).toEqual(Array.from({ length: 60 }, (_, nth) => `${name} ${Math.floor(nth / 3)}`))
-        expect((await state.sessions.get(name))?.bot?.cursor).toBe('c20')
-        expect(await state.contexts.find(name, 'u')).toMatchObject({ token: 't19', received_at: 20 })
-      }
-    } finally {
-      await storage.close()
-    }
-  } finally {
-    await rm(dir, { recursive: true, force: true })
+  }
+  const children = ['a', 'b', 'c'].map(one)
+  const reads = await Promise.all(
+    children.map(async child => JSON.parse(await new Response(child.stdout).text()) as number[]),
+  )
+  await using storage = await openDirectory(dir)
+  const { state, store } = storage
+  const rows = await store.log.after(0, { limit: 1000 })
+  expect(rows.map(row => row.id)).toEqual(Array.from({ length: 180 }, (_, nth) => nth + 1))
+  const rest: number[] = []
+  for (let claim = await store.consumers.claim('default', { limit: 100 }); claim; ) {
+    rest.push(...claim.rows.map(row => row.id))
+    await store.consumers.ack(claim.lease)
+    claim = await store.consumers.claim('default', { limit: 100 })
+  }
+  const read = [...reads.flat(), ...rest].sort((one, other) => one - other)
+  expect(read).toEqual(rows.map(row => row.id))
+  for (const name of ['a', 'b', 'c']) {
+    const own = rows.filter(row => row.session === name).map(row => row.text)
+    expect(own).toEqual(Array.from({ length: 60 }, (_, nth) => `${name} ${Math.floor(nth / 3)}`))
+    expect((await state.sessions.get(name))?.bot?.cursor).toBe('c20')
+    expect(await state.contexts.find(name, 'u')).toMatchObject({ token: 't19', received_at: 20 })
   }
 }, 300_000)

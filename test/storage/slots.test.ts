@@ -19,7 +19,7 @@ onEach(openStore => {
   test('a message takes its slot: the next one of the session follows, and the window of the user fills', async () => {
     await using t = await openStore()
     const now = t.clock.at
-    const how = terms(1, 3)
+    const how = { ...terms(1, 3), context: { received_at: now, used: 0 } }
     await send(t, 'u', how)
     expect(await verdict(t, 'v', how)).toEqual({ go: 'later', slot: now + 1000 })
     expect(await verdict(t, 'u', how, 'other')).toEqual({ go: 'now', slot: now })

@@ -1,19 +1,15 @@
 /** What every engine's state must do (`src/storage/state.ts`), on those there are. */
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Inbound } from '../../src/model/session.ts'
-import { silentLog } from '../../src/platform/log.ts'
 import type { StoredLogin } from '../../src/storage/logins.ts'
 import type { PolledMessage } from '../../src/storage/messages.ts'
-import { openStorage } from '../../src/storage/sqlite/open.ts'
 import type { Ingested, PolledBatch, Storage } from '../../src/storage/storage.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { memoryStorage } from './memory-state.ts'
 import { Tables } from './memory-tables.ts'
 import { bot } from './sqlite/state/support.ts'
-import { message, open as openTerms, sending, testClock } from './support.ts'
+import { message, openDirectory, open as openTerms, sending, testClock } from './support.ts'
 
 const sent = { client_id: 'c', to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '' } as const
 
@@ -22,15 +18,13 @@ type Engine = Omit<Storage, 'leases'> & {
   second(): Promise<Omit<Storage, 'leases'>>
 }
 
-const engines: readonly [string, () => Promise<Engine & Partial<AsyncDisposable>>][] = [
+const engines: readonly [string, () => Promise<Engine>][] = [
   [
     'SQLite and session files',
     async () => {
-      const dir = await mkdtemp(join(tmpdir(), 'svc-storage-'))
-      const second = () =>
-        openStorage({ dir, clock: testClock(), log: silentLog, maxAgeDays: 0, maxCount: 0 })
-      const end = () => rm(dir, { recursive: true, force: true })
-      return Object.assign(await second(), { second, [Symbol.asyncDispose]: end })
+      const dir = folderOfTest()
+      const second = () => openDirectory(dir, testClock())
+      return Object.assign(await second(), { second })
     },
   ],
   [
@@ -68,7 +62,6 @@ describe.each(engines)('state: %s', (_name, open) => {
       await work(storage, ingest)
     } finally {
       await storage.close()
-      await storage[Symbol.asyncDispose]?.()
     }
   }
   const withState = (work: (state: Storage['state'], commit: Commit) => Promise<void>) =>

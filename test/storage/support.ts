@@ -1,13 +1,15 @@
 /** A real store on a real file, with a clock that the test moves. */
+import { onTestFinished } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
-import { createLog, type Log } from '../../src/platform/log.ts'
+import { createLog, type Log, silentLog } from '../../src/platform/log.ts'
 import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts'
 import type { Begun, Terms } from '../../src/storage/outbox.ts'
+import { openStorage } from '../../src/storage/sqlite/open.ts'
 import { type LogHalf, SqliteStore, type StoreOptions } from '../../src/storage/sqlite/store.ts'
 import type { Store } from '../../src/storage/store.ts'
 
@@ -132,15 +134,45 @@ export async function inOtherProcess(path: string, body: string, kill?: NodeJS.S
 }
 
 /** The same process, still running. */
-export function startOther(path: string, body: string) {
-  const url = (name: string) => JSON.stringify(fileURLToPath(new URL(`../../src/${name}`, import.meta.url)))
-  const code = `
-    const { SqliteStore } = await import(${url('storage/sqlite/store.ts')})
-    const { systemClock } = await import(${url('platform/clock.ts')})
-    const { silentLog } = await import(${url('platform/log.ts')})
-    const path = ${JSON.stringify(path)}
+export const startOther = (path: string, body: string) =>
+  startProcess(
+    {
+      SqliteStore: 'storage/sqlite/store.ts',
+      systemClock: 'platform/clock.ts',
+      silentLog: 'platform/log.ts',
+    },
+    `const path = ${JSON.stringify(path)}
     const open = () => SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
     const hold = () => new Promise(() => setTimeout(() => process.exit(9), 30_000))
-    ${body}`
-  return Bun.spawn([process.execPath, '-e', code], { stdout: 'pipe', stderr: 'inherit', stdin: 'pipe' })
+    ${body}`,
+  )
+
+/**
+ * Another process that runs `body`, with these names at hand, each by the file below `src/` that it comes from. It ends with the
+ * test at the latest.
+ */
+export function startProcess(names: Readonly<Record<string, string>>, body: string) {
+  const from = (file: string) => JSON.stringify(fileURLToPath(new URL(`../../src/${file}`, import.meta.url)))
+  const imports = Object.entries(names).map(
+    ([name, file]) => `const { ${name} } = await import(${from(file)})\n`,
+  )
+  const command = [process.execPath, '-e', imports.join('') + body]
+  const child = Bun.spawn(command, { stdout: 'pipe', stderr: 'inherit', stdin: 'pipe' })
+  onTestFinished(() => child.kill('SIGKILL'))
+  return child
+}
+
+/** One that has the storage of a directory at hand. */
+export const startOnDirectory = (dir: string, body: string) =>
+  startProcess(
+    { openStorage: 'storage/sqlite/open.ts', systemClock: 'platform/clock.ts', silentLog: 'platform/log.ts' },
+    `const options = { dir: ${JSON.stringify(dir)}, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
+    const storage = await openStorage(options)
+    ${body}`,
+  )
+
+/** The storage of a directory, closed at the end of its block. */
+export async function openDirectory(dir: string, clock: Clock = systemClock) {
+  const storage = await openStorage({ dir, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+  return Object.assign(storage, { [Symbol.asyncDispose]: () => storage.close() })
 }

@@ -166,6 +166,19 @@ onEach(openStore => {
     expect((await webhooks.list())[0]).toMatchObject({ position: 'at-30', epoch: 2 })
   })
 
+  test('a try by hand is kept and counted, and changes nothing else', async () => {
+    await using t = await openStore()
+    const { webhooks } = t.store
+    await webhooks.add(endpoint('a'))
+    const [before] = await webhooks.list()
+    expect(await webhooks.progress.tried('a', tried('t1', { outcome: 'failed' }))).toBe(true)
+    expect(await webhooks.progress.tried('a', tried('t2'))).toBe(true)
+    expect(await webhooks.progress.tried('none', tried('t3'))).toBe(false)
+    expect((await webhooks.progress.tries('a', 10)).map(({ event }) => event)).toEqual(['t2', 't1'])
+    expect(await webhooks.progress.tries('none', 10)).toEqual([])
+    expect(await webhooks.list()).toEqual([{ ...before!, tries: { done: 1, failed: 1, gave_up: 0 } }])
+  })
+
   test('of each outcome the newest tries are kept', async () => {
     await using t = await openStore()
     const { webhooks } = t.store

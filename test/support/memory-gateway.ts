@@ -3,7 +3,6 @@
  * doors, which must not depend on upstream, disk or time.
  */
 import { createHash } from 'node:crypto'
-import type { NameRequest, UserFilter } from '../../src/accounts/users.ts'
 import type { Gateway } from '../../src/gateway/gateway-api.ts'
 import type { Health } from '../../src/gateway/health.ts'
 import type { DownloadRequest, OpenedMedia } from '../../src/media/downloads.ts'
@@ -13,7 +12,7 @@ import { SvcError } from '../../src/model/error.ts'
 import type { LoginRequest } from '../../src/model/login.ts'
 import type { AcceptedUpload } from '../../src/model/media.ts'
 import type { Message, OutboxEntry, RecvRequest, WaitingRequest } from '../../src/model/message.ts'
-import type { Session, SessionUser } from '../../src/model/session.ts'
+import type { NameRequest, Session, SessionUser, UserFilter } from '../../src/model/session.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import type { SendRequest } from '../../src/send/plan.ts'

@@ -2,8 +2,7 @@
 import type { Session, SessionCheck } from '../../model/session.ts'
 import { wordCommand } from '../result.ts'
 import { type Shown, sessionsText } from '../show.ts'
-import { colours } from '../terminal.ts'
-import { oneLine } from '../text.ts'
+import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
   wordCommand({

@@ -10,6 +10,7 @@ import {
   type CommandLine,
   type CommandSpec,
   choice,
+  ListOption,
   quiet,
 } from '../command.ts'
 import { writeOut } from '../terminal.ts'
@@ -96,7 +97,8 @@ export async function completions(words: readonly string[], needed: Needed): Pro
   const last = words.at(-1) ?? ''
   const assigned = /^(--[^=]+)=(.*)$/.exec(last)
   const current = assigned?.[2] ?? last
-  const before = words.slice(0, -1)
+  // `svc help send` is `svc send --help`.
+  const before = words.slice(words[0] === 'help' ? 1 : 0, -1)
   const offers = await offersFor(assigned?.[1] ? [...before, assigned[1]] : before, current, needed)
   return offers
     .filter(([word]) => word.startsWith(current) && isPlain(word))
@@ -133,8 +135,9 @@ async function offersFor(before: readonly string[], current: string, needed: Nee
 
   if (waiting) {
     const { argChoices, long } = waiting
+    const chosen = waiting instanceof ListOption ? current.slice(0, current.lastIndexOf(',') + 1) : ''
     const choices = argChoices ?? optionTable.find(({ flag }) => flag === long)?.choices
-    if (choices) return choices.map(word => [word, ''])
+    if (choices) return choices.map(word => [chosen + word, ''])
     return named(/<([^>]+)>/.exec(waiting.flags)?.[1], before)
   }
   if (current.startsWith('-')) {

@@ -9,8 +9,7 @@ import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { version } from '../../version.ts'
 import { type CommandSpec, configFrom } from '../command.ts'
 import { findingLines, jsonLine } from '../print.ts'
-import { colours, writeOut } from '../terminal.ts'
-import { oneLine } from '../text.ts'
+import { colours, oneLine, writeOut } from '../terminal.ts'
 import { isOpen } from './health.ts'
 
 export const commands: readonly CommandSpec[] = [

@@ -1,14 +1,18 @@
 /** `svc events`: what happened, and what happens. */
 import type { Command } from 'commander'
+import { whole } from '../../config/values.ts'
 import type { Gateway } from '../../gateway/gateway-api.ts'
-import type { Event } from '../../model/event.ts'
+import type { Call } from '../../model/call.ts'
+import { badArgument } from '../../model/error.ts'
+import { type Event, eventTypes } from '../../model/event.ts'
+import type { EventStart } from '../../model/webhook.ts'
 import { localTime } from '../../platform/format.ts'
 import { typesOf } from '../../push/events.ts'
-import { type CommandSpec, toolConfig } from '../command.ts'
+import { againFlags, type CommandSpec, ListOption, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
-import { writeErr, writeOut } from '../terminal.ts'
-import { oneLine } from '../text.ts'
-import { typedTime } from '../typed-time.ts'
+import { note, sessionsText, writeNote } from '../show.ts'
+import { oneLine, writeErr, writeOut } from '../terminal.ts'
+import { typedStart } from '../typed-time.ts'
 
 interface Flags {
   follow?: boolean
@@ -16,6 +20,7 @@ interface Flags {
   types?: string
   session?: string
   user?: string
+  limit?: string
   json?: boolean
 }
 
@@ -36,12 +41,17 @@ export const commands: readonly CommandSpec[] = [
           '--after <id>',
           'Begin after the event of this id, or at a time such as 2026-01-31, 1h or yesterday; 0: at the beginning.',
         )
-        .option('--types <types>', 'Only these types, separated by commas: message.received,session.status …')
+        .addOption(new ListOption('--types <types>', 'Only these types, separated by commas.', eventTypes))
         .option('-s, --session <session>', 'Only events of this session.')
-        .option('-u, --user <user>', 'Only messages from and to this user, by id or name.'),
+        .option('-u, --user <user>', 'Only messages from and to this user, by id or name.')
+        .option(
+          '-n, --limit <number>',
+          'At most so many: the newest; with --after or --follow the first (1 to 1000).',
+        ),
     json: 'Print a JSON object per line: {id, type, timestamp, data}.',
     examples: [
       ['svc events', 'What happened since yesterday'],
+      ['svc events -n 5', 'The five newest of that'],
       ['svc events --follow --json | jq -r .type', 'For programs'],
     ],
     run: showEvents,
@@ -49,42 +59,67 @@ export const commands: readonly CommandSpec[] = [
 ]
 
 async function showEvents(command: Command): Promise<void> {
-  const { follow, after, types, json, session, user } = command.opts<Flags>()
+  const { follow, after, types, json, session, user, limit } = command.opts<Flags>()
   const asked = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
+  const start = after === undefined || after === '0' ? undefined : typedStart('--after', after)
+  const most = limit === undefined ? undefined : whole(1, 1000)(limit)
+  if (limit !== undefined && most === undefined)
+    throw badArgument('--limit', `expected an integer from 1 to 1000, got ${JSON.stringify(limit)}`)
   const config = toolConfig(command)
-  const { commandCall, isAbsent, openForCommand } = await import('../open.ts')
-  if (!follow && (await isAbsent(config))) return
-  using call = commandCall()
-  await using opened = await openForCommand(config)
-  const { clock, events } = opened.gateway
-  const wanted = await events.wanted(asked)
-  const startOf = () => placeOf(after, events, clock.now())
-  const tell = (event: Event) => writeOut(json ? `${jsonLine(event)}\n` : lineOf(event))
-  const onGone = () => void writeErr('Some events were removed before they were read.\n')
-  if (follow) {
-    const from = (await startOf()) ?? (await events.head())
-    for await (const event of events.follow(from, wanted, call.signal, onGone)) await tell(event)
+  const { commandCall, isAbsent, openForCommand, refuseAbsent } = await import('../open.ts')
+  if (!follow && (await isAbsent(config))) {
+    refuseAbsent(asked)
+    if (!json) await writeNote(sessionsText([], againFlags(command)), command)
     return
   }
-  let cursor = (await startOf()) ?? (await events.head(clock.now() - dayMs))
+  using call = commandCall()
+  await using opened = await openForCommand(config)
+  const { accounts, clock, events } = opened.gateway
+  const wanted = await events.wanted(asked)
+  const begin = start ? await placeOf(start(clock.now()), events) : after
+  const onGone = () => void writeErr('Some events were removed before they were read.\n')
+  const found = follow
+    ? events.follow(begin ?? (await events.head()), wanted, call.signal, onGone)
+    : upToNow(events, begin ?? (await events.head(clock.now() - dayMs)), { wanted, call, onGone })
+  // From a place on it is the first of them; else the newest.
+  const isTail = most !== undefined && begin === undefined && !follow
+  const tail: Event[] = []
+  const tell = (event: Event) => writeOut(json ? `${jsonLine(event)}\n` : lineOf(event))
+  let count = 0
+  for await (const event of found) {
+    count++
+    if (!isTail) await tell(event)
+    else if (tail.push(event) > most) tail.shift()
+    if (!isTail && count === most) break
+  }
+  for (const event of tail) await tell(event)
+  if (count === 0 && !follow && !json)
+    await writeNote(
+      { text: '', note: note('no events match'), bare: (await accounts.list()).length === 0 },
+      command,
+    )
+}
+
+type Events = Gateway['events']
+
+/** Those there are after a place, page by page. */
+async function* upToNow(
+  events: Events,
+  begin: string,
+  { wanted, call, onGone }: { wanted: Awaited<ReturnType<Events['wanted']>>; call: Call; onGone: () => void },
+): AsyncGenerator<Event, void, void> {
+  let cursor = begin
   for (let isEnd = false; !isEnd && !call.signal.aborted; ) {
     const page = await events.page(cursor, { ...wanted, limit: pageEvents })
     if (page.gone) onGone()
-    for (const { event } of page.events) await tell(event)
+    for (const { event } of page.events) yield event
     isEnd = page.cursor === cursor
     cursor = page.cursor
   }
 }
 
-/** Where somebody wants to begin: after an event, or with what happened since a time. */
-async function placeOf(
-  after: string | undefined,
-  events: Gateway['events'],
-  now: number,
-): Promise<string | undefined> {
-  const time = after === undefined || after === '0' ? undefined : typedTime(after, now)
-  return time === undefined ? after : events.head(time)
-}
+const placeOf = async (start: EventStart, events: Events): Promise<string> =>
+  'event' in start ? start.event : events.head(start.since)
 
 function lineOf({ id, type, timestamp, data }: Event): string {
   const what =

@@ -3,12 +3,11 @@ import type { Command } from 'commander'
 import { type Config, type Flags, spelledOut, type Usual } from '../../config.ts'
 import { addressIn, askHealth, type HealthAnswer, notedAddresses } from '../../inspect/healthz.ts'
 import { badArgument } from '../../model/error.ts'
+import { shellWord } from '../../platform/format.ts'
 import { spareLoopbackTheProxy } from '../../platform/process.ts'
-import { shellWord } from '../../platform/shell.ts'
 import { againFlags, type CommandSpec, configFrom, forgottenSandbox, typedUrl } from '../command.ts'
 import { jsonLine } from '../print.ts'
-import { writeOut } from '../terminal.ts'
-import { oneLine } from '../text.ts'
+import { oneLine, writeOut } from '../terminal.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -32,7 +31,7 @@ export const commands: readonly CommandSpec[] = [
       ['HEALTHCHECK CMD ["svc", "health"]', 'in a Dockerfile'],
     ],
     after:
-      'Here 0 means that it works, 1 that it does not or does not answer. What is degraded (an account that is not\nconnected, polls that fail) is said and still 0: a restart would not help it.',
+      'Here 0 means that it works, 1 that it does not or does not answer. What is degraded (an account that is not connected, polls that fail) is said and still 0: a restart would not help it.',
     run: runHealth,
   },
 ]
@@ -65,10 +64,8 @@ async function runHealth(command: Command): Promise<0 | 1> {
 
 /** The command that starts what was asked for. */
 function startLine(command: Command): string {
-  const { args } = spelledOut('health', command.opts<Flags>(), settings(command), {
-    without: ['basePath', 'sandbox'],
-    env: {},
-  })
+  const without = ['basePath', 'sandbox'] as const
+  const { args } = spelledOut('health', command.opts<Flags>(), settings(command), { without })
   return [`svc openapi${againFlags(command)}`, ...args.map(shellWord)].join(' ')
 }
 
@@ -116,7 +113,8 @@ export function saidOfHealth(answer: HealthAnswer, unnamed?: string): string {
       const low = disk === 'low' ? '; its disk is nearly full, so uploads and downloads are refused' : ''
       const whose =
         unnamed === undefined ? '' : `; no service is noted in ${unnamed}, so it may be another directory's`
-      return `svc ${version} ${work}, ${connected} of ${sessions} sessions connected${failed}${but}${low}${whose}`
+      const who = sessions === 0 ? 'nobody is logged in' : `${connected} of ${sessions} sessions connected`
+      return `svc ${version} ${work}, ${who}${failed}${but}${low}${whose}`
     }
     case 'stranger':
       return 'what answers there is not svc'

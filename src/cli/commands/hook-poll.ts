@@ -29,7 +29,7 @@ export const commands: readonly CommandSpec[] = [
       ],
     ],
     after:
-      'Never 2 here, by which a hook would hold the prompt back. Each message is shown once; one that may not have arrived\nis shown again and says so. The first call of a consumer shows nothing: it marks the place.',
+      'Never 2 here, by which a hook would hold the prompt back. Each message is shown once; one that may not have arrived is shown again and says so. The first call of a consumer shows nothing: it marks the place.',
     run: hookPoll,
   },
 ]

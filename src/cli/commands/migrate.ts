@@ -10,8 +10,7 @@ import { createLog } from '../../platform/log.ts'
 import { table } from '../columns.ts'
 import { type CommandSpec, chosen, configFrom, toolUsual } from '../command.ts'
 import { findingLines, jsonLine } from '../print.ts'
-import { colours, writeOut } from '../terminal.ts'
-import { oneLine } from '../text.ts'
+import { colours, oneLine, writeOut } from '../terminal.ts'
 
 /** The row of one program. @param from the option that names its folder */
 const movedFrom = (program: Program, summary: string, from: Option): CommandSpec => ({
@@ -141,7 +140,9 @@ function textOf(report: Report): string {
   }
   for (const { level, text, hint } of report.findings) lines.push(...findingLines(level, text, hint))
   const end = report.dry_run
-    ? 'nothing was changed: run it without --dry-run to do it'
+    ? sessions.length > 0 || history
+      ? 'nothing was changed: run it without --dry-run to do it'
+      : 'nothing was changed, and there is nothing to take over'
     : report.complete
       ? green('done: everything came over')
       : yellow('done, and not everything came over: see above')

@@ -1,30 +1,29 @@
 /** `svc outbox` and `svc approvals`: what waits until it may go, and what waits for a person to say yes. */
 import type { Command } from 'commander'
-import type { OutboxEntry } from '../../model/message.ts'
+import { SvcError } from '../../model/error.ts'
+import { type Cancelled, type OutboxEntry, OutboxFilter } from '../../model/message.ts'
 import { byteSize, counted, localTime } from '../../platform/format.ts'
-import type { Cancelled } from '../../send/outbox.ts'
 import { table } from '../columns.ts'
-import { resultCommand, wordCommand } from '../result.ts'
+import { wordCommand } from '../result.ts'
 import { note, type Shown, waitOf } from '../show.ts'
-import { colours } from '../terminal.ts'
-import { oneLine } from '../text.ts'
+import { colours, oneLine } from '../terminal.ts'
+import { inputCommand } from '../tool-flags.ts'
 
 const ofApproval = (command: Command) =>
   command.argument('<id>', 'Id of the send, as svc approvals shows it.')
 
+const seeApprovals = { action: 'see', what: 'approvals' } as const
+
 export const commands = [
-  resultCommand({
+  inputCommand({
     words: 'outbox',
     summary: 'list messages that wait until they may go',
     about:
       'Lists what was sent with --when-closed queue and waits until it may go (its user writes, or the pace allows it), in the order in which it goes out. What has been sent, has expired or was cancelled is not here any more: svc history tells.',
-    takes: command =>
-      command
-        .option('-u, --user <user>', 'Only what waits for this user.')
-        .option('-s, --session <session>', 'Only what this session is to send.'),
+    input: OutboxFilter,
+    cli: { names: { user_id: 'user' }, short: { user_id: 'u', session: 's' } },
     examples: [['svc outbox', 'What waits, oldest first']],
-    typed: command => command.opts<{ user?: string; session?: string }>(),
-    work: ({ outbox }, { user, session }) => outbox.list({ user_id: user, session }),
+    work: ({ outbox }, filter) => outbox.list(filter),
     nothing: [],
     show: outboxText,
   }),
@@ -66,6 +65,8 @@ export const commands = [
     takes: ofApproval,
     examples: [['svc approvals no 12', 'By its id']],
     work: ({ outbox }, id) => outbox.cancel(id),
+    told: ({ code, options, problem }) =>
+      new SvcError(code, problem, { ...options, ...(code === 'not_found' && { next: seeApprovals }) }),
     show: ended => cancelledText(ended, 'declined'),
   }),
 ]

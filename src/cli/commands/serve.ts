@@ -1,4 +1,6 @@
 /** `svc openapi`, `svc mcp`, `svc admin`, `svc sandbox`: the commands that serve. */
+
+import { badArgument } from '../../model/error.ts'
 import { type CommandSpec, configFrom } from '../command.ts'
 
 /** Where the panel listens unless told otherwise. */
@@ -46,6 +48,10 @@ export const commands: readonly CommandSpec[] = [
       // Over stdio nothing listens on --port: unless it was given, it cannot be in the way.
       const { transport, sandboxPort } = configFrom(command, {}, { port: '0', sandboxPort: '0' })
       const config = configFrom(command, {}, transport === 'stdio' ? { port: '0' } : {})
+      if (transport === 'stdio' && command.getOptionValueSource('socket') === 'cli')
+        throw badArgument('--socket', 'expected with --transport http or sse', {
+          hint: 'Over stdio the client that starts svc is its only one.',
+        })
       // Over stdio nobody chose the port: a second client's phone may stand anywhere.
       await (await import('../serve-mcp.ts')).serveMcp(config, { isPhoneFree: sandboxPort === 0 })
     },

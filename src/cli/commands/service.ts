@@ -1,25 +1,28 @@
 /** `svc service`: from what was typed to a service that runs, and back. */
 
+import { join } from 'node:path'
 import process from 'node:process'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
-import type { Config } from '../../config.ts'
+import { type Config, userFolders } from '../../config.ts'
 import { addressOf, askHealth, type HealthAnswer } from '../../inspect/healthz.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
 import { fileExists } from '../../platform/files.ts'
-import { localTime } from '../../platform/format.ts'
+import { localTime, shellWord } from '../../platform/format.ts'
 import { spareLoopbackTheProxy } from '../../platform/process.ts'
-import { shellWord } from '../../platform/shell.ts'
 import { isExposed } from '../../server/auth.ts'
+import { accountOf } from '../../service/account.ts'
 import { install, ownText, uninstall } from '../../service/install.ts'
 import {
   definitionOf,
   isServiceName,
+  machineFolders,
   type ServiceManager,
   type ServiceName,
   type ServicePlan,
   type ServiceState,
 } from '../../service/plan.ts'
+import { unseen } from '../../service/systemd.ts'
 import { version } from '../../version.ts'
 import { type CommandSpec, chosen } from '../command.ts'
 import { jsonLine, print } from '../print.ts'
@@ -34,8 +37,7 @@ import {
   servedAs,
   usualName,
 } from '../service-plan.ts'
-import { colours, writeOut } from '../terminal.ts'
-import { oneLine } from '../text.ts'
+import { colours, oneLine, writeErr, writeOut } from '../terminal.ts'
 import { saidOfHealth } from './health.ts'
 
 /** Which service is meant. */
@@ -130,10 +132,14 @@ async function runInstall(command: Command, flags: NameFlags): Promise<0 | 1> {
   const manager = managerHere(service)
   if (!flags.print) needRoot(service, 'install')
   const { plan, config } = await intended(command, flags, service, manager)
+  const hidden = manager.title === 'systemd' ? unseenBy(plan) : undefined
   if (flags.print) {
     await writeOut(manager.files.of(plan).at(-1)?.text ?? '')
+    for (const { message, hint } of [hidden, await missingUser(plan)].flatMap(one => one ?? []))
+      await writeErr(`${oneLine(`${message}. ${hint}`)}\n`)
     return 0
   }
+  if (hidden) throw hidden
   await prepare(plan, manager)
   spareLoopbackTheProxy()
   const isNew = await install(plan, manager)
@@ -143,6 +149,28 @@ async function runInstall(command: Command, flags: NameFlags): Promise<0 | 1> {
   print(healthLine(answer, url))
   for (const line of await nextSteps(plan, config, manager)) print(line)
   return isHealthy(answer) ? 0 : 1
+}
+
+/** What keeps the service from starting: a part of it lies where it does not look. */
+function unseenBy(plan: ServicePlan): SvcError | undefined {
+  const path = unseen(plan)
+  return path === undefined
+    ? undefined
+    : new SvcError('forbidden', `a service of the machine cannot see ${path}: it has a /tmp of its own`, {
+        hint: 'Put svc where it stays, as in /usr/local/bin, and its data too, as in /var/lib/svc.',
+      })
+}
+
+/** What is to be done first: the unit names a user whom this machine does not have. */
+async function missingUser({ account, name }: ServicePlan): Promise<SvcError | undefined> {
+  if (!account) return undefined
+  try {
+    await accountOf(account.name, userFolders().platform, join(machineFolders.lib, name))
+    return undefined
+  } catch (error) {
+    if (error instanceof SvcError) return error
+    throw error
+  }
 }
 
 /** Runs `svc service uninstall`. */

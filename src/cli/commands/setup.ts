@@ -151,9 +151,13 @@ function show(entries: readonly { path: string; snippet: string }[]): void {
   for (const { path, snippet } of entries) print(`${path}:\n${snippet}\n`)
 }
 
-function tell({ did, path, what }: SetupResult, { name }: SetupRequest, isThere: string): void {
+function tell({ did, path, what, isGone }: SetupResult, { name }: SetupRequest, isThere: string): void {
   const thing = what === 'hook' ? 'the prompt hook' : `the server "${name}"`
-  const end = { added: `in ${path}`, changed: `in ${path}`, removed: `from ${path}` }
+  const end = {
+    added: `in ${path}`,
+    changed: `in ${path}`,
+    removed: `from ${path}${isGone ? ', which held nothing else and is removed too' : ''}`,
+  }
   print(
     did === 'nothing' ? `nothing to do: ${thing} is ${isThere} in ${path}` : `${did} ${thing} ${end[did]}`,
   )

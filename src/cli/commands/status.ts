@@ -2,14 +2,12 @@
 import type { Command } from 'commander'
 import { svcCommand } from '../../inspect/advised-commands.ts'
 import type { StatusReport } from '../../inspect/status-report.ts'
-import { byteSize, counted, localTime } from '../../platform/format.ts'
-import { shellWord } from '../../platform/shell.ts'
+import { byteSize, counted, localTime, shellWord } from '../../platform/format.ts'
 import { version } from '../../version.ts'
 import { table } from '../columns.ts'
 import { type CommandSpec, configFrom, forgottenSandbox } from '../command.ts'
 import { jsonLine } from '../print.ts'
-import { colours, writeErr, writeOut } from '../terminal.ts'
-import { oneLine } from '../text.ts'
+import { colours, oneLine, writeErr, writeOut } from '../terminal.ts'
 
 export const commands: readonly CommandSpec[] = [
   {

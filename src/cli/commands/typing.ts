@@ -3,8 +3,7 @@ import { badArgument } from '../../model/error.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { type CommandSpec, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
-import { colours, writeOut } from '../terminal.ts'
-import { oneLine } from '../text.ts'
+import { colours, oneLine, writeOut } from '../terminal.ts'
 
 /** It is shown anew after this. */
 const fadesMs = 4500

@@ -1,35 +1,40 @@
 /** `svc users`: who has written, and what they are called. */
 import { badArgument } from '../../model/error.ts'
+import type { Bearer } from '../../model/next-step.ts'
 import type { KnownUser } from '../../model/session.ts'
 import { localTime } from '../../platform/format.ts'
 import { table } from '../columns.ts'
 import { resultCommand, wordCommand } from '../result.ts'
 import { note, type Shown, sessionsText } from '../show.ts'
-import { colours } from '../terminal.ts'
-import { oneLine } from '../text.ts'
+import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
   wordCommand({
     words: 'users',
     summary: 'list who has written, and what may be answered',
     about:
-      'Lists the users who have written to the bot, the latest first, with the answers that are left and until when. WeChat lets a bot answer for about 24 hours after a user has written, about 10 times.',
+      'Lists the users who have written to the bot since its login, the latest first, with the answers that are left and until when. WeChat lets a bot answer for about 24 hours after a user has written, about 10 times.',
     takes: command => command.argument('[session]', 'Only users of this session.'),
     examples: [['svc users', 'Whom svc send can reach now']],
     work: ({ users }, session) => users.list(session ? { session } : {}),
     nothing: [],
-    async show(users, again, { gateway }) {
+    async show(users, again, { typed: session, gateway }) {
       if (users.length > 0) return usersText(users)
-      return (await gateway.accounts.list()).length > 0
-        ? { text: '', note: note('nobody has written yet') }
-        : sessionsText([], again)
+      if ((await gateway.accounts.list()).length === 0) return sessionsText([], again)
+      const before = { direction: 'received', limit: 1, offset: 0, ...(session && { session }) } as const
+      const { total } = await gateway.history.page(before)
+      const said =
+        total === 0
+          ? 'nobody has written yet'
+          : `nobody has written since the login; who did before: svc history${again}`
+      return { text: '', note: note(said) }
     },
   }),
   resultCommand({
     words: 'users name',
     summary: 'give a user a name',
     about:
-      'Gives a user a name that svc shows instead of the id, and that svc send and svc history take. No two users of a session have the same name, and none has an "@". It is kept when the session is logged out. Agents read names and cannot set them.',
+      'Gives a user a name that svc shows instead of the id, and that svc send and svc history take. No two users of a session have the same name (of two sessions they may), and none has an "@". It is kept when the session is logged out. Agents read names and cannot set them.',
     takes: command =>
       command
         .argument('<user>', 'Id of the user, or the name that the user has now.')
@@ -48,11 +53,15 @@ export const commands = [
       return { user_id, name, session }
     },
     work: ({ users }, request) => users.name(request),
-    show: ({ name, session, user_id }) => ({
+    show: ({ name, namesakes, session, user_id }) => ({
       text: `${oneLine(session)}: ${oneLine(user_id)} ${name === undefined ? 'has no name' : `is ${oneLine(name)}`}\n`,
+      ...(namesakes && { note: note(sharedText(namesakes)) }),
     }),
   }),
 ]
+
+const sharedText = (users: readonly Bearer[]) =>
+  `Has this name too: ${users.map(one => oneLine(`${one.user_id} of ${one.session}`)).join(', ')}. With it say of which session (-s), or give the id.`
 
 /** The table of those who have written, and what may be answered. */
 function usersText(users: readonly KnownUser[]): Shown {

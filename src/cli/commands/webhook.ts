@@ -1,30 +1,42 @@
 /** `svc webhook`: endpoints that events are delivered to. */
 import type { Command } from 'commander'
-import { badArgument } from '../../model/error.ts'
+import { closed, text } from '../../model/shapes.ts'
 import {
   type AddedWebhook,
   NewWebhookInput,
   type ReplayedWebhook,
-  replayFrom,
   type WebhookDelivery,
   type WebhookEndpoint,
   WebhookLogQuery,
 } from '../../model/webhook.ts'
 import { counted, localTime } from '../../platform/format.ts'
-import { parse } from '../../tools/parse.ts'
 import { table } from '../columns.ts'
 import { resultCommand, wordCommand } from '../result.ts'
 import type { Shown } from '../show.ts'
-import { colours } from '../terminal.ts'
-import { oneLine } from '../text.ts'
-import { typedTime } from '../typed-time.ts'
+import { colours, oneLine } from '../terminal.ts'
+import { inputCommand } from '../tool-flags.ts'
+import { typedStart } from '../typed-time.ts'
 
-const ofOne = (command: Command) => command.argument('<id>', 'Id of the webhook, as svc webhook shows it.')
+const idHelp = 'Id of the webhook, as svc webhook shows it.'
+const takesId = (command: Command) => command.argument('<id>', idHelp)
 const id = 'wh_3f1c9a0b2d4e6f80'
+
+/** A command that does one thing to one endpoint, with the example that says what it `does`. */
+const ofOne = <T>(
+  word: string,
+  summary: string,
+  does: string,
+  spec: Pick<Parameters<typeof wordCommand<T>>[0], 'about' | 'work' | 'show'>,
+) =>
+  wordCommand({
+    ...{ words: `webhook ${word}`, summary, takes: takesId },
+    ...{ ...spec, examples: [[`svc webhook ${word} ${id}`, does]] },
+  })
 
 export const commands = [
   wordCommand({
     words: 'webhook',
+    also: 'list',
     summary: 'list where events are delivered to, and how that goes',
     about:
       'Lists the endpoints that events are delivered to: each message that comes, what becomes of those sent, changes of accounts. Whichever process polls delivers, signed by Standard Webhooks, each event at least once and in order per conversation.',
@@ -33,35 +45,24 @@ export const commands = [
     nothing: [],
     show: listText,
   }),
-  wordCommand({
-    words: 'webhook list',
-    summary: 'the same as svc webhook alone',
-    examples: [['svc webhook list', 'Every endpoint']],
-    work: ({ webhooks }) => webhooks.list(),
-    nothing: [],
-    show: listText,
-  }),
-  resultCommand({
+  inputCommand({
     words: 'webhook add',
     summary: 'deliver events to an address from now on',
     about:
       'Adds an endpoint, and shows the secret that deliveries are signed with, this once. Only an answer of 2xx counts as delivered; anything else comes again later.',
-    takes: command =>
-      command
-        .argument('<url>', 'An http or https address.')
-        .option(
-          '--types <types>',
-          'Only these events, separated by commas: message.received, message.status, session.status, endpoint.disabled.',
-        )
-        .option('-s, --session <session>', 'Only events of this session.')
-        .option('-u, --user <user>', 'Only messages from and to this user, by id or name.')
-        .option(
-          '--header <header>',
+    input: NewWebhookInput,
+    cli: {
+      positionals: ['url'],
+      short: { session: 's', user: 'u' },
+      names: { headers: 'header' },
+      help: {
+        types: 'Only these events, separated by commas.',
+        user: 'Only messages from and to this user, by id or name.',
+        headers:
           'A header to send along, as in "Authorization: Bearer abc"; its value is never shown again. Repeatable.',
-          (one: string, before: string[] = []) => [...before, one],
-        )
-        .option('--allow-private', 'The address may be of your own network, or of this machine.')
-        .option('--replies', 'Send the text of an answer {"reply": {"text": …}} to the user who wrote.'),
+        allow_private: 'The address may be of your own network, or of this machine.',
+      },
+    },
     examples: [
       ['svc webhook add https://example.com/hook', 'Everything that happens'],
       [
@@ -69,25 +70,16 @@ export const commands = [
         'To n8n on this machine',
       ],
     ],
-    typed: newWebhook,
     work: ({ webhooks }, added) => webhooks.add(added),
     show: secretText,
   }),
-  wordCommand({
-    words: 'webhook show',
-    summary: 'how one endpoint does',
-    takes: ofOne,
-    examples: [[`svc webhook show ${id}`, 'Whether it works, since when not, and why']],
+  ofOne('show', 'how one endpoint does', 'Whether it works, since when not, and why', {
     work: ({ webhooks }, id) => webhooks.get(id),
     show: oneText,
   }),
-  wordCommand({
-    words: 'webhook test',
-    summary: 'deliver a test now',
+  ofOne('test', 'deliver a test now', 'Whether the receiver answers', {
     about:
       'Delivers an event of type webhook.test, and tells what came of it. Exit status 1 where it failed.',
-    takes: ofOne,
-    examples: [[`svc webhook test ${id}`, 'Whether the receiver answers']],
     async work({ webhooks }, id) {
       const { commandCall } = await import('../open.ts')
       using call = commandCall()
@@ -100,56 +92,45 @@ export const commands = [
       failed: !success,
     }),
   }),
-  resultCommand({
+  inputCommand({
     words: 'webhook log',
     summary: 'the newest tries to deliver',
-    takes: command =>
-      ofOne(command)
-        .option('-n, --limit <count>', 'Tries at most.', '20')
-        .option('--outcome <outcome>', 'Only those that came to this: done, failed, gave_up.'),
-    examples: [[`svc webhook log ${id} --outcome gave_up`, 'What was not delivered in the end']],
-    typed(command) {
-      const { limit, outcome } = command.opts<{ limit: string; outcome?: string }>()
-      const [id = ''] = command.args
-      const count = /^\d{1,6}$/.test(limit) ? Number(limit) : limit
-      return {
-        id,
-        query: parse(WebhookLogQuery, { limit: count, ...(outcome !== undefined && { outcome }) }),
-      }
+    input: closed({ id: text(idHelp), ...WebhookLogQuery.properties }),
+    cli: {
+      positionals: ['id'],
+      short: { limit: 'n' },
+      help: { outcome: 'Only those that came to this.' },
+      defaults: { limit: 20 },
     },
-    work: ({ webhooks }, { id, query }) => webhooks.log(id, query),
+    examples: [[`svc webhook log ${id} --outcome gave_up`, 'What was not delivered in the end']],
+    work: ({ webhooks }, { id, ...query }) => webhooks.log(id, query),
     show: logText,
   }),
-  wordCommand({
-    words: 'webhook pause',
-    summary: 'deliver nothing until it is resumed',
-    takes: ofOne,
-    examples: [[`svc webhook pause ${id}`, 'What happens meanwhile waits']],
-    work: ({ webhooks }, id) => webhooks.pause(id, true),
+  ofOne('pause', 'deliver nothing until it is resumed', 'What happens meanwhile waits', {
+    work: ({ webhooks }, id) => webhooks.pause(id),
     show: oneText,
   }),
-  wordCommand({
-    words: 'webhook resume',
-    summary: 'go on from where it was, also where svc switched it off',
-    takes: ofOne,
-    examples: [[`svc webhook resume ${id}`, 'Deliver what waits, and what comes']],
-    work: ({ webhooks }, id) => webhooks.pause(id, false),
-    show: oneText,
-  }),
-  wordCommand({
-    words: 'webhook rotate',
-    summary: 'a new secret; that of before signs as well for 24 hours',
-    takes: ofOne,
-    examples: [[`svc webhook rotate ${id}`, 'Shows the new secret, this once']],
-    work: ({ webhooks }, id) => webhooks.rotate(id),
-    show: secretText,
-  }),
+  ofOne(
+    'resume',
+    'go on from where it was, also where svc switched it off',
+    'Deliver what waits, and what comes',
+    { work: ({ webhooks }, id) => webhooks.resume(id), show: oneText },
+  ),
+  ofOne(
+    'rotate',
+    'a new secret; that of before signs as well for 24 hours',
+    'Shows the new secret, this once',
+    {
+      work: ({ webhooks }, id) => webhooks.rotate(id),
+      show: secretText,
+    },
+  ),
   resultCommand({
     words: 'webhook replay',
     summary: 'deliver events again',
     about: 'Delivers everything again from an event or a time on, with the ids that it had.',
     takes: command =>
-      ofOne(command)
+      takesId(command)
         .requiredOption(
           '--from <from>',
           'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',
@@ -159,55 +140,22 @@ export const commands = [
       [`svc webhook replay ${id} --from 1h --dry-run`, 'How much that would be'],
       [`svc webhook replay ${id} --from 1h`, 'What happened in the last hour'],
     ],
-    typed: command => ({
-      id: command.args[0] ?? '',
-      ...command.opts<{ from: string; dryRun?: boolean }>(),
-    }),
-    async work({ clock, webhooks }, { id, from, dryRun }) {
-      const start = replayFrom(from, typedTime(from, clock.now()))
-      return webhooks.replay(id, { ...start, dry_run: dryRun })
+    typed(command) {
+      const [id = ''] = command.args
+      const { from, dryRun } = command.opts<{ from: string; dryRun?: boolean }>()
+      return { id, start: typedStart('--from', from), dryRun }
     },
+    work: ({ clock, webhooks }, { id, start, dryRun }) =>
+      webhooks.replay(id, { ...start(clock.now()), dry_run: dryRun }),
     show: (replayed, _again, { typed }) => ({
       text: `${replayText(replayed, typed.dryRun)}\n${oneText(replayed).text}`,
     }),
   }),
-  wordCommand({
-    words: 'webhook remove',
-    summary: 'deliver nothing to it any more',
-    takes: ofOne,
-    examples: [[`svc webhook remove ${id}`, 'Its log goes with it']],
+  ofOne('remove', 'deliver nothing to it any more', 'Its log goes with it', {
     work: ({ webhooks }, id) => webhooks.remove(id),
     show: ({ id }) => ({ text: `removed: ${oneLine(id)}\n` }),
   }),
 ]
-
-function newWebhook(command: Command): NewWebhookInput {
-  const { types, session, user, header, allowPrivate, replies } = command.opts<{
-    types?: string
-    session?: string
-    user?: string
-    header?: string[]
-    allowPrivate?: boolean
-    replies?: boolean
-  }>()
-  return parse(NewWebhookInput, {
-    url: command.args[0],
-    ...{ session, user, replies, allow_private: allowPrivate },
-    types: types?.split(',').map(type => type.trim()),
-    headers: header && headersOf(header),
-  })
-}
-
-function headersOf(given: readonly string[]): Record<string, string> {
-  return Object.fromEntries(
-    given.map(one => {
-      const at = one.indexOf(':')
-      if (at < 1)
-        throw badArgument('--header', 'expected a name and a value, as in "Authorization: Bearer abc"')
-      return [one.slice(0, at).trim(), one.slice(at + 1).trim()]
-    }),
-  )
-}
 
 function replayText({ replay }: ReplayedWebhook, dryRun = false): string {
   const { events, events_is_lower_bound, since } = replay
@@ -235,7 +183,7 @@ function oneText(one: WebhookEndpoint): Shown {
     `${statusOf(one)}  ${oneLine(one.id)} → ${oneLine(one.url)}`,
     `events: ${one.types.join(', ') || 'all'}${one.session ? `, session ${oneLine(one.session)}` : ''}${one.user ? `, user ${oneLine(one.user)}` : ''}`,
     ...Object.keys(one.headers).map(name => `header: ${oneLine(name)}: ***`),
-    `${counted(one.tries.done, 'delivery', 'deliveries')}, ${one.tries.failed} failed tries, ${one.tries.gave_up} given up`,
+    `${counted(one.tries.done, 'delivery', 'deliveries')}, ${counted(one.tries.failed, 'failed try', 'failed tries')}, ${one.tries.gave_up} given up`,
     ...(one.last_success_at === undefined ? [] : [`last delivery ${localTime(one.last_success_at)}`]),
     ...(one.failing_since === undefined
       ? []

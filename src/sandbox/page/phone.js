@@ -365,7 +365,7 @@ function fileLink(one, source) {
 function size(bytes) {
   const units = ['B', 'KB', 'MB', 'GB']
   let at = 0
-  for (; bytes >= 1024 && at < 3; at++) bytes /= 1024
+  for (; bytes >= 1000 && at < 3; at++) bytes /= 1000
   return `${bytes < 10 && at > 0 ? bytes.toFixed(1) : Math.round(bytes)} ${units[at]}`
 }
 

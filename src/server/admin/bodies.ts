@@ -3,10 +3,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Conversation, Hour } from '../../model/conversation.ts'
 import { LoginStatus } from '../../model/login.ts'
-import { MediaContent, MessageKind } from '../../model/message.ts'
+import { HistoryPage, MediaContent, MessageKind } from '../../model/message.ts'
 import { Session, SessionUser } from '../../model/session.ts'
 import { bounded, closed, flag, integer, oneOf, optional, seconds, text, told } from '../../model/shapes.ts'
-import { HistoryInput, HistoryPage } from '../../tools/history.ts'
+import { HistoryInput } from '../../tools/history.ts'
 import { RowId } from '../../tools/schema.ts'
 import { SendInput } from '../../tools/send.ts'
 

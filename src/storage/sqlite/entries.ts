@@ -3,8 +3,7 @@ import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
 import type { EndReason, Entry, EntryPart, KeptFile, Lane, NewEntry } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
-import type { Lanes } from './lanes.ts'
-import type { PaceSlots } from './pace-slots.ts'
+import type { Lanes, PaceSlots } from './lanes.ts'
 
 /** What waits has waited long enough after this. */
 export const queueLifeMs = 7 * 24 * 60 * 60_000

@@ -1,9 +1,10 @@
 /**
- * Lanes: what is known of sending to one user of one session. A row holds the counter of used answers, a hold after
+ * What is known of sending, for all processes on this directory: a lane for each user of a session, the slots of the
+ * pace, and contexts that contexts.json has no room for. The row of a lane holds the counter of used answers, a hold after
  * refusals, and who sends what waits there: one process at a time, by a lease that lapses when it dies.
  */
-import type { Hold } from '../../model/admission.ts'
-import type { Counter } from '../../model/session.ts'
+import type { Hold, SendFacts, SendRules } from '../../model/admission.ts'
+import type { Counter, UserContext } from '../../model/session.ts'
 import type { Lane } from '../outbox.ts'
 import { EnginePart } from './engine-part.ts'
 
@@ -101,5 +102,109 @@ function laneOf(row: LaneRow): Lane {
     ...(row.held_until !== undefined && {
       hold: { since: row.held_at ?? 0, until: row.held_until, count: row.holds },
     }),
+  }
+}
+
+/** Kept at least this long: another process may be configured to look back further. */
+const keptMs = 60 * 60_000
+
+/**
+ * When each session and each of its users was, or is to be, sent to: so all processes together keep the pace.
+ *
+ * A slot is taken before it is waited for, and given back when nothing went out in it; one that a crash leaves unused
+ * costs a wait. Times are those of the wall clock (Unix ms), the only one that processes and restarts share.
+ */
+export class PaceSlots extends EnginePart {
+  /** The slots that count for a message to that user now. */
+  taken(session: number | undefined, user: string, { pace, patienceMs }: SendRules): SendFacts['slots'] {
+    if (session === undefined || pace === 'off') return { user: [] }
+    const now = this.clock.now()
+    // One later than anybody waits was taken by a clock that has been set back since.
+    const latest = now + patienceMs
+    const last = this.db.get<{ at?: number }>`SELECT max(at) AS at FROM turn WHERE session = ${session}
+      AND at <= ${latest}`?.at
+    const slots = Number.isFinite(pace.perWindow)
+      ? this.db.all<{ at: number }>`SELECT at FROM turn WHERE session = ${session} AND peer = ${user}
+        AND at > ${now - pace.windowMs} AND at <= ${latest} ORDER BY at DESC LIMIT ${pace.perWindow}`
+      : []
+    return { last, user: slots.map(({ at }) => at).reverse() }
+  }
+
+  take(session: number, user: string, at: number, { pace, patienceMs }: SendRules): void {
+    if (pace === 'off') return
+    const now = this.clock.now()
+    // Two statements: with OR it walks through all of the session's slots.
+    const old = now - Math.max(pace.windowMs, keptMs)
+    this.db.run`DELETE FROM turn WHERE session = ${session} AND at <= ${old}`
+    this.db.run`DELETE FROM turn WHERE session = ${session} AND at > ${now + patienceMs}`
+    this.db.run`INSERT INTO turn (session, peer, at) VALUES (${session}, ${user}, ${at})`
+  }
+
+  /** Nothing was sent in it. Those that were taken behind it stay where they are. */
+  giveBack(session: number, user: string, at: number): void {
+    this.db.run`DELETE FROM turn WHERE rowid = (SELECT rowid FROM turn WHERE session = ${session}
+      AND peer = ${user} AND at = ${at} LIMIT 1)`
+  }
+}
+
+/**
+ * The contexts of those who wrote to a session long ago, which its file has no room for; and what ends with the bot of a
+ * session. All of it inside a transaction where it writes.
+ */
+export class Archive extends EnginePart {
+  /** Adds to them, or replaces. */
+  keep(session: string, users: ReadonlyMap<string, UserContext>): void {
+    const key = this.messages.keyOf(session)
+    for (const [user, context] of users)
+      this.db.run`INSERT INTO outbox_lane (session, peer, context)
+        VALUES (${key}, ${user}, ${JSON.stringify(context)})
+        ON CONFLICT (session, peer) DO UPDATE SET context = excluded.context`
+  }
+
+  /** Those of a session: of these users, or of all. */
+  of(session: string, users?: readonly string[]): ReadonlyMap<string, UserContext> {
+    const key = this.messages.knownKey(session)
+    if (key === undefined) return new Map()
+    const rows = this.db.all<{ peer: string; context: string }>(
+      `SELECT peer, context FROM outbox_lane WHERE session = ? AND context IS NOT NULL
+       ${users ? 'AND peer IN (SELECT value FROM json_each(?))' : ''}`,
+      ...(users ? [key, JSON.stringify(users)] : [key]),
+    )
+    return new Map(rows.map(({ peer, context }) => [peer, JSON.parse(context)]))
+  }
+
+  count(session: string): number {
+    const key = this.messages.knownKey(session) ?? 0
+    const row = this.db.get`SELECT count(*) AS n FROM outbox_lane WHERE session = ${key}
+      AND context IS NOT NULL`
+    return Number(row?.n)
+  }
+
+  /** Sessions that may know a user: those that the user's newest messages went to, and those with a context here. */
+  knowing(user: string): ReadonlySet<string> {
+    const holders = this.db.all<{ name: string }>`SELECT name FROM outbox_lane JOIN session ON key = session
+      WHERE peer = ${user} AND context IS NOT NULL`
+    return new Set([...this.messages.writtenTo(user), ...holders.map(({ name }) => name)])
+  }
+
+  /** These stand in the file again. Nothing is written where none of them is here. */
+  drop(session: string, users: readonly string[]): void {
+    const kept = [...this.of(session, users).keys()]
+    if (kept.length === 0) return
+    this.db.run`UPDATE outbox_lane SET context = NULL
+      WHERE session = ${this.messages.knownKey(session) ?? 0} AND peer IN (SELECT value
+      FROM json_each(${JSON.stringify(kept)}))`
+  }
+
+  /**
+   * Another bot: nobody has written to it, nothing is counted of its answers, and no lane of it is held: what WeChat
+   * refused the former one says nothing of it.
+   */
+  forget(session: string): void {
+    this.db.run`UPDATE session SET renaming = NULL WHERE name = ${session}`
+    this.db.run`UPDATE outbox_lane SET context = NULL, received_at = NULL, used = 0, last_sent_at = NULL,
+      held_at = NULL,
+      held_until = NULL, holds = 0, not_before = 0, failures = 0
+      WHERE session = ${this.messages.knownKey(session) ?? 0}`
   }
 }

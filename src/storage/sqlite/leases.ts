@@ -1,5 +1,7 @@
 /** One machine: the process that holds the poll lock polls every session of the data directory. */
-import type { Clock } from '../../platform/clock.ts'
+
+import { stat, utimes } from 'node:fs/promises'
+import { AwakeTime, type Clock } from '../../platform/clock.ts'
 import { type FileLock, openLock } from '../../platform/lock.ts'
 import { lookAtLock } from '../../platform/lock-look.ts'
 import type { Log } from '../../platform/log.ts'
@@ -7,7 +9,6 @@ import { linked } from '../../platform/signals.ts'
 import { unavailable } from '../../platform/system-error.ts'
 import type { Lease, Leases } from '../leases.ts'
 import type { SessionSight } from '../state.ts'
-import { Heartbeat } from './heartbeat.ts'
 
 interface LeasePorts {
   sessions: Pick<SessionSight, 'list'>
@@ -52,5 +53,55 @@ function leaseOf(lock: FileLock, heartbeat: Heartbeat, { sessions, log }: LeaseP
         .catch(error => log.error('poll lock cannot be given back', { error }))
       return released
     },
+  }
+}
+
+/** A poller beats this often. */
+export const beatEveryMs = 4000
+/** Without a beat for this long, the poller counts as stalled. */
+export const stalledMs = 15_000
+
+/** What one look adds to the silence at most: who did not look for longer may have stood still, and the poller with him. */
+const longestLookMs = 2000
+
+/**
+ * A sign of life of the process that polls, for those that follow it. A stopped or hung process keeps its lock, and
+ * nobody may poll beside it, so the lock alone does not tell: while polling goes on, the lock's file is touched.
+ */
+export class Heartbeat {
+  readonly #path: string
+  readonly #clock: Clock
+  /** The time of the file as seen last, by whatever clock: a stepped one changes nothing. */
+  #seen: number | undefined
+  readonly #awake: AwakeTime
+  /** So long it was looked at without a beat. */
+  #silentMs = 0
+
+  constructor(path: string, clock: Clock) {
+    this.#path = path
+    this.#clock = clock
+    this.#awake = new AwakeTime(clock, longestLookMs)
+  }
+
+  /** Beats until the signal aborts. */
+  async beat(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const now = new Date()
+      // A beat that fails is missed by those who follow; polling itself goes on.
+      await utimes(this.#path, now, now).catch(() => {})
+      await this.#clock.sleep(beatEveryMs, signal)
+    }
+  }
+
+  /** Looks once, which is to be done every second. @returns whether the polling process has shown no life for too long */
+  async stalled(): Promise<boolean> {
+    const beatenAt = await stat(this.#path).then(
+      info => info.mtimeMs,
+      () => undefined,
+    )
+    const sinceMs = this.#awake.look()
+    this.#silentMs = beatenAt === this.#seen ? this.#silentMs + sinceMs : 0
+    this.#seen = beatenAt
+    return this.#silentMs > stalledMs
   }
 }

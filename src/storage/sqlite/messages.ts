@@ -75,6 +75,7 @@ export class Messages {
     return this.#sentChanges
   }
 
+  /** @returns for each message its row id, or `duplicate` */
   insertReceived(
     session: string,
     botId: string,

@@ -5,8 +5,7 @@
  * change of another file that older versions would misread is a step too, if need be an empty one.
  */
 import { SvcError } from '../../model/error.ts'
-import type { Database } from '../../platform/sqlite.ts'
-import { formOf } from '../../platform/sqlite-form.ts'
+import { type Database, formOf } from '../../platform/sqlite.ts'
 import { BigramIndex, gramTable, searchable } from './bigram-index.ts'
 import { eventTables } from './events.ts'
 import { intoOneOutbox } from './one-outbox.ts'

@@ -1,3 +1,4 @@
+/** How entries of the outbox end without being sent: their process died, they waited too long, or they are kept no longer. */
 import type { ClockTrust } from '../clock-trust.ts'
 import {
   type EndedEntry,
@@ -127,7 +128,7 @@ export class OutboxEnds extends EnginePart {
         .all<CallRow>`SELECT id, owner, expires_at FROM outbox WHERE mode = 'fail' AND ended_at IS NULL
         AND id IN (SELECT entry FROM outbox_part WHERE status = 'sending'
           UNION SELECT entry FROM outbox_part WHERE status = 'queued' AND message IS NULL)`
-        // One that stands still counts for the quota of others; where the clock may be believed it is over.
+        // One whose process hangs would keep its answers from others: past its deadline it is over, if the clock may be believed.
         .filter(row => isDead(row) || (before > 0 && row.expires_at <= this.clock.now()))
         .map(({ id }) => id),
     }

@@ -27,9 +27,8 @@ import type {
 } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import { type Entries, filesOf, inJson } from './entries.ts'
-import type { Lanes } from './lanes.ts'
+import type { Lanes, PaceSlots } from './lanes.ts'
 import type { OutboxEnds } from './outbox-ends.ts'
-import type { PaceSlots } from './pace-slots.ts'
 
 /** Messages that may wait for one user. */
 const laneLimit = 1000

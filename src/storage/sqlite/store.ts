@@ -11,33 +11,27 @@ import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { unavailable } from '../../platform/system-error.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { Events as EventsFace } from '../events.ts'
-import type { ReceivedMessage } from '../messages.ts'
 import type { Outbox as OutboxFace } from '../outbox.ts'
 import type * as face from '../store.ts'
 import type { Webhooks as WebhooksFace } from '../webhooks.ts'
 import { Acknowledgements } from './acknowledgements.ts'
-import { Archive, type ContextArchive } from './archive.ts'
-import { ChangeNotifier } from './change-notifier.ts'
-import { CommitQueue } from './commit-queue.ts'
+import { ChangeNotifier, CommitQueue } from './commits.ts'
 import { Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
-import type { Ground } from './engine-part.ts'
+import { type Ground, Owner } from './engine-part.ts'
 import { Entries } from './entries.ts'
 import { Events } from './events.ts'
 import { History } from './history.ts'
 import { Past } from './imported-messages.ts'
-import { Lanes } from './lanes.ts'
+import { Archive, Lanes, PaceSlots } from './lanes.ts'
 import { Messages } from './messages.ts'
 import { migrate, refuseNewer } from './migrations.ts'
+import { Renames, UserNames } from './names.ts'
 import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
 import { OutboxEnds } from './outbox-ends.ts'
-import { Owner } from './owner.ts'
-import { PaceSlots } from './pace-slots.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
-import { Renames } from './renames.ts'
-import { UserNames } from './user-names.ts'
-import { type Strict, verbs, type Ways } from './ways.ts'
+import { type Strict, type Verbs, verbs, type Ways } from './ways.ts'
 import { Webhooks } from './webhooks.ts'
 
 /** The path of a log that only this process has, gone with it. */
@@ -64,22 +58,9 @@ const busyMs = 2000
 /** The log's half of what the engine does with log and session folders together (`open.ts`). */
 export interface LogHalf {
   readonly durable: boolean
-  readonly contexts: Strict<ContextArchive>
-  readonly intake: {
-    /** As of `Storage.ingest`: for each message its row id, or `duplicate`. */
-    insertReceived(
-      session: string,
-      botId: string,
-      batch: readonly ReceivedMessage[],
-    ): Promise<(number | 'duplicate')[]>
-  }
-  readonly upkeep: {
-    /** The folder of a session is about to get that name; undefined: it keeps its own. Durable. */
-    intendRename(session: string, newName: string | undefined): Promise<void>
-    /** What was intended, and neither done nor taken back. */
-    intendedRenames(): Promise<{ from: string; to: string }[]>
-    /** The rows of a session follow its new name. Durable. */
-    renameSession(oldName: string, newName: string): Promise<void>
+  readonly contexts: Verbs<Archive, 'keep' | 'of' | 'count' | 'knowing' | 'drop' | 'forget'>
+  readonly intake: Verbs<Messages, 'insertReceived'>
+  readonly upkeep: Verbs<Renames, 'intendRename' | 'intendedRenames' | 'renameSession'> & {
     /** Writes what waits, ends waits, and gives everything back. Safe to call twice. */
     close(): Promise<void>
   }
@@ -95,7 +76,7 @@ export class SqliteStore implements face.Store, LogHalf {
   readonly backlog: Strict<face.Backlog>
   readonly conversations: Strict<face.Conversations>
   readonly names: Strict<face.Names>
-  readonly contexts: ContextArchive
+  readonly contexts: LogHalf['contexts']
   readonly outbox: Strict<OutboxFace>
   readonly webhooks: Strict<WebhooksFace>
   readonly upkeep: Strict<face.Upkeep & LogHalf['upkeep']>
@@ -253,7 +234,7 @@ export class SqliteStore implements face.Store, LogHalf {
       ...verbs(intake, webhooks, 'add', 'change', 'rewind', 'remove'),
       progress: {
         ...verbs(plain, webhooks, 'takeOver', 'lanes', 'tries'),
-        ...verbs(light, webhooks, 'keep'),
+        ...verbs(light, webhooks, 'keep', 'tried'),
       },
     }
   }

@@ -100,20 +100,21 @@ export class Webhooks {
 
   keep(id: string, { epoch, position, lanes, ended, tries, health }: WebhookProgress): boolean {
     return this.#db.transaction(() => {
-      const counted = (outcome: TryOutcome) => tries.filter(one => one.outcome === outcome).length
       const { changes } = this.#db.run`UPDATE webhook SET position = ${position},
           last_success_at = coalesce(${health.last_success_at}, last_success_at),
           failing_since = ${health.failing_since}, last_error = ${health.last_error},
-          last_error_code = ${health.last_error_code}, next_try_at = ${health.next_try_at},
-          tries_done = tries_done + ${counted('done')}, tries_failed = tries_failed + ${counted('failed')},
-          tries_gave_up = tries_gave_up + ${counted('gave_up')}
+          last_error_code = ${health.last_error_code}, next_try_at = ${health.next_try_at}
         WHERE id = ${id} AND epoch = ${epoch}`
       if (changes === 0) return false
       for (const lane of lanes) this.#putLane(id, lane)
       for (const lane of ended) this.#dropLane(id, lane)
-      this.#putTries(id, tries)
+      if (tries.length > 0) this.#putTries(id, tries)
       return true
     })
+  }
+
+  tried(id: string, one: WebhookTry): boolean {
+    return this.#db.transaction(() => this.#putTries(id, [one]))
   }
 
   tries(id: string, limit: number, outcome?: TryOutcome): WebhookTry[] {
@@ -133,8 +134,13 @@ export class Webhooks {
         ${trouble?.failed_at}, ${trouble?.retry_at})`
   }
 
-  /** Of many only those that are kept are written. */
-  #putTries(id: string, tries: readonly WebhookTry[]): void {
+  /** Counts all; of many only those that are kept are written. @returns whether there is an endpoint */
+  #putTries(id: string, tries: readonly WebhookTry[]): boolean {
+    const counted = (outcome: TryOutcome) => tries.filter(one => one.outcome === outcome).length
+    const { changes } = this.#db.run`UPDATE webhook SET tries_done = tries_done + ${counted('done')},
+        tries_failed = tries_failed + ${counted('failed')}, tries_gave_up = tries_gave_up + ${counted('gave_up')}
+      WHERE id = ${id}`
+    if (changes === 0) return false
     const kept = new Set(
       tryOutcomes.flatMap(outcome => tries.filter(one => one.outcome === outcome).slice(-triesKept[outcome])),
     )
@@ -146,6 +152,7 @@ export class Webhooks {
       this.#db.run`DELETE FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome} AND id <=
         (SELECT id FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome}
           ORDER BY id DESC LIMIT 1 OFFSET ${triesKept[outcome]})`
+    return true
   }
 }
 

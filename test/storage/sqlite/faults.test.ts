@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
-import { openStorage } from '../../../src/storage/sqlite/open.ts'
 import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
 import { failure } from '../../support/failure.ts'
-import { inOtherProcess, message, openStore, startOther } from '../support.ts'
+import { folderOfTest } from '../../support/folder.ts'
+import { inOtherProcess, message, openDirectory, openStore, startOther } from '../support.ts'
 import { bot, openTestState } from './state/support.ts'
 
 const openAt = (path: string) =>
@@ -222,8 +222,7 @@ test('who reads hears within a second that the file is gone; a look that fails s
 })
 
 test('a storage that does not open leaves nothing open; one that was closed, neither', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-open-'))
-  const open = () => openStorage({ dir, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+  const dir = folderOfTest()
   /** Files of the directory that this process has open. */
   const held = () =>
     readdirSync('/proc/self/fd').filter(fd => {
@@ -233,19 +232,15 @@ test('a storage that does not open leaves nothing open; one that was closed, nei
         return false
       }
     })
-  try {
-    await writeFile(join(dir, 'messages.db'), 'not a database, and as long as a header of one '.repeat(100))
-    expect(await failure(open())).toMatchObject({ code: 'store_unavailable' })
-    if (process.platform === 'linux') expect(held()).toEqual([])
-    await rm(join(dir, 'messages.db'))
-    const storage = await open()
-    expect(await storage.leases.join()).toBeDefined()
-    await storage.close()
-    await storage.close()
-    if (process.platform === 'linux') expect(held()).toEqual([])
-  } finally {
-    await rm(dir, { recursive: true, force: true })
-  }
+  await writeFile(join(dir, 'messages.db'), 'not a database, and as long as a header of one '.repeat(100))
+  expect(await failure(openDirectory(dir))).toMatchObject({ code: 'store_unavailable' })
+  if (process.platform === 'linux') expect(held()).toEqual([])
+  await rm(join(dir, 'messages.db'))
+  const storage = await openDirectory(dir)
+  expect(await storage.leases.join()).toBeDefined()
+  await storage.close()
+  await storage.close()
+  if (process.platform === 'linux') expect(held()).toEqual([])
 })
 
 test('where the rows of a session cannot be renamed its folder is not either', async () => {

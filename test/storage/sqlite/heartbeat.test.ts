@@ -1,18 +1,15 @@
-import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { beforeEach, expect, test } from 'bun:test'
+import { utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Heartbeat } from '../../../src/storage/sqlite/heartbeat.ts'
+import { Heartbeat } from '../../../src/storage/sqlite/leases.ts'
 import { testClock } from '../../support/clock.ts'
+import { folderOfTest } from '../../support/folder.ts'
 
-let dir: string
 let path: string
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'svc-heartbeat-'))
-  path = join(dir, 'lock')
+  path = join(folderOfTest(), 'lock')
   await writeFile(path, '')
 })
-afterEach(() => rm(dir, { recursive: true, force: true }))
 
 /** Looks every second, as a watcher does. @returns after how many looks the poller counts as stalled */
 async function looksUntilStalled(heartbeat: Heartbeat, clock: ReturnType<typeof testClock>): Promise<number> {

@@ -8,7 +8,6 @@ import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
 import type { Contexts } from '../../state.ts'
-import type { ContextArchive } from '../archive.ts'
 import type { SessionFiles, SessionRows } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
 import { serialized } from './token-file.ts'
@@ -31,7 +30,7 @@ const keptMs = 1000
 
 export class ContextFiles implements Contexts {
   /** Where contexts go that the file has no room for. */
-  readonly #archive: ContextArchive | undefined
+  readonly #archive: SessionRows['contexts'] | undefined
   /** Whether they outlive the process there; else the file holds everybody. */
   readonly #archives: boolean
   readonly #sessions: SessionFiles

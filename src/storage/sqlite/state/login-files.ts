@@ -2,7 +2,6 @@
  * QR logins: `.logins/<session>.json`, each with the login and who asks upstream about it. Those that are over lie in
  * `.logins/ended`, so that a look at those under way reads no others.
  */
-import { randomUUID } from 'node:crypto'
 import { readdirSync, statSync } from 'node:fs'
 import { rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,7 +12,7 @@ import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import { linked } from '../../../platform/signals.ts'
 import type { LoginFlows, LoginKey, StoredLogin } from '../../logins.ts'
-import { Owner } from '../owner.ts'
+import { Owner } from '../engine-part.ts'
 import type { SessionFiles } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
 import { serialized, told } from './token-file.ts'
@@ -180,7 +179,7 @@ export class LoginFiles implements LoginFlows {
   }
 
   async #write(given: StoredLogin): Promise<StoredLogin> {
-    const login = { ...given, version: randomUUID() }
+    const login = { ...given, version: crypto.randomUUID() }
     const before = this.#read(login.session)
     await this.#replace(before?.login.id === login.id ? { ...before, login } : { login })
     return login

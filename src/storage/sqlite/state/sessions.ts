@@ -7,7 +7,14 @@ import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles, isSessionFolder } from '../../../model/data-files.ts'
 import { SvcError } from '../../../model/error.ts'
-import { type BotInfo, type Marks, marked, sessionKey, sessionName } from '../../../model/session.ts'
+import {
+  type BotInfo,
+  type Marks,
+  marked,
+  sessionKey,
+  sessionName,
+  sessionNotFound,
+} from '../../../model/session.ts'
 import {
   ensurePrivateDir,
   errorCodeOf,
@@ -392,7 +399,7 @@ export class SessionFiles implements Sessions {
 
   #existing(name: string): string {
     const folder = this.#folderOf(name)
-    if (folder === undefined) throw new SvcError('session_not_found', `there is no session named "${name}"`)
+    if (folder === undefined) throw sessionNotFound(name)
     return folder
   }
 

@@ -1,6 +1,5 @@
 import { expect, test } from 'bun:test'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { until } from '../../../support/until.ts'
 import { openStore } from '../../support.ts'
@@ -167,28 +166,24 @@ test('a session that was logged out or renamed gets no file again', async () => 
 })
 
 test('no update of three processes is lost', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-state-'))
-  try {
-    await using t = await openTestState({ dir })
-    await t.sessions.save('s', bot('b'))
-    const rounds = 60
-    // Whoever polled meanwhile has moved the cursor: then its batch is committed upon the new one.
-    const rush = `async (sessions, commitBatch, who) => {
-      for (let i = 0; i < ${rounds}; ) {
-        const cursorFrom = sessions.token('s').bot.cursor
-        const inbound = [{ user_id: who + i, received_at: 1000 }]
-        const batch = { session: 's', token: ${JSON.stringify(bot('b').token)}, cursorFrom, cursorTo: who + i, inbound }
-        if ((await commitBatch(batch)) === 'moved') i++
-      }
-    }`
-    const others = [1, 2].map(who => inOther(dir, `await (${rush})(sessions, commitBatch, 'p${who}.')`))
-    const here = new Function(`return ${rush}`)() as (...args: unknown[]) => Promise<void>
-    await here(t.sessions, t.commitBatch, 'here.')
-    await Promise.all(others.map(child => child.exited))
-    expect((await t.contexts.of('s')).size).toBe(3 * rounds)
-  } finally {
-    await rm(dir, { recursive: true, force: true })
-  }
+  await using t = await openTestState()
+  const { dir } = t
+  await t.sessions.save('s', bot('b'))
+  const rounds = 60
+  // Whoever polled meanwhile has moved the cursor: then its batch is committed upon the new one.
+  const rush = `async (sessions, commitBatch, who) => {
+    for (let i = 0; i < ${rounds}; ) {
+      const cursorFrom = sessions.token('s').bot.cursor
+      const inbound = [{ user_id: who + i, received_at: 1000 }]
+      const batch = { session: 's', token: ${JSON.stringify(bot('b').token)}, cursorFrom, cursorTo: who + i, inbound }
+      if ((await commitBatch(batch)) === 'moved') i++
+    }
+  }`
+  const others = [1, 2].map(who => inOther(dir, `await (${rush})(sessions, commitBatch, 'p${who}.')`))
+  const here = new Function(`return ${rush}`)() as (...args: unknown[]) => Promise<void>
+  await here(t.sessions, t.commitBatch, 'here.')
+  await Promise.all(others.map(child => child.exited))
+  expect((await t.contexts.of('s')).size).toBe(3 * rounds)
 })
 
 test('ten thousand users are read and changed in milliseconds', async () => {

@@ -1,15 +1,14 @@
-import { afterEach, beforeEach, expect, setSystemTime, test } from 'bun:test'
-import { mkdir, mkdtemp, rename, rm, rmdir, unlink, utimes, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { beforeEach, expect, setSystemTime, test } from 'bun:test'
+import { mkdir, rename, rmdir, unlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { folderNames, smallFile } from '../../../../src/platform/json-file.ts'
 import { TickCache } from '../../../../src/storage/sqlite/state/tick-cache.ts'
+import { folderOfTest } from '../../../support/folder.ts'
 
 let dir: string
-beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'svc-listing-'))
+beforeEach(() => {
+  dir = folderOfTest()
 })
-afterEach(() => rm(dir, { recursive: true, force: true }))
 
 /** Reads as somebody does for whom the folder has not changed for so long that its listing may be kept. */
 async function readLater(folders: () => readonly string[]): Promise<readonly string[]> {

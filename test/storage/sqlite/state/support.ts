@@ -2,12 +2,12 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { BotInfo } from '../../../../src/model/session.ts'
 import { type FileLock, openLock } from '../../../../src/platform/lock.ts'
 import { createLog } from '../../../../src/platform/log.ts'
 import type { SessionRows } from '../../../../src/storage/sqlite/state/sessions.ts'
 import { type FileState, openState } from '../../../../src/storage/sqlite/state/state.ts'
+import { startProcess } from '../../support.ts'
 
 export interface TestState extends FileState, AsyncDisposable {
   readonly dir: string
@@ -42,17 +42,15 @@ export const bot = (name: string, more: Partial<BotInfo> = {}): BotInfo => ({
 })
 
 /** Runs `body` in another process, with `sessions`, `contexts`, `commitBatch` of `dir` at hand. */
-export function inOther(dir: string, body: string) {
-  const url = (name: string) =>
-    JSON.stringify(fileURLToPath(new URL(`../../../../src/${name}`, import.meta.url)))
-  const code = `
-    const { openState } = await import(${url('storage/sqlite/state/state.ts')})
-    const { openLock } = await import(${url('platform/lock.ts')})
-    const { silentLog } = await import(${url('platform/log.ts')})
-    const dir = ${JSON.stringify(dir)}
+export const inOther = (dir: string, body: string) =>
+  startProcess(
+    {
+      ...{ openState: 'storage/sqlite/state/state.ts', openLock: 'platform/lock.ts' },
+      silentLog: 'platform/log.ts',
+    },
+    `const dir = ${JSON.stringify(dir)}
     const lock = await openLock(dir + '/.data.lock')
     const { sessions, contexts, commitBatch } = openState({ dir, lock, log: silentLog })
     ${body}
-    await lock.close()`
-  return Bun.spawn([process.execPath, '-e', code], { stdout: 'pipe', stderr: 'inherit' })
-}
+    await lock.close()`,
+  )

@@ -2,7 +2,7 @@
  * Asks what getupdates says of a session: when another endpoint has refused it with -14, which says little about the
  * receive side (protocol notes 5.6), and when a person wants to know.
  *
- * The loop that polls the session judges (`session-poller.ts`), and it may run in another process. So the question is written
+ * The loop that polls the session hears it (`session-poller.ts`), and it may run in another process. So the question is written
  * where every poller looks, into token.json; it is answered once it is gone from there.
  */
 import { isILinkError } from '../ilink/http.ts'
@@ -13,58 +13,58 @@ import type { PolledSessions } from '../storage/state.ts'
 import { currentSession } from './ingest.ts'
 import type { OneShot } from './one-shot.ts'
 
-export interface JudgePorts {
+export interface TokenCheckPorts {
   sessions: PolledSessions
   /** Polls on behalf of calls, where this process does so. */
   oneShot: OneShot | undefined
 }
 
 /** What getupdates says; `unanswered` when that is not known in time. */
-export type Verdict = 'works' | 'expired' | 'unanswered'
+export type Checked = 'works' | 'expired' | 'unanswered'
 
 /** A poll that is accepted says so after 3 s; another process looks every second. */
 const withinMs = 10_000
 const lookEveryMs = 25
-/** A refusal within this after the last verdict is not asked about again: each question ends a poll. */
+/** A refusal within this after the last answer is not asked about again: each question ends a poll. */
 const freshMs = 30_000
 
-export class Judge {
-  readonly #ports: JudgePorts
+export class TokenCheck {
+  readonly #ports: TokenCheckPorts
   readonly #runtime: Runtime
   /** By token. */
-  readonly #asking = new Map<string, Promise<Verdict>>()
-  readonly #verdicts = new Map<string, { verdict: Verdict; at: number }>()
+  readonly #asking = new Map<string, Promise<Checked>>()
+  readonly #known = new Map<string, { checked: Checked; at: number }>()
 
-  constructor(ports: JudgePorts, runtime: Runtime) {
+  constructor(ports: TokenCheckPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
   }
 
   /** What getupdates says now. Whoever asks meanwhile gets the same answer. */
-  ask(session: string, bot: BotInfo): Promise<Verdict> {
+  ask(session: string, bot: BotInfo): Promise<Checked> {
     const { clock, log } = this.#runtime
     const asking =
       this.#asking.get(bot.token) ??
       this.#ask(session, bot)
-        .catch((error): Verdict => {
+        .catch((error): Checked => {
           log.warn('session not checked', { session, error })
           return 'unanswered'
         })
-        .then(verdict => {
-          this.#verdicts.set(bot.token, { verdict, at: clock.monotonic() })
-          return verdict
+        .then(checked => {
+          this.#known.set(bot.token, { checked, at: clock.monotonic() })
+          return checked
         })
         .finally(() => this.#asking.delete(bot.token))
     this.#asking.set(bot.token, asking)
     return asking
   }
 
-  /** The same after a refusal: a verdict of the last moments stands. */
-  doubt(session: string, bot: BotInfo): Promise<Verdict> {
+  /** The same after a refusal: an answer of the last moments stands. */
+  doubt(session: string, bot: BotInfo): Promise<Checked> {
     const now = this.#runtime.clock.monotonic()
-    for (const [token, { at }] of this.#verdicts) if (now - at > freshMs) this.#verdicts.delete(token)
-    const known = this.#verdicts.get(bot.token)
-    return known ? Promise.resolve(known.verdict) : this.ask(session, bot)
+    for (const [token, { at }] of this.#known) if (now - at > freshMs) this.#known.delete(token)
+    const known = this.#known.get(bot.token)
+    return known ? Promise.resolve(known.checked) : this.ask(session, bot)
   }
 
   /**
@@ -78,9 +78,9 @@ export class Judge {
       return await work()
     } catch (error) {
       if (!isILinkError(error, 'expired')) throw error
-      const verdict = await this.doubt(session, bot)
-      if (verdict === 'expired') throw expired(session)
-      if (verdict === 'unanswered') throw refused(session)
+      const checked = await this.doubt(session, bot)
+      if (checked === 'expired') throw expired(session)
+      if (checked === 'unanswered') throw refused(session)
     }
     try {
       return await work()
@@ -89,7 +89,7 @@ export class Judge {
     }
   }
 
-  async #ask(name: string, bot: BotInfo): Promise<Verdict> {
+  async #ask(name: string, bot: BotInfo): Promise<Checked> {
     const { bus, clock, closing } = this.#runtime
     const { oneShot, sessions } = this.#ports
     await sessions.mark(name, bot.token, { check_at: clock.now() })
@@ -107,12 +107,9 @@ export class Judge {
   }
 }
 
-/** Whether upstream refuses this although the session is not known to be expired: its next message may heal it. */
-export const isRefusedAlone = (error: SvcError | undefined): boolean => isILinkError(error?.cause, 'expired')
-
 /** Why nothing is sent from it. */
 export const expired = (session: string): SvcError =>
-  new SvcError('session_expired', `session "${session}" has expired`)
+  new SvcError('session_expired', `session "${session}" has expired`, { next: { action: 'login', session } })
 
 const refused = (session: string, cause?: unknown): SvcError =>
   new SvcError(

@@ -1,5 +1,25 @@
-/** Identifiers that look like the real ones (protocol notes 1.4). */
+/** What stands on the wire: bare uint64 ids, which are strings inside, since a JavaScript number would bend everything above 2^53; and identifiers that look like the real ones (protocol notes 1.4). */
+
 import { randomBytes, randomInt } from 'node:crypto'
+import { isObject } from '../platform/fields.ts'
+
+const idKey = '"(message_id|msg_id|svr_id)"'
+const bareId = new RegExp(`${idKey}\\s*:\\s*(\\d{16,})`, 'g')
+// Inside a JSON string every quote is escaped, so a text that mentions "message_id":"1" never matches.
+const quotedId = new RegExp(`${idKey}:"(\\d{1,20})"`, 'g')
+
+/** JSON text → value, long ids as strings. @throws SyntaxError */
+export const fromWire = (text: string): unknown => JSON.parse(text.replace(bareId, '"$1":"$2"'))
+
+/** Value → JSON text, ids that are digits as bare integers. */
+export const toWire = (value: unknown): string => JSON.stringify(value).replace(quotedId, '"$1":$2')
+
+/** A JSON object of which nothing is known yet. */
+export type Fields = Record<string, unknown>
+/** The object, or an empty one. */
+export const fieldsOf = (value: unknown): Fields => (isObject(value) ? value : {})
+/** The text, or an empty one. */
+export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
 const base64 = (bytes: number) => randomBytes(bytes).toString('base64')
 const base64url = (bytes: number) => randomBytes(bytes).toString('base64url')

@@ -13,7 +13,7 @@ const farewellMs = 1500
 /** A request that was cut off and does not end within this is left to itself. */
 const leaveAfterMs = 1000
 
-export class Greeting {
+export class PollingNotice {
   readonly #ports: { api: Api; clock: Clock; log: Log }
   readonly #login: Account
   readonly #stop: AbortSignal

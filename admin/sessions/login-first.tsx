@@ -1,0 +1,10 @@
+/** In place of "Send it", where the account that is to send is not logged in. */
+import { t } from '../i18n.ts'
+import { Link } from '../ui/link.tsx'
+import { beginNow, isolated, loginPath } from './names.ts'
+
+export const LoginFirst = ({ name }: { name: string }) => (
+  <Link class="button primary" href={loginPath(name)} state={beginNow}>
+    {t('sessions.login_first', { name: isolated(name) })}
+  </Link>
+)

@@ -1,0 +1,102 @@
+/** Names of sessions, as they change, and those that people gave to users: per session, and kept when it is logged out. */
+import { badArgument } from '../../model/error.ts'
+import { nameKey } from '../../model/user-name.ts'
+import { EnginePart, type Ground } from './engine-part.ts'
+import type { Webhooks } from './webhooks.ts'
+
+export class Renames extends EnginePart {
+  readonly #webhooks: Webhooks
+
+  constructor(ground: Ground, webhooks: Webhooks) {
+    super(ground)
+    this.#webhooks = webhooks
+  }
+
+  /** The folder of a session is about to get that name; undefined: it keeps its own. */
+  intendRename(session: string, newName: string | undefined): void {
+    this.db.transaction(() => {
+      const key = this.messages.keyOf(session)
+      this.db.run`UPDATE session SET renaming = ${newName} WHERE key = ${key}`
+    })
+  }
+
+  /** What was intended, and neither done nor taken back. */
+  intendedRenames(): { from: string; to: string }[] {
+    return this.db.all`SELECT name AS "from", renaming AS "to" FROM session WHERE renaming IS NOT NULL`
+  }
+
+  /** The rows of a session follow its new name. */
+  renameSession(oldName: string, newName: string): void {
+    this.db.transaction(() => {
+      const messages = this.messages
+      const key = messages.keyOf(oldName)
+      const own = messages.sessionKeys(oldName)
+      const others = [...own, ...messages.sessionKeys(newName)].filter(other => other !== key)
+      messages.renameSession(own, newName)
+      if (others.length > 0) this.#join(key, JSON.stringify(others))
+      this.#webhooks.renameSession(oldName, newName)
+    })
+  }
+
+  /** A session that was logged out bore that name: what waits there, and what its users are called, is the session's now. */
+  #join(key: number, others: string): void {
+    const lane = `SELECT own.id FROM outbox_lane own JOIN outbox_lane other ON other.peer = own.peer
+      WHERE own.session = ? AND other.session IN (SELECT value FROM json_each(?)) AND other.id = lane`
+    for (const table of ['outbox', 'outbox_part'])
+      this.db.run(`UPDATE ${table} SET lane = coalesce((${lane}), lane)`, key, others)
+    this.db.run`UPDATE OR IGNORE outbox_lane SET session = ${key}
+      WHERE session IN (SELECT value FROM json_each(${others}))`
+    this.db.run`DELETE FROM user_name WHERE session IN (SELECT value FROM json_each(${others}))
+      AND folded IN (SELECT folded FROM user_name WHERE session = ${key})`
+    this.db.run`INSERT OR REPLACE INTO user_name SELECT value, peer, name, folded
+      FROM user_name, json_each(${others}) WHERE session = ${key}`
+    this.db.run`INSERT OR IGNORE INTO user_name SELECT ${key}, peer, name, folded
+      FROM user_name WHERE session IN (SELECT value FROM json_each(${others}))`
+  }
+}
+
+export class UserNames extends EnginePart {
+  of(session: string): ReadonlyMap<string, string> {
+    // Asked for each session of a list: mostly nobody has a name.
+    if (!this.db.get`SELECT 1 FROM user_name LIMIT 1`) return new Map()
+    const rows = this.db.all<{ peer: string; name: string }>`SELECT peer, name FROM user_name
+      WHERE session IN (SELECT value FROM json_each(${this.#keys(session)})) ORDER BY session`
+    return new Map(rows.map(({ peer, name }) => [peer, name]))
+  }
+
+  called(name: string): { session: string; user_id: string }[] {
+    return this.db.all`SELECT session.name AS session, peer AS user_id FROM user_name
+      JOIN session ON session.key = user_name.session WHERE folded = ${nameKey(name)}`
+  }
+
+  sessionsOf(user: string): readonly string[] {
+    const named = this.db.all<{ session: string }>`SELECT DISTINCT session.name AS session FROM user_name
+      JOIN session ON session.key = user_name.session WHERE peer = ${user}`
+    return [...new Set([...this.messages.writtenTo(user), ...named.map(({ session }) => session)])]
+  }
+
+  set(session: string, user: string, name: string | undefined): void {
+    this.db.transaction(() => {
+      const newest = this.messages.keyOf(session)
+      const keys = this.#keys(session)
+      this.db.run`DELETE FROM user_name WHERE peer = ${user}
+        AND session IN (SELECT value FROM json_each(${keys}))`
+      if (name === undefined) return
+      const folded = nameKey(name)
+      const other = this.db.get`SELECT 1 FROM user_name WHERE folded = ${folded}
+        AND session IN (SELECT value FROM json_each(${keys}))`
+      if (other)
+        throw badArgument('name', 'another user of this session has this name', {
+          hint: 'Choose another name, or take that one away first.',
+        })
+      for (const key of new Set([newest, ...this.messages.sessionKeys(session)]))
+        this.db.run`INSERT INTO user_name (session, peer, name, folded)
+          VALUES (${key}, ${user}, ${name}, ${folded})`
+    })
+  }
+
+  /** A session that was logged out and in again may have several keys. */
+  #keys(session: string): string {
+    return JSON.stringify(this.messages.sessionKeys(session))
+  }
+}

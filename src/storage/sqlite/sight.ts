@@ -1,0 +1,204 @@
+/** A data directory, looked at as it lies there. */
+
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { dataFiles } from '../../model/data-files.ts'
+import { SvcError } from '../../model/error.ts'
+import { suspectSpanMs } from '../../model/message.ts'
+import { hasWritten, standingOf } from '../../model/session.ts'
+import { AwakeTime, type Clock } from '../../platform/clock.ts'
+import { errorCodeOf, readText, statOf } from '../../platform/files.ts'
+import { JsonFiles } from '../../platform/json-file.ts'
+import type { FileLock } from '../../platform/lock.ts'
+import { lookAtLock } from '../../platform/lock-look.ts'
+import { silentLog } from '../../platform/log.ts'
+import { processState } from '../../platform/other-process.ts'
+import { type Database, openDatabase } from '../../platform/sqlite.ts'
+import type { Polling, SeenSession, SeenSessions, Sight, StoreStats, WebhookTrouble } from '../sight.ts'
+import { suspectsOf } from './conversations.ts'
+import { sessionFolders } from './directory-claim.ts'
+import { beatEveryMs, stalledMs } from './leases.ts'
+import { newestForm } from './migrations.ts'
+import { openState } from './state/state.ts'
+
+export const sightOf = (dir: string): Sight => ({
+  sessions: () => lookAtSessions(dir),
+  store: options => readStoreStats(dir, options),
+  polling: clock => lookAtPolling(dir, clock),
+})
+
+/** Whoever only looks has no lock, and so mends nothing. */
+const lookOnly: Pick<FileLock, 'run'> = {
+  run: () => Promise.reject(new SvcError('store_unavailable', 'nothing is changed here')),
+}
+
+/** Looks at every session. */
+async function lookAtSessions(dir: string): Promise<SeenSessions> {
+  const { sessions, contexts } = openState({ dir, lock: lookOnly, log: silentLog })
+  const plain = new JsonFiles(fields => fields)
+  const found: SeenSession[] = []
+  const wanted = await sessions.defaultName().catch(() => undefined)
+  for (const name of await foldersIn(dir)) {
+    const sight = { name, isDefault: name === wanted, contexts: 'absent', users: new Map() } as const
+    try {
+      const record = await sessions.get(name)
+      if (record?.name === name) {
+        const kind = kindOf(plain, sessions.contextsPath(name))
+        found.push({
+          ...sight,
+          status: record.bot ? standingOf(record.bot) : 'disconnected',
+          ...(record.bot && { bot: record.bot }),
+          ...(record.damaged && { trouble: { kind: 'damaged' } }),
+          contexts: kind,
+          users: new Map(
+            kind === 'read' ? [...contexts.known(name)].filter(([, context]) => hasWritten(context)) : [],
+          ),
+        })
+      }
+    } catch (error) {
+      found.push({ ...sight, status: 'disconnected', trouble: { kind: 'unreadable', error } })
+    }
+  }
+  const age = ({ bot }: SeenSession) => bot?.created_at ?? Number.MAX_SAFE_INTEGER
+  found.sort(
+    (a, b) => Number(b.isDefault) - Number(a.isDefault) || age(a) - age(b) || (a.name < b.name ? -1 : 1),
+  )
+  const said = wanted === undefined ? await saidDefault(dir) : undefined
+  return { sessions: found, ...(said && { lostDefault: said }) }
+}
+
+/** None where there is no directory, or none that can be read. */
+async function foldersIn(dir: string): Promise<string[]> {
+  return sessionFolders({ entries: await readdir(dir, { withFileTypes: true }).catch(() => []) })
+}
+
+function kindOf(files: JsonFiles<unknown>, path: string): SeenSession['contexts'] {
+  try {
+    return files.read(path).kind
+  } catch {
+    return 'unreadable'
+  }
+}
+
+async function saidDefault(dir: string): Promise<string | undefined> {
+  return (await readText(join(dir, dataFiles.defaultSession)).catch(() => undefined))?.trim()
+}
+
+const failingMs = 60_000
+const busyMs = 2000
+const lines = 5
+
+/** As of `Sight.store`. */
+async function readStoreStats(
+  dir: string,
+  options: { check?: boolean } = {},
+): Promise<StoreStats | undefined> {
+  const path = join(dir, dataFiles.store)
+  const file = await statOf(path)
+  if (!file) return undefined
+  const wal = () => statOf(`${path}-wal`)
+  // Without a -wal file nobody has it open. An ordinary reader would make one.
+  const isOpen = await wal()
+  const reads = () => read(path, { readonly: true }, options.check)
+  const seen = isOpen
+    ? await reads()
+    : await read(path, { immutable: true }, options.check).catch(async error => {
+        if (await wal()) return reads()
+        throw error
+      })
+  // Somebody has opened it meanwhile: what was read is not to be trusted.
+  const sure = !isOpen && (await wal()) ? await reads() : seen
+  return { sizeBytes: file.size, walBytes: (await wal())?.size ?? 0, ...sure }
+}
+
+type Read = Omit<StoreStats, 'sizeBytes' | 'walBytes'>
+
+async function read(
+  path: string,
+  how: { readonly?: boolean; immutable?: boolean },
+  check = false,
+): Promise<Read> {
+  const db = await openDatabase(path, how)
+  try {
+    db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+    const form = db.one<{ user_version: number }>`PRAGMA user_version`.user_version
+    const sight: Read = {
+      ...{ form, newest: newestForm, messages: 0 },
+      ...{ outbox: { sends: 0, messages: 0, users: 0 }, suspects: new Map() },
+    }
+    if (check) sight.damage = damageOf(db)
+    // The tables of a newer version are not ours to judge.
+    if (form === 0 || form > newestForm || sight.damage?.length) return sight
+    return {
+      ...sight,
+      messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message`.n,
+      ...(form >= 2 && { outbox: outboxOf(db) }),
+      ...webhooksOf(db, Date.now()),
+      ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
+    }
+  } finally {
+    db.close()
+  }
+}
+
+function damageOf(db: Database): string[] {
+  try {
+    const found = db.all(`PRAGMA quick_check(${lines})`)
+    const said = found.flatMap(row => String(Object.values(row)[0]).split('\n'))
+    return said.filter(line => line !== 'ok' && line.trim() !== '').slice(0, lines)
+  } catch (error) {
+    // Pages so broken that the check itself cannot go on.
+    if (/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? ''))
+      return [error instanceof Error ? error.message : String(error)]
+    throw error
+  }
+}
+
+function outboxOf(db: Database): StoreStats['outbox'] {
+  return db.one<StoreStats['outbox']>`SELECT count(*) AS messages, count(DISTINCT part.entry) AS sends,
+    count(DISTINCT part.lane) AS users,
+    min(outbox.created_at) AS oldestAt,
+    min(outbox.expires_at) AS firstExpiryAt
+    FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry
+    WHERE part.status = 'queued' AND part.message IS NOT NULL`
+}
+
+/** The paused ones are somebody's wish. */
+function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
+  if (!db.get`SELECT 1 FROM sqlite_schema WHERE name = 'webhook'`) return {}
+  const webhooks = db.all<WebhookTrouble>`SELECT id, iif(disabled IS NULL, 'failing', 'disabled') AS status,
+    coalesce(disabled, last_error, '') AS why, iif(disabled IS NULL, failing_since, disabled_at) AS since
+    FROM webhook WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs})
+    ORDER BY created_at`
+  return webhooks.length > 0 ? { webhooks } : {}
+}
+
+/** A beat of a living poller comes within this. */
+const beatWithinMs = beatEveryMs + 1500
+const lookEveryMs = 100
+/** What one look adds to the watch at most: the machine may have stood still, and the holder with us. */
+const longestLookMs = 500
+
+/** As of `Sight.polling`. */
+export async function lookAtPolling(dir: string, clock: Clock): Promise<Polling> {
+  const path = join(dir, dataFiles.pollLock)
+  const lock = await lookAtLock(path)
+  if (!lock) return { held: false, stalled: false }
+  const { held, pid, takenAt, touchedAt } = lock
+  const taken = { pid, since: takenAt }
+  if (!held || pid === undefined) return { held, ...taken, stalled: false }
+  const process = await processState(pid)
+  const ageMs = clock.now() - touchedAt
+  const fresh = ageMs <= stalledMs && ageMs >= -1000
+  const stalled = process === 'stopped' || (!fresh && !(await beats(path, touchedAt, clock)))
+  return { held, ...taken, process, stalled, seenAt: touchedAt }
+}
+
+async function beats(path: string, before: number, clock: Clock): Promise<boolean> {
+  const awake = new AwakeTime(clock, longestLookMs)
+  for (let leftMs = beatWithinMs; leftMs > 0; leftMs -= awake.look()) {
+    await clock.sleep(lookEveryMs)
+    if ((await statOf(path))?.mtimeMs !== before) return true
+  }
+  return false
+}
