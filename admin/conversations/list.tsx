@@ -1,6 +1,6 @@
 /** Everybody there are messages with; or, while something is searched for, who and what was found. */
 import { useSignal } from '@preact/signals'
-import { useCallback, useEffect, useMemo, useRef } from 'preact/hooks'
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { navigate } from 'wouter-preact/use-browser-location'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
@@ -42,11 +42,12 @@ export function List({ place }: { place: Place }) {
   const key = keyOfSearch(needle, filter)
 
   useEffect(() => search.ask(key), [key])
-  // Back and forward bring another search.
-  useEffect(() => {
+  // Passive effects begin, and end, after the next drawing alone: by then somebody has typed on, or gone elsewhere.
+  useLayoutEffect(() => {
+    // Back and forward bring another search.
     if (q !== typed.peek().trim()) typed.value = q
   }, [q])
-  useEffect(() => {
+  useLayoutEffect(() => {
     const wanted = typed.value.trim()
     if (wanted === q) return
     const timer = setTimeout(() => navigate(hrefOf({ ...place, q: wanted }), { replace: true }), 200)
