@@ -22,30 +22,32 @@ const notice = `/*! @scalar/api-reference ${version} | MIT License | Copyright (
 export const sha512 = (bytes: string | Uint8Array): string =>
   new Bun.CryptoHasher('sha512').update(bytes).digest('base64')
 
-function run(folder: string, ...command: string[]): void {
-  const { success } = Bun.spawnSync(command, { cwd: folder, stdout: 'ignore', stderr: 'inherit' })
-  if (!success) throw new Error(`${command.join(' ')} failed`)
-}
-
-/** The program as the file holds it, from npm. */
-export async function fromNpm(): Promise<string> {
+/** The package, as npm gives it. @throws Error when npm does not, within two minutes */
+export async function fromNpm(): Promise<Uint8Array<ArrayBuffer>> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-scalar-'))
   try {
-    run(folder, 'npm', 'pack', '--silent', `@scalar/api-reference@${version}`)
-    const tarball = join(folder, `scalar-api-reference-${version}.tgz`)
-    const found = sha512(await readFile(tarball))
-    if (found !== packageSha512) throw new Error(`the package is another one: its sha512 is ${found}`)
-    run(folder, 'tar', 'xzf', tarball, 'package/dist/browser/standalone.js')
-    const script = await readFile(join(folder, 'package/dist/browser/standalone.js'), 'utf8')
-    // The map is not here, and a browser would ask for it.
-    return `${notice}\n${script.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n')}`
+    const command = ['npm', 'pack', '--silent', `@scalar/api-reference@${version}`]
+    const options = { cwd: folder, timeout: 120_000 }
+    const { success } = Bun.spawnSync(command, { ...options, stdout: 'ignore', stderr: 'inherit' })
+    if (!success) throw new Error(`${command.join(' ')} failed`)
+    return new Uint8Array(await readFile(join(folder, `scalar-api-reference-${version}.tgz`)))
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
 
+/** The program in the package, as the file holds it. */
+export async function programIn(tarball: Uint8Array<ArrayBuffer>): Promise<string> {
+  const found = sha512(tarball)
+  if (found !== packageSha512) throw new Error(`the package is another one: its sha512 is ${found}`)
+  const files = await new Bun.Archive(tarball).files()
+  const script = await files.get('package/dist/browser/standalone.js')!.text()
+  // The map is not here, and a browser would ask for it.
+  return `${notice}\n${script.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n')}`
+}
+
 if (import.meta.main) {
-  const text = await fromNpm()
+  const text = await programIn(await fromNpm())
   const params = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY }
   await writeFile(outfile, brotliCompressSync(text, { params }))
   console.log(

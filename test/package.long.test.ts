@@ -20,11 +20,11 @@ const examples = [...page.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(match => ma
 const [echo, login, handlers, look] = examples
 
 /** Node as npm has it, in a folder of its own, or why it cannot be had. */
-const node24 = await installed('node@24')
+const node24 = await installed('node@24', 'node')
 /** Those that cannot run it. */
 const older = Object.fromEntries(
   await Promise.all(
-    ['18', '20', '22'].map(async version => [version, await installed(`node@${version}`)] as const),
+    ['18', '20', '22'].map(async version => [version, await installed(`node@${version}`, 'node')] as const),
   ),
 )
 const nodeOf = 'node_modules/.bin/node'

@@ -6,7 +6,7 @@ import { expect, test } from 'bun:test'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { installed, programs } from '../support/agents.ts'
+import { installed, programs, prompted } from '../support/agents.ts'
 import { withGateway } from '../support/gateway.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { type Shown, type Step, standInModel } from '../support/stand-in-model.ts'
@@ -24,7 +24,7 @@ function script(shown: readonly Shown[]): Step {
 }
 
 const had = await Promise.all(
-  programs.map(async program => ({ program, ...(await installed(program.spec)) })),
+  programs.map(async program => ({ program, ...(await installed(program.spec, program.bin)) })),
 )
 
 for (const { program, ...found } of had) {
@@ -48,7 +48,7 @@ for (const { program, ...found } of had) {
         }
         const upstream = ['--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl]
         const svc = [...svcProgram, 'mcp', '-t', 'stdio', '-d', data, ...upstream]
-        const run = await program.run({ home, folder: folder!, model: model.url, svc })
+        const run = await prompted(program, { home, folder: folder!, model: model.url, svc })
         const said = `${run.status}\n${run.stdout.slice(-2000)}\n${run.stderr.slice(-2000)}`
         expect(model.offered.size, said).toBeGreaterThan(0)
         const [error, picture, ...received] = model.shown

@@ -23,8 +23,15 @@ export interface Program {
   readonly name: string
   /** With the version that was tried. */
   readonly spec: string
-  /** Lets it work on one prompt to its end. */
-  run(run: Run): Promise<Ended>
+  /** The command of its package. */
+  readonly bin: string
+  /** Writes its own settings. @returns how it works on the prompt to its end */
+  call(run: Run): Call | Promise<Call>
+}
+
+interface Call {
+  readonly args: readonly string[]
+  readonly env?: Record<string, string>
 }
 
 const prompt = 'Read my messages.'
@@ -39,42 +46,45 @@ const quiet = {
   ...{ CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', NO_UPDATE_NOTIFIER: '1', NO_COLOR: '1', CI: '1' },
 }
 
-/** Where a package of npm lies, installed into a folder of its own beside other caches; or why it cannot be had. */
-export async function installed(spec: string): Promise<{ folder: string } | { why: string }> {
+/**
+ * Where a package of npm lies, installed into a folder of its own beside other caches; or why it cannot be had.
+ *
+ * @param bin a command of the package, which has started once
+ */
+export async function installed(spec: string, bin: string): Promise<{ folder: string } | { why: string }> {
   const folder = join(tmpdir(), 'svc-agents', spec.replace(/[^a-z0-9.-]+/gi, '_'))
   if (existsSync(folder)) return { folder }
+  if (!Bun.which('npm')) return { why: 'there is no npm' }
   await mkdir(dirname(folder), { recursive: true })
   // Made beside it and moved, so that what was cut off is never taken for whole.
   const made = await mkdtemp(`${folder}-`)
-  const command = [
-    'npm',
-    'install',
-    '--prefix',
-    made,
-    '--no-audit',
-    '--no-fund',
-    '--no-update-notifier',
-    spec,
-  ]
+  const { PATH = '', ...others } = process.env
   const env = Object.fromEntries(
-    Object.entries(process.env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
+    Object.entries(others).flatMap(([name, value]) => (value ? [[name, value]] : [])),
   )
-  const { status, stderr } = Bun.which('npm')
-    ? await ended(command, { cwd: made, env, withinMs: installWithinMs })
-    : { status: 1, stderr: 'there is no npm' }
-  if (status === 0) await rename(made, folder).catch(() => {})
-  if (existsSync(folder)) return { folder }
-  await rm(made, { recursive: true, force: true })
-  return { why: stderr.trim().slice(-300) || 'npm took too long' }
+  try {
+    const options = ['--prefix', made, '--no-audit', '--no-fund', '--no-update-notifier']
+    const npm = await ended(['npm', 'install', ...options, spec], {
+      ...{ cwd: made, env: { ...env, PATH }, withinMs: installWithinMs },
+    })
+    if (npm.status !== 0) return { why: npm.stderr.trim().slice(-300) || 'npm took too long' }
+    // For npm all is well without an optional package that the registry did not give, in which many have their program.
+    const start = await ended([join(made, 'node_modules', '.bin', bin), '--version'], {
+      ...{ cwd: made, env: { ...quiet, PATH, HOME: made }, withinMs },
+    })
+    if (start.status !== 0) return { why: `${bin} does not start: ${start.stderr.trim().slice(-300)}` }
+    // Another run may have been faster.
+    await rename(made, folder).catch(() => {})
+    return existsSync(folder) ? { folder } : { why: `${folder} cannot be made` }
+  } finally {
+    await rm(made, { recursive: true, force: true })
+  }
 }
 
-interface Call {
-  readonly bin: string
-  readonly args: readonly string[]
-  readonly env?: Record<string, string>
-}
-
-async function prompted(name: string, { home, folder, svc }: Run, { bin, args, env }: Call): Promise<Ended> {
+/** Lets it work on one prompt to its end. */
+export async function prompted({ name, bin, call }: Program, run: Run): Promise<Ended> {
+  const { home, folder, svc } = run
+  const { args, env } = await call(run)
   const client = clients.find(one => one.name === name)
   if (!client) throw new Error(`svc setup does not know ${name}`)
   const xdgConfig = join(home, '.config')
@@ -110,17 +120,17 @@ export const programs: readonly Program[] = [
   {
     name: 'claude-code',
     spec: '@anthropic-ai/claude-code@2.1.197',
-    run: run =>
-      prompted('claude-code', run, {
-        bin: 'claude',
-        args: ['-p', prompt, '--allowedTools', 'mcp__svc'],
-        env: { ANTHROPIC_BASE_URL: run.model, ANTHROPIC_API_KEY: 'sk-ant-stand-in' },
-      }),
+    bin: 'claude',
+    call: run => ({
+      args: ['-p', prompt, '--allowedTools', 'mcp__svc'],
+      env: { ANTHROPIC_BASE_URL: run.model, ANTHROPIC_API_KEY: 'sk-ant-stand-in' },
+    }),
   },
   {
     name: 'codex',
     spec: '@openai/codex@0.169.0',
-    async run(run) {
+    bin: 'codex',
+    async call(run) {
       const home = join(run.home, '.codex')
       await mkdir(home, { recursive: true })
       await writeFile(
@@ -138,20 +148,20 @@ export const programs: readonly Program[] = [
           '',
         ].join('\n'),
       )
-      return prompted('codex', run, {
-        bin: 'codex',
+      return {
         args: [
           ...['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'],
           // It goes ahead without a server that takes its time.
           ...['-c', 'mcp_servers.svc.startup_timeout_sec=60', '-c', 'mcp_servers.svc.required=true', prompt],
         ],
-      })
+      }
     },
   },
   {
     name: 'gemini',
     spec: '@google/gemini-cli@0.61.0',
-    async run(run) {
+    bin: 'gemini',
+    async call(run) {
       await mkdir(join(run.home, '.gemini'), { recursive: true })
       await writeFile(
         join(run.home, '.gemini', 'settings.json'),
@@ -162,21 +172,21 @@ export const programs: readonly Program[] = [
           telemetry: { enabled: false },
         }),
       )
-      return prompted('gemini', run, {
-        bin: 'gemini',
+      return {
         args: ['-p', prompt, '--yolo', '-m', 'gemini-2.5-flash'],
         env: {
           GOOGLE_GEMINI_BASE_URL: run.model,
           GEMINI_API_KEY: 'stand-in',
           GEMINI_CLI_TRUST_WORKSPACE: 'true',
         },
-      })
+      }
     },
   },
   {
     name: 'opencode',
     spec: 'opencode-ai@1.18.33',
-    async run(run) {
+    bin: 'opencode',
+    async call(run) {
       const dir = join(run.home, '.config', 'opencode')
       await mkdir(dir, { recursive: true })
       await writeFile(
@@ -198,15 +208,14 @@ export const programs: readonly Program[] = [
           },
         }),
       )
-      return prompted('opencode', run, {
-        bin: 'opencode',
+      return {
         args: ['run', '--model', 'stand-in/stand-in', prompt],
         env: {
           OPENCODE_DISABLE_AUTOUPDATE: '1',
           OPENCODE_DISABLE_MODELS_FETCH: '1',
           OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
         },
-      })
+      }
     },
   },
 ]
