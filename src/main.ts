@@ -9,3 +9,5 @@ const args = commandArguments()
 if (isServing(args)) raiseFetchLimit()
 const { runCli } = await import('./cli/cli.ts')
 process.exitCode = await runCli(args)
+// What still holds the process is its log, in a pipe whose reader stands still: that has a second to go on.
+setTimeout(() => process.exit(), 1000).unref()

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'bun:test'
+import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+import { svcProgram } from '../support/svc-program.ts'
 
 /** What the issue promises; the process is killed by the test after it. */
 const exitWithinMs = 5000
@@ -60,7 +62,38 @@ describe('SIGTERM', () => {
     expect(code).toBe(0)
     expect(tookMs).toBeLessThan(exitWithinMs)
   })
+
+  // Deno writes to it synchronously and stands still itself.
+  test.skipIf(svcProgram[0] === 'deno')(
+    'while the reader of its log stands still: it ends all the same',
+    async () => {
+      const pipe = join(folderOfTest(), 'log')
+      await Bun.$`mkfifo ${pipe}`
+      const reader = openSync(pipe, 'r+')
+      const command = ['sh', '-c', 'exec "$@" 2>"$0"', pipe, ...svcProgram]
+      await using service = await startService({ command })
+      fill(pipe)
+      expect((await service.call('sessions')).status).toBe(200)
+      const { code, tookMs } = await terminate(service)
+      closeSync(reader)
+      expect(code).toBe(0)
+      expect(tookMs).toBeLessThan(exitWithinMs)
+    },
+  )
 })
+
+/** Writes to a pipe until it takes nothing more. */
+function fill(pipe: string): void {
+  const writer = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK)
+  for (const size of [4096, 1]) {
+    try {
+      while (true) writeSync(writer, Buffer.alloc(size, 'x'))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+    }
+  }
+  closeSync(writer)
+}
 
 /** The request sent before has reached the service: one that came after it has been answered. */
 async function busy(service: Service): Promise<void> {
