@@ -21,12 +21,22 @@ else {
   const main = fileURLToPath(new URL('./main.js', import.meta.url))
   const child = spawn('bun', [main, ...process.argv.slice(2)], { stdio: 'inherit' })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  // npx hands a signal to the shell between alone, which ends of it.
+  const { ppid } = process
+  const watch = process.env.npm_command === 'exec' && setInterval(() => {
+    if (process.ppid === ppid) return
+    clearInterval(watch)
+    child.kill()
+  }, 200).unref()
   child.on('error', () => {
     console.error('error: svc runs on Bun, and there is none here. Install it with: npm install bun')
     process.exitCode = 1
   })
-  child.on('exit', code => {
+  child.on('exit', (code, signal) => {
     process.exitCode = code ?? 1
+    if (signal === null) return
+    process.removeAllListeners(signal)
+    process.kill(process.pid, signal)
   })
 }
 `

@@ -10,6 +10,8 @@ import { smoke } from '../scripts/smoke.ts'
 import { Svc } from '../src/index.ts'
 import { installed } from './support/agents.ts'
 import { ended } from './support/ended.ts'
+import { end, family, innermost } from './support/family.ts'
+import { overhear } from './support/overheard.ts'
 import { filesOf, pack, projectWith } from './support/package.ts'
 import { withSandbox } from './support/sandbox.ts'
 import { until } from './support/until.ts'
@@ -208,6 +210,44 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
         expect((await ended(npx, { cwd: project, env, withinMs: 60_000 })).stdout).toBe(`${ours.version}\n`)
       },
     )
+
+    describe.skipIf(!node)('a signal (skipped without node)', () => {
+      const openapi = ['openapi', '--no-banner', '--sandbox', '-p', '0', '--sandbox-port', '0']
+      const bin = () => join(project, 'node_modules/svc/lib/svc.js')
+
+      /** Signals what the program consists of, once the service runs. @returns how the outermost ended, once all have */
+      async function signalled(command: string[], signal: NodeJS.Signals, to: (pid: number) => number) {
+        const dir = await mkdtemp(join(folder, 'signalled-'))
+        const env = await box({ bun: process.execPath })
+        const child = Bun.spawn([...command, ...openapi, '-d', dir], {
+          ...{ cwd: project, env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+        })
+        const said = overhear(child)
+        await until('the service runs', 30_000, () => said.stdout.includes('phone on'))
+        const all = family(child.pid)
+        process.kill(to(child.pid), signal)
+        let isOver = false
+        void said.exited.then(() => {
+          isOver = true
+        })
+        try {
+          await until('all have ended', 30_000, () => isOver)
+          return child.signalCode ?? child.exitCode
+        } finally {
+          for (const pid of all) end(pid, 'SIGKILL')
+        }
+      }
+
+      test('to npx ends the service', async () => {
+        const npx = [node!, join(dirname(node!), 'npx'), '--no-install', 'svc']
+        await signalled(npx, 'SIGTERM', pid => pid)
+      })
+
+      test('to the program under Node ends the service, whose end is its own', async () => {
+        expect(await signalled([node!, bin()], 'SIGTERM', pid => pid)).toBe(0)
+        expect(await signalled([node!, bin()], 'SIGKILL', pid => innermost(pid)[0]!)).toBe('SIGKILL')
+      })
+    })
 
     test.skipIf('why' in node24)(`Node 24 reads and answers (skipped where it cannot be had)`, async () => {
       if ('why' in node24) return

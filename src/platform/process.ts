@@ -97,18 +97,22 @@ export function spareLoopbackTheProxy(env: NodeJS.ProcessEnv = process.env): voi
   env[name] = [...new Set([...listed.filter(Boolean), '127.0.0.1', 'localhost', '::1'])].join(',')
 }
 
+/** The same signal within this time is the same wish: the terminal tells a whole group, and wrappers pass it on. */
+const echoMs = 500
+
 /**
  * Calls `stop` on the first SIGINT or SIGTERM; a second one ends the process at once.
  *
  * @returns takes the handlers away again
  */
 export function onStopSignals(stop: (signal: 'SIGINT' | 'SIGTERM') => void): () => void {
-  let stopping = false
+  let first: { signal: string; at: number } | undefined
   const handlers = (['SIGINT', 'SIGTERM'] as const).map(signal => {
     const handler = () => {
+      if (first?.signal === signal && performance.now() - first.at < echoMs) return
       // 128 + the signal's number, as a shell would report it.
-      if (stopping) process.exit(signal === 'SIGINT' ? 130 : 143)
-      stopping = true
+      if (first) process.exit(signal === 'SIGINT' ? 130 : 143)
+      first = { signal, at: performance.now() }
       stop(signal)
     }
     process.on(signal, handler)

@@ -86,6 +86,8 @@ test('the first signal asks to stop, the second one ends the process', async () 
     'signals',
     `import { onStopSignals } from ${JSON.stringify(room)}
      onStopSignals(signal => console.log('stopping', signal))
+     // Of a Ctrl-C the terminal tells the process, and so does a wrapper that passes it on.
+     process.once('SIGTERM', () => process.emit('SIGTERM'))
      setInterval(() => {}, 1000)
      console.log('ready')`,
   )
