@@ -32,11 +32,13 @@ interface Start {
   languages: readonly Language[]
   language: string
   texts: Texts
+  /** Whoever opened it has to sign in first. */
+  signed_out: boolean
 }
+export const start = JSON.parse(document.getElementById('start')!.textContent) as Start
 
 /** The language that was chosen here, else the first of the browser's that there is, else English. */
 export async function startTexts(): Promise<void> {
-  const start = JSON.parse(document.getElementById('start')!.textContent) as Start
   languages.value = start.languages
   const known = (code: string) => start.languages.find(one => one.code === code)?.code
   const wished = [localStorage.getItem(chosenAt) ?? '', ...navigator.languages]

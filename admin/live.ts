@@ -9,6 +9,7 @@ import {
   type SessionWithUsers,
   type Status,
 } from './api.ts'
+import { start } from './i18n.ts'
 import { heardTime } from './times.ts'
 
 export const status = signal<Status | undefined>(undefined)
@@ -17,7 +18,7 @@ export const conversations = signal<readonly Conversation[] | undefined>(undefin
 /** Whether the service is heard right now. */
 export const online = signal(true)
 /** Signing in is needed first. */
-export const signedOut = signal(false)
+export const signedOut = signal(start.signed_out)
 
 /** Unread messages of all conversations; 99 at most are counted of each. */
 export const unread = computed(() =>
@@ -232,7 +233,7 @@ export function follow(): void {
     if (document.visibilityState === 'visible' && looking !== undefined) open()
   })
   reopen = open
-  open()
+  if (!signedOut.value) open()
 }
 
 /** Listens anew, after signing in. Set by `follow`. */

@@ -204,7 +204,7 @@ function pageAnswers(files: PanelFiles, access: Access) {
     if (file) return file
     // A page in place of a script would only be misunderstood.
     if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
-    const answer = await files.page(request, path)
+    const answer = await files.page(request, path, await access.isNobody(request))
     const cookie = await access.renewal(request)
     if (cookie) answer.headers.append('set-cookie', cookie)
     return answer

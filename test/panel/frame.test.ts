@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { violationsInBothThemes } from '../support/axe.ts'
-import { hasBrowser } from '../support/browser.ts'
+import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
 
 const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'settings.title': 'Réglages' }
@@ -19,6 +19,37 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByRole('link', { name: 'Vue d’ensemble' }).waitFor()
     const visitor = await panel.open({ locale: 'fr-CA' })
     await visitor.getByRole('heading', { level: 1, name: 'Vue d’ensemble' }).waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('who has not signed in is asked for the token, and nothing is asked of the service', async () => {
+    const token = 'a token of the test, long enough'
+    await using panel = await withPanel({ token })
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    const page = await context.newPage()
+    watch(page, panel.url, panel.complaints)
+    const asked: string[] = []
+    page.on('request', request => void (request.url().includes('/api/') && asked.push(request.url())))
+    const field = page.getByRole('textbox', { name: /Token/i })
+    await page.goto(`${panel.url}/settings`)
+    await field.waitFor()
+    await page.waitForLoadState('networkidle')
+    expect([asked, panel.complaints]).toEqual([[], []])
+    await field.fill(token)
+    await page.keyboard.press('Enter')
+    const settings = page.getByRole('heading', { level: 1, name: 'Settings' })
+    await settings.waitFor()
+    // It is live.
+    await panel.sandbox.say('hello')
+    await page.getByRole('navigation').locator('.count').waitFor()
+    // The page as it was before is not taken out of the browser's memory, nor one without the cookie for that of nobody.
+    await page.goto('data:text/html,<p>elsewhere')
+    await page.goBack()
+    await settings.waitFor()
+    await page.goto(`data:text/html,<a href="${panel.url}/settings">there</a>`)
+    await page.getByRole('link').click()
+    await settings.waitFor()
     expect(panel.complaints).toEqual([])
   })
 

@@ -78,6 +78,15 @@ export function createAccess(options: GuardOptions & { clock: Clock; signIns: Si
     async signInByLink(code: string, request: Request): Promise<string | undefined> {
       return key && (await kept.takeLink(code, clock.now())) ? newCookie(request) : undefined
     },
+    /**
+     * Whether who opens this page has to sign in first. Browsers hold the cookie back where a link of another origin leads
+     * here, and tell that one did: only what they bring without one is nobody's for certain.
+     */
+    async isNobody(request: Request): Promise<boolean> {
+      const site = request.headers.get('sec-fetch-site')
+      const brings = site === 'none' || site === 'same-origin'
+      return key !== undefined && brings && (await signIns(request)).length === 0
+    },
     /** The Set-Cookie that makes the sign-in of this request last anew; undefined when it is young, or none. */
     async renewal(request: Request): Promise<string | undefined> {
       const [own] = key ? await signIns(request) : []

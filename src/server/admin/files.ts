@@ -60,14 +60,18 @@ export function openPanelFiles(folders: readonly string[]) {
         answer.headers.set('cache-control', 'public, max-age=31536000, immutable')
       return answer
     },
-    /** The page, as it is for a path and in the languages of the caller. */
-    async page(request: Request, path: string): Promise<Response> {
+    /** The page, as it is for a path and in the languages of the caller; of nobody, as it asks for the token. */
+    async page(request: Request, path: string, ofNobody: boolean): Promise<Response> {
       const { pages, languages } = await panel()
       const [, first = '', , user] = path.split('/')
       const place = first === 'conversations' && user ? 'chat' : first
       const language = wished(request, languages)
-      const page = pages.get(`/${place}.html ${language}`) ?? pages.get(`/index.html ${language}`)!
+      const page =
+        pages.get(`/${ofNobody ? 'sign-in' : place}.html ${language}`) ??
+        pages.get(`/index.html ${language}`)!
       const answer = own(respond(request, page, policy))
+      // On the way back a browser shows what it kept without asking.
+      if (ofNobody) answer.headers.set('cache-control', 'no-store')
       answer.headers.append('vary', 'accept-language')
       return answer
     },
@@ -96,9 +100,13 @@ async function load(folders: readonly string[]) {
   }
   const languages = languagesIn(files)
   const pages = new Map<string, Prepared>()
+  html.set('/sign-in.html', html.get('/index.html')!)
   for (const [path, text] of html)
     for (const { code, texts } of languages) {
-      const start = { languages: languages.map(({ code, name }) => ({ code, name })), language: code, texts }
+      const start = {
+        ...{ languages: languages.map(({ code, name }) => ({ code, name })), language: code, texts },
+        signed_out: path === '/sign-in.html',
+      }
       pages.set(`${path} ${code}`, await prepare(withStart(text, start), htmlType))
     }
   return { files, pages, languages: languages.map(({ code }) => code) }
