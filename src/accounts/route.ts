@@ -34,7 +34,9 @@ export async function routeTo(
   const session = await accounts.first()
   if (session) {
     const own = written.find(one => one.session === session.name)
-    return { ...session, before: own ?? loggedOut ?? written[0] }
+    // Whoever logged it in can write to it, whatever they wrote to before.
+    const elsewhere = session.bot.user_id === to ? undefined : (loggedOut ?? written[0])
+    return { ...session, before: own ?? elsewhere }
   }
   if (loggedOut) throw notConnected(loggedOut.session)
   throw new SvcError('not_connected', 'no session is connected, and none has a context token for this user')

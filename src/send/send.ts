@@ -160,9 +160,15 @@ export class Sender {
   }
 
   /** Does `work` by the session that sends. */
-  async #routed<T>({ to, session }: SendRequest, work: (route: Route) => Promise<T>): Promise<T> {
+  async #routed<T>(
+    { to, session, when_closed }: SendRequest,
+    work: (route: Route) => Promise<T>,
+  ): Promise<T> {
     const route = await this.#ports.route(to, session)
     const { before } = route
+    // Kept for a session that this user does not know, it would wait for a message that never comes.
+    if (when_closed === 'queue' && before?.isLoggedIn === false)
+      throw wroteElsewhere(neverWrote(), before.session)
     return work(route).catch(error => {
       if (!before || !isSvcError(error, 'window_closed')) throw error
       throw before.isLoggedIn ? wroteBefore(before.session) : wroteElsewhere(error, before.session)

@@ -72,11 +72,28 @@ describe('which session sends', () => {
       code: 'window_closed',
       advice: { next },
     })
+    // Kept there, it would wait for a message that never comes.
+    expect(await failure(t.send({ to, text: '1', when_closed: 'queue' }))).toMatchObject({
+      code: 'window_closed',
+      advice: { next },
+    })
+    expect(await t.gateway.outbox.list()).toEqual([])
     await t.gateway.accounts.logout('default')
     expect(await failure(t.send({ to, text: '2' }))).toMatchObject({
       code: 'not_connected',
       advice: { next },
     })
+  })
+
+  test('logged in anew under another name, the account keeps what its owner is to get', async () => {
+    await using t = await withTalk({ switches: { missing_context_token: 'refuse' } })
+    const { user_id: to } = t.bots.get('default')!
+    await t.gateway.accounts.logout('default')
+    await t.connect('main', to)
+    const never = await failure(t.send({ to, text: '1' }))
+    expect(never).toMatchObject({ code: 'window_closed', advice: { next: undefined } })
+    const kept = await t.send({ to, text: '2', when_closed: 'queue' })
+    expect([kept.session, kept.status]).toEqual(['main', 'queued'])
   })
 
   for (const bot of ['the same bot', 'another bot'])
