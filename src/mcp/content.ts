@@ -75,9 +75,16 @@ async function received(messages: readonly Message[], options: ContentOptions): 
   const count = left >= mostCounted ? `${mostCounted} or more` : left
   return [
     untrustedText(messages, lookOf(options)),
-    ...(left > 0 ? [`${count} more wait: call recv again.`] : []),
+    ...(left > 0 ? [`${count} more wait: call recv again${nextPlace(options, last)}.`] : []),
     ...silent,
   ].join('\n')
+}
+
+/** Who keeps the place gives the new one: with the old one the same would come again. */
+function nextPlace({ input }: ContentOptions, { id }: Message): string {
+  const { after, ack } = input as { after?: unknown; ack?: unknown }
+  if (after !== undefined) return ` with after ${id}`
+  return ack === undefined ? '' : ` with ack ${id} once these are dealt with`
 }
 
 const silence = ({ name, status }: SilentSession) =>

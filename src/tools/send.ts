@@ -20,7 +20,7 @@ export const SendInput = closed({
   ),
   text: optional(text(`Text to send. ${splitting}`)),
   image_path: path('an image'),
-  voice_path: path('an audio file, which arrives as a file'),
+  voice_path: path('an audio file (it arrives as a file)'),
   file_path: path('any file'),
   video_path: path('a video'),
   file_name: optional(
