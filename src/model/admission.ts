@@ -47,6 +47,9 @@ export interface SendFacts {
   readonly slot?: number | undefined
 }
 
+/** As of `SendFacts.ahead`. */
+export const nobody = { messages: 0, unslotted: 0 }
+
 export type Closed =
   | { readonly go: 'no'; readonly why: 'window'; readonly idleMs: number }
   | { readonly go: 'no'; readonly why: 'quota'; readonly left: number }

@@ -6,11 +6,9 @@ import type { Log } from './log.ts'
 /** What parts tell each other, with what comes along. */
 export interface Events {
   /** A polled batch is stored, and the right to answer it is on disk. */
-  committed: [messages: number]
+  committed: [batch: { session: string; messages: readonly { from_user: string }[] }]
   /** Session files were written: a login, a logout, a rename, a question to getupdates. */
   sessionsChanged: []
-  /** A send waits that may go now. */
-  queued: []
   roleChanged: ['poller' | 'watcher']
   /** A poll is over. */
   polled: [outcome: 'messages' | 'empty' | 'refused' | 'failed']

@@ -38,7 +38,7 @@ export class Delivery {
     this.#ports = ports
     this.#runtime = runtime
     this.#turns = new Turns(runtime.clock)
-    runtime.bus.on('committed', messages => messages >= backlogSize && this.#turns.hold())
+    runtime.bus.on('committed', ({ messages }) => messages.length >= backlogSize && this.#turns.hold())
   }
 
   /** Delivers while this process polls, and only where it is sure of that. */

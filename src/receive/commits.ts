@@ -18,8 +18,7 @@ export class Commits {
     this.#underWay.add(ingesting)
     try {
       const ingested = await ingesting
-      const { length } = batch.messages
-      if (length > 0) this.#bus.tell('committed', length)
+      if (batch.messages.length > 0) this.#bus.tell('committed', batch)
       for (const [nth, row] of ingested.rows.entries())
         if (row !== 'duplicate') this.#bus.tell('received', batch.messages[nth]!.msg_type)
       return ingested

@@ -2,12 +2,13 @@
  * The outbox: sends that wait until they may go. Whoever polls sends what waits, as soon as a batch is committed, and
  * looks now and then besides.
  */
+import type { SendRules } from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
 import type { Cancelled, OutboxEntry, OutboxFilter, OutboxPart, Waiting } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import { defined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { EndReason, Entry, EntryPart, KeptFile } from '../storage/outbox.ts'
+import type { EndReason, Entry, EntryPart, KeptFile, LaneFilter } from '../storage/outbox.ts'
 import type { Store } from '../storage/store.ts'
 import type { MediaFiles } from './media-files.ts'
 import { cancelled, declined } from './problems.ts'
@@ -18,6 +19,7 @@ export interface OutboxPorts {
   store: Pick<Store, 'names' | 'outbox' | 'upkeep'>
   worker: Worker
   media: Pick<MediaFiles, 'kept'>
+  rules: SendRules
 }
 
 /** The lanes are looked at this often, besides whenever a user has written. */
@@ -38,8 +40,6 @@ export class Outbox {
   readonly #runtime: Runtime
   #running: Promise<void> | undefined
   #renewedAt = 0
-  /** Calls of `#wake` so far. */
-  #wakes = 0
   #troubled = false
   /** This process polls: then it is the one that sends what waits. */
   #polls = false
@@ -48,8 +48,10 @@ export class Outbox {
     this.#ports = ports
     this.#runtime = runtime
     const { bus } = runtime
-    bus.on('committed', () => this.#wake())
-    bus.on('queued', () => this.#polls && this.#wake())
+    bus.on('committed', ({ session, messages }) => {
+      const users = [...new Set(messages.map(({ from_user }) => from_user))]
+      if (!runtime.closing.aborted) void this.#guarded(() => this.#wrote({ session, users }))
+    })
     bus.on('roleChanged', role => {
       this.#polls = role === 'poller'
     })
@@ -134,7 +136,7 @@ export class Outbox {
    *   `quota_exhausted`, `rate_limited` when it may not go now and was not to wait: it goes on waiting for a yes
    */
   async approve(outboxId: string | number): Promise<OutboxEntry> {
-    const { bus, log } = this.#runtime
+    const { log } = this.#runtime
     const { worker } = this.#ports
     const entry = await this.#entry(outboxId)
     const approved = entry?.asked && (await worker.approve(entry))
@@ -145,7 +147,6 @@ export class Outbox {
       })
     }
     log.info('send approved', { outbox: outboxId })
-    bus.tell('queued')
     await worker.watch(entry.id, approved.lane, undefined)
     return this.get(outboxId)
   }
@@ -170,12 +171,6 @@ export class Outbox {
     this.#running ??= this.#run()
   }
 
-  /** A batch was committed here, or something was queued: it may go now. */
-  #wake(): void {
-    this.#wakes += 1
-    if (!this.#runtime.closing.aborted) void this.#guarded(() => this.#look())
-  }
-
   /** Resolves when the lanes are not looked after any more; `closing` has to be aborted. */
   async closed(): Promise<void> {
     await this.#running
@@ -192,22 +187,26 @@ export class Outbox {
     }
   }
 
-  /** Begins to work on every lane whose user may be written to. */
-  async #look(): Promise<void> {
-    const { clock, closing } = this.#runtime
-    const { store, worker } = this.#ports
+  /** What waits for these users may go now. */
+  async #wrote(of: LaneFilter): Promise<void> {
+    const busy = await this.#look(of)
+    // Lanes that were about to be left may have been looked at for the last time.
+    if (busy.length > 0) await Promise.allSettled(busy).then(() => this.#look(of))
+  }
+
+  /** Begins to work on every lane whose user may be written to. @returns the work on those that was under way before */
+  async #look(of?: LaneFilter): Promise<Promise<void>[]> {
+    const { clock } = this.#runtime
+    const { rules, store, worker } = this.#ports
     if (clock.monotonic() - this.#renewedAt > renewEveryMs) {
       this.#renewedAt = clock.monotonic()
       for (const lane of worker.flushing.keys()) await store.outbox.claim(lane)
     }
-    for (const { id } of await store.outbox.lanes()) {
-      if (worker.flushing.has(id)) continue
-      const wakes = this.#wakes
-      void this.#guarded(() => worker.flush(id)).then(() => {
-        // The user may have written while the lane was about to be left.
-        if (wakes !== this.#wakes && !closing.aborted) void this.#guarded(() => this.#look())
-      })
-    }
+    const lanes = await store.outbox.lanes(rules, of)
+    const busy = lanes.flatMap(({ id }) => worker.flushing.get(id) ?? [])
+    const mayGo = worker.judge()
+    for (const lane of lanes) if (await mayGo(lane)) void this.#guarded(() => worker.flush(lane.id))
+    return busy
   }
 
   /** The store's troubles pass; they are told once and tried again at the next look. */

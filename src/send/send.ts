@@ -278,10 +278,8 @@ export class Sender {
       last = watched === 'left' ? undefined : watched
     }
     const now = last?.ended ? last : ((await this.#ports.store.outbox.entry(entry.id)) ?? last ?? entry)
-    if (!now.ended) {
+    if (!now.ended)
       log.info('send queued', { session: entry.session, outbox: entry.id, messages: entry.parts.length })
-      this.#runtime.bus.tell('queued')
-    }
     return this.#result(now)
   }
 

@@ -6,13 +6,13 @@ import { Buffer } from 'node:buffer'
 import { mediaItem, textItem } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
-import { afterRefusal, untilWritten, type Verdict } from '../model/admission.ts'
+import { admit, afterRefusal, nobody, untilWritten, type Verdict } from '../model/admission.ts'
 import { isSvcError } from '../model/error.ts'
 import type { MediaKind, Waiting } from '../model/message.ts'
-import { type BotInfo, notConnected } from '../model/session.ts'
-import { backoffMs } from '../platform/clock.ts'
+import { type BotInfo, countNow, notConnected } from '../model/session.ts'
+import { backoffMs, turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Begun, Entry, EntryPart, Lane } from '../storage/outbox.ts'
+import type { Begun, Entry, EntryPart, Lane, WaitingLane } from '../storage/outbox.ts'
 import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
 import { DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
 import { Lines } from './lines.ts'
@@ -57,6 +57,33 @@ export class Worker {
     return flush
   }
 
+  /**
+   * Tells whether what waits in a lane may go now, as of the facts that came with it. Asked of one after the other: of a
+   * session no more may go than there are slots for.
+   */
+  judge(): (lane: WaitingLane) => Promise<boolean> {
+    const { clock } = this.#runtime
+    const { rules } = this.#ports
+    const bots = new Map<string, BotInfo | undefined>()
+    const taken = new Map<string, number>()
+    const turn = turns(clock)
+    return async lane => {
+      const { counter, hold, id, session, slot, user } = lane
+      await turn()
+      const now = clock.now()
+      if (this.#flushes.has(id) || isPaused(lane, now)) return false
+      if (!bots.has(session)) bots.set(session, await this.#bot(session))
+      if (!bots.get(session)) return false
+      const { context } = await this.attempts.terms(session, user)
+      const { received_at: receivedAt, used } = countNow(context, counter, now)
+      const slots = { ...lane.slots, last: taken.get(session) ?? lane.slots.last }
+      const verdict = admit({ now, receivedAt, used, ahead: nobody, hold, slots, slot }, 1, rules)
+      if (verdict.go === 'no') return false
+      if (slot === undefined && verdict.slot !== undefined) taken.set(session, verdict.slot)
+      return true
+    }
+  }
+
   get flushing(): ReadonlyMap<number, Promise<void>> {
     return this.#flushes
   }
@@ -81,9 +108,8 @@ export class Worker {
    * @throws SvcError `not_connected`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`
    */
   async approve({ asked, id, parts, session, user }: Entry): Promise<{ lane: number } | undefined> {
-    const { state, store, upstream } = this.#ports
-    const bot = (await state.sessions.get(session))?.bot
-    if (asked === 'fail' && (!bot || bot.expired_at !== undefined)) throw notConnected(session)
+    const { store, upstream } = this.#ports
+    if (asked === 'fail' && !(await this.#bot(session))) throw notConnected(session)
     const said = await store.outbox.approve(id, await this.attempts.terms(session, user))
     if (said?.state !== 'closed') return said
     const texts = parts.filter(({ kind }) => kind === 'text').length
@@ -92,14 +118,13 @@ export class Worker {
 
   /** What holds an entry of mode `queue` back. */
   async waiting({ asked, session, user, parts }: Entry): Promise<Waiting> {
-    const { state, store } = this.#ports
+    const { store } = this.#ports
     if (asked) return { waits_for: 'approval' }
     const next = parts.find(({ status }) => status === 'queued')
     if (!next) return {}
-    const bot = (await state.sessions.get(session))?.bot
-    if (!bot || bot.expired_at !== undefined) return { waits_for: 'login' }
+    if (!(await this.#bot(session))) return { waits_for: 'login' }
     const verdict = await this.attempts.verdict(session, user, 1)
-    const { not_before: pausedUntil = 0 } = (await store.outbox.lane(next.lane)) ?? {}
+    const lane = await store.outbox.lane(next.lane)
     const now = this.#runtime.clock.now()
     if (verdict.go === 'no') {
       if (verdict.why === 'window' || verdict.why === 'quota') return { waits_for: 'user' }
@@ -109,27 +134,20 @@ export class Worker {
     // The slot that it has, as long as there is a pace; the verdict is of a message behind it.
     const slot = verdict.slot && (next.slot ?? verdict.slot)
     if (slot !== undefined && slot > now) return { waits_for: 'pace', not_before: Math.ceil(slot) }
-    const isPaused = pausedUntil > now && pausedUntil - now <= longestPauseMs
-    return isPaused ? { waits_for: 'retry', not_before: pausedUntil } : {}
+    return lane && isPaused(lane, now) ? { waits_for: 'retry', not_before: lane.not_before } : {}
   }
 
   async #flush(id: number): Promise<void> {
     const { closing, clock } = this.#runtime
-    const { sessions } = this.#ports.state
-    const { store } = this.#ports
-    const { outbox } = store
+    const { outbox } = this.#ports.store
+    let isOurs = false
     for (let sent = 0; sent < mostInOneGo && !closing.aborted; sent++) {
       const lane = await outbox.lane(id)
-      const pauseMs = (lane?.not_before ?? 0) - clock.now()
-      if (!lane || (pauseMs > 0 && pauseMs <= longestPauseMs)) break
-      // Looked at first: a session that is logged out or expired, and a lane that is shut, cost no write at every look.
-      const bot = (await sessions.get(lane.session))?.bot
-      if (!bot || bot.expired_at !== undefined) break
-      const verdict = await this.attempts.verdict(lane.session, lane.user, 1)
-      if (verdict.go === 'no' && verdict.why !== 'pace') break
-      const parts = joinable(await outbox.next(id), lane.hold !== undefined)
-      if (!parts || isShut(verdict, parts[0])) break
-      if (!(await outbox.claim(id))) break
+      if (!lane || isPaused(lane, clock.now())) break
+      const bot = await this.#bot(lane.session)
+      const parts = bot && joinable(await outbox.next(id), lane.hold !== undefined)
+      if (!parts || !(await outbox.claim(id))) break
+      isOurs = true
       const line = this.lines.line(lane.session, lane.user)
       try {
         await line.ahead
@@ -138,7 +156,13 @@ export class Worker {
         line.leave()
       }
     }
-    await outbox.release(id)
+    if (isOurs) await outbox.release(id)
+  }
+
+  /** Who sends for a session; nobody while it is logged out. */
+  async #bot(session: string): Promise<BotInfo | undefined> {
+    const bot = (await this.#ports.state.sessions.get(session))?.bot
+    return bot?.expired_at === undefined ? bot : undefined
   }
 
   /** Sends the first message of what waits. @returns whether the next one may follow at once */
@@ -245,6 +269,8 @@ export class Worker {
 
 /** Parts that go as one message. */
 type Group = [EntryPart, ...EntryPart[]]
+
+const isPaused = ({ not_before }: Lane, now: number) => not_before > now && not_before - now <= longestPauseMs
 
 /** The pace lets go what has its slot already: the verdict is of a message behind it. */
 const isShut = (verdict: Verdict, { slot }: EntryPart): boolean =>

@@ -24,7 +24,7 @@
  *   ends before it begins, or WeChat saw nothing of the message. `tries` rises with a settlement `queued` that is `spent`,
  *   and with `refuse`.
  */
-import type { Closed, Hold, SendRules, Verdict } from '../model/admission.ts'
+import type { Closed, Hold, SendFacts, SendRules, Verdict } from '../model/admission.ts'
 import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
 import type { Next } from '../model/next-step.ts'
 import type { Counter } from '../model/session.ts'
@@ -210,6 +210,15 @@ export interface Lane {
   failures: number
 }
 
+/** With what `admit` is to be told of the pace; `slot` is that of the first part that waits. */
+export type WaitingLane = Lane & Pick<SendFacts, 'slot' | 'slots'>
+
+/** Lanes of these users of a session. */
+export interface LaneFilter {
+  session: string
+  users: readonly string[]
+}
+
 /** The way of a call: written down, begun message by message, settled, ended. */
 export interface Calls {
   /**
@@ -258,7 +267,7 @@ export interface Calls {
 /** Lanes, and what waits in them. A lane is one process's while it sends, for a minute from each `claim`. */
 export interface Lanes {
   /** The lanes in which parts of mode `queue` are `queued`. */
-  lanes(): Promise<Lane[]>
+  lanes(rules: SendRules, of?: LaneFilter): Promise<WaitingLane[]>
 
   lane(id: number): Promise<Lane | undefined>
 

@@ -1,5 +1,7 @@
 /** What becomes of the pace when a machine stands still while sends wait for their turn. */
+import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { failure } from '../support/failure.ts'
 import { slotsIn, withGateway } from '../support/gateway.ts'
 import { nothingWaits, pass, write } from '../support/waiting.ts'
@@ -44,6 +46,17 @@ test('what waits for the pace goes by the pace of the service that runs', async 
   await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
   await nothingWaits(again)
   expect(t.requests('sendmessage')).toBe(3)
+})
+
+test('what waits for the pace goes once another process gives a slot back', async () => {
+  await using t = await withGateway({ config: { pace: { ...pace, perWindow: 1 } } })
+  await write(t)
+  for (const waits_for of [undefined, 'pace'] as const)
+    expect((await t.send({ text: 'x', when_closed: 'queue' })).waits_for).toBe(waits_for)
+  using db = new Database(join(t.dir, 'messages.db'))
+  db.run('DELETE FROM turn')
+  await nothingWaits(t)
+  expect(t.requests('sendmessage')).toBe(2)
 })
 
 test('who never wrote is told that, not that it went too fast', async () => {

@@ -324,8 +324,13 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return { state: 'approved', lane: entry.parts[0]!.lane }
   }
 
-  lanes = async () =>
-    this.#db.lanes.filter(({ id }) => this.#parts(part => part.lane === id && isInLane(part)).length > 0)
+  async lanes(rules: SendRules, of?: face.LaneFilter) {
+    const isOurs = ({ session, user }: Lane) => !of || (of.session === session && of.users.includes(user))
+    return this.#db.lanes.filter(isOurs).flatMap(lane => {
+      const [first] = this.#parts(part => part.lane === lane.id && isInLane(part))
+      return first ? { ...lane, slot: first.slot, slots: this.#slots(lane.session, lane.user, rules) } : []
+    })
+  }
   lane = async (id: number) => this.#laneOf(id)
   next = async (lane: number) => this.#parts(part => part.lane === lane && isInLane(part)).slice(0, 100)
   entry = async (id: number) => this.#entry(id)

@@ -46,7 +46,7 @@ async function add(store: Store, parts: NewPart[], more: More = {}) {
   if (added.state !== 'new') throw new Error(added.state)
   return added
 }
-const lanes = (store: Store) => store.outbox.lanes()
+const lanes = (store: Store) => store.outbox.lanes(open.rules)
 const lane = async (store: Store) => (await lanes(store))[0]!.id
 const next = async (store: Store) => store.outbox.next(await lane(store))
 const begin = async (store: Store, ids: number[], text: string, terms = open) =>

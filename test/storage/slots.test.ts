@@ -32,6 +32,43 @@ onEach(openStore => {
     expect(await verdict(t, 'v', how)).toMatchObject({ go: 'now' })
   })
 
+  test('lanes come with the slots that count for them, all of them or those of some users', async () => {
+    await using t = await openStore()
+    const how = { ...terms(1, 2), context: { received_at: t.clock.at, used: 0 } }
+    await send(t, 'u', how)
+    const message = {
+      client_id: 'w',
+      to_user: 'u',
+      msg_type: 'TEXT',
+      text: 'x',
+      timestamp: 1,
+      raw: '{}',
+    } as const
+    for (const [nth, [user, session]] of Object.entries({
+      a: ['u', 's'],
+      b: ['v', 's'],
+      c: ['u', 'other'],
+    } as const)) {
+      const parts = [{ kind: 'text', waiting: { message: { ...message, client_id: nth } } }] as const
+      await t.store.outbox.enqueue({ session, bot_id: 'b', user, mode: 'queue', parts }, how)
+    }
+    const [part] = await t.store.outbox.next((await t.store.outbox.lanes(how.rules))[1]!.id)
+    const slot = t.clock.at + 1000
+    expect(await t.store.outbox.begin([part!.id], 'b', how, message)).toEqual({ go: 'later', slot })
+    const lanes = async (session?: string, ...users: string[]) =>
+      (await t.store.outbox.lanes(how.rules, session === undefined ? session : { session, users })).map(
+        ({ session, slot, slots, user }) => ({ session, user, slot, slots }),
+      )
+    const [u, v, other] = [
+      { session: 's', user: 'u', slot: undefined, slots: { last: slot, user: [t.clock.at] } },
+      { session: 's', user: 'v', slot, slots: { last: slot, user: [slot] } },
+      { session: 'other', user: 'u', slot: undefined, slots: { user: [] } },
+    ]
+    expect(await lanes()).toEqual([u, v, other])
+    expect(await lanes('s', 'v', 'w')).toEqual([v])
+    expect(await lanes('s', 'w')).toEqual([])
+  })
+
   test('slots outlive a restart, and follow a session to its new name', async () => {
     await using t = await openStore()
     const how = terms(0.1, 10)

@@ -5,8 +5,8 @@
  */
 import type { Hold, SendFacts, SendRules } from '../../model/admission.ts'
 import type { Counter, UserContext } from '../../model/session.ts'
-import type { Lane } from '../outbox.ts'
-import { EnginePart } from './engine-part.ts'
+import type { Lane, LaneFilter, WaitingLane } from '../outbox.ts'
+import { EnginePart, type Ground } from './engine-part.ts'
 
 /** A lane is nobody's when its owner has not been heard of for this long; sooner when it is known to be dead. */
 export const laneLeaseMs = 60_000
@@ -15,12 +15,28 @@ const columns = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.
   l.not_before, l.failures FROM outbox_lane l JOIN session s ON s.key = l.session`
 
 export class Lanes extends EnginePart {
-  /** Every lane in which a queued send waits. */
-  lanes(): Lane[] {
-    return this.db
-      .all<LaneRow>(`SELECT ${columns} WHERE l.id IN
-           (SELECT lane FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) ORDER BY l.id`)
-      .map(laneOf)
+  readonly #slots: PaceSlots
+
+  constructor(ground: Ground, slots: PaceSlots) {
+    super(ground)
+    this.#slots = slots
+  }
+
+  /** Every lane in which a queued send waits, or those of these users. */
+  lanes(rules: SendRules, of?: LaneFilter): WaitingLane[] {
+    const waiting = `FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL`
+    const who = of
+      ? `s.name = ? AND l.peer IN (SELECT value FROM json_each(?)) AND EXISTS (SELECT 1 ${waiting} AND lane = l.id)`
+      : `l.id IN (SELECT lane ${waiting})`
+    const rows = this.db.all<LaneRow & { session: number; slot?: number }>(
+      `SELECT (SELECT slot ${waiting} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${columns}
+       WHERE ${who} ORDER BY l.id`,
+      ...(of ? [of.session, JSON.stringify(of.users)] : []),
+    )
+    return rows.map(row => ({
+      ...laneOf(row),
+      ...{ slot: row.slot, slots: this.#slots.taken(row.session, row.peer, rules) },
+    }))
   }
 
   /** The lane of that user, made when there is none. Inside a transaction. */
@@ -123,9 +139,10 @@ export class PaceSlots extends EnginePart {
     const latest = now + patienceMs
     const last = this.db.get<{ at?: number }>`SELECT max(at) AS at FROM turn WHERE session = ${session}
       AND at <= ${latest}`?.at
+    // SQLite compiles anew for each LIMIT that it can see.
     const slots = Number.isFinite(pace.perWindow)
       ? this.db.all<{ at: number }>`SELECT at FROM turn WHERE session = ${session} AND peer = ${user}
-        AND at > ${now - pace.windowMs} AND at <= ${latest} ORDER BY at DESC LIMIT ${pace.perWindow}`
+        AND at > ${now - pace.windowMs} AND at <= ${latest} ORDER BY at DESC LIMIT 0 + ${pace.perWindow}`
       : []
     return { last, user: slots.map(({ at }) => at).reverse() }
   }

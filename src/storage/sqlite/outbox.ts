@@ -8,7 +8,7 @@
  *
  * Every method that writes is to be called inside a transaction.
  */
-import { admit, type Hold, isDue, type SendFacts, type Verdict } from '../../model/admission.ts'
+import { admit, type Hold, isDue, nobody, type SendFacts, type Verdict } from '../../model/admission.ts'
 import { SvcError } from '../../model/error.ts'
 import { type Counter, countNow } from '../../model/session.ts'
 import type { SentMessage } from '../messages.ts'
@@ -276,8 +276,6 @@ const begunOf = (
   ...{ lane: lane.id, parts: parts.map(({ id }) => id), row, counter, tries: parts[0]!.tries },
   ...{ hold: lane.hold, slot },
 })
-
-const nobody = { messages: 0, unslotted: 0 }
 
 const tooMany = (waiting: number) =>
   new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {

@@ -204,7 +204,7 @@ export class SqliteStore implements face.Store, LogHalf {
 
   #openOutbox(ground: Ground): Strict<OutboxFace & { prune(): Promise<void> }> {
     const slots = new PaceSlots(ground)
-    const lanes = new Lanes(ground)
+    const lanes = new Lanes(ground, slots)
     const entries = new Entries(ground, lanes, slots)
     const ends = new OutboxEnds(ground, entries, this.#calendar)
     const outbox = new Outbox(ground, { lanes, slots, entries, ends })
