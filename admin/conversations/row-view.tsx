@@ -63,15 +63,17 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
         })}
       </span>
       {message !== title && words !== '' && <span class="foreign soft">{words}</span>}
-      <RemedyButton
-        remedy={remedy}
-        session={desk.session}
-        again={t('action.retry')}
-        onAgain={queue => (queue ? desk.queue(one) : desk.retry(one))}
-      />
-      <button type="button" class="link" onClick={() => desk.drop(one)}>
-        {t('chat.discard')}
-      </button>
+      <span class="ways-on">
+        <RemedyButton
+          remedy={remedy}
+          session={desk.session}
+          again={t('action.retry')}
+          onAgain={queue => (queue ? desk.queue(one) : desk.retry(one))}
+        />
+        <button type="button" class="link" onClick={() => desk.drop(one)}>
+          {t('chat.discard')}
+        </button>
+      </span>
     </div>
   )
 }
