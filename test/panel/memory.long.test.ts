@@ -51,7 +51,7 @@ test.skipIf(!hasBrowser)(
       Array.from({ length: people }, (_none, nth) => sandbox.addUser(`user ${nth}`)),
     )
     const chat = `/conversations/default/${encodeURIComponent(users[0]!)}`
-    const own = ['/', '/conversations', chat, '/sessions', '/settings']
+    const own = ['/', '/conversations', chat, '/sessions', '/settings', '/webhooks']
     const paths = [...own, '/sessions/default', '/conversations?q=message', `${chat}?media=FILE`]
     const pages = await Promise.all(
       paths.map(async path => {
