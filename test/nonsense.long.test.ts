@@ -23,4 +23,4 @@ for (const folder of folders)
     const failed = said.match(/^\(fail\).*$/gm) ?? []
     if (failed.length > 0) process.stderr.write(said)
     expect([status, failed]).toEqual([0, []])
-  }, 600_000)
+  }, 1_800_000)

@@ -189,9 +189,9 @@ for (const args of [
     const { status, stdout, stderr } = await bridge.ended()
     expect([status, stdout]).toEqual([2, ''])
     expect(stderr).toStartWith(`error: ${args[0]}: `)
-  }, 60_000)
+  }, 120_000)
 
 test('an address that is none is wrong usage', async () => {
   await using bridge = bare(['--url', '127.0.0.1:8000'])
   expect((await bridge.ended()).status).toBe(2)
-}, 60_000)
+}, 120_000)

@@ -240,7 +240,7 @@ describe('sessions', () => {
       expect(held.at(-1)!.status).toBe(200)
       await Promise.all(held.map(({ ok, body }) => ok && body!.cancel()))
     },
-    60_000,
+    120_000,
   )
 
   test('a cancelled call ends its stream', async () => {

@@ -343,6 +343,6 @@ describe('with the pace used up', () => {
       await say(`paced ${name}`)
       await until('it says so', withinMs, () => /\bpace\b/.test(running.said()), running.said)
     },
-    60_000,
+    120_000,
   )
 })

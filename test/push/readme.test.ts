@@ -52,7 +52,7 @@ test('the receiver in Python takes what svc signed, and nothing else', async () 
     python.kill()
     await python.exited
   }
-}, 60_000)
+}, 120_000)
 
 /** The same event, of a picture: that has no text. */
 const asPicture = (event: Json) => ({ ...event, data: { ...event.data, msg_type: 'IMAGE', text: '' } })

@@ -80,7 +80,7 @@ test('what launchd does not take is an error that names the log', async () => {
   )
   const failed = await install(plan, manager).catch(error => error)
   expect(failed).toMatchObject({ code: 'internal', hint: expect.stringContaining('/Logs/svc.log') })
-}, 30_000)
+}, 120_000)
 
 test('its state is read off what launchctl prints', async () => {
   expect(await manager.state()).toMatchObject({ loaded: false, running: false, state: 'not loaded' })
