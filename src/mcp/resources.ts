@@ -125,10 +125,10 @@ function addConversations(server: McpServer, { gateway }: McpContext): void {
     new ResourceTemplate(uris.conversationTemplate, {
       list: async () => ({
         resources: (await gateway.conversations.list({ limit: listedConversations })).map(
-          ({ session, user_id, last_message: { timestamp } }) => ({
+          ({ session, user_id, last_message: { timestamp, user_name } }) => ({
             uri: uris.conversationUri(session, user_id),
             name: `conversation of ${session} with ${user_id}`,
-            title: `${user_id} (${session})`,
+            title: `${user_name ?? user_id} (${session})`,
             annotations: { audience: ['assistant'], lastModified: new Date(timestamp).toISOString() },
           }),
         ),

@@ -34,6 +34,8 @@ describe('resources', () => {
       expect(description).toBeString()
       expect((await client.readResource({ uri })).contents).toHaveLength(1)
     }
+    await t.gateway.users.name({ user_id, name: 'Mum' })
+    expect((await client.listResources()).resources.find(({ uri }) => uri === talk)?.title).toContain('Mum')
     const { resourceTemplates } = await client.listResourceTemplates()
     expect(resourceTemplates.map(({ uriTemplate }) => uriTemplate)).toEqual([
       'svc://sessions/{session}/users',
