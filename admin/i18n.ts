@@ -58,8 +58,12 @@ export async function chooseLanguage(code: string): Promise<void> {
   await load(code)
 }
 
+let wished = ''
 async function load(code: string): Promise<void> {
-  show(code, (await (await fetch(`/locales/${code}.json`)).json()) as Texts)
+  wished = code
+  const all = (await (await fetch(`/locales/${code}.json`)).json()) as Texts
+  // Another one was chosen meanwhile.
+  if (wished === code) show(code, all)
 }
 
 function show(code: string, all: Texts): void {

@@ -11,6 +11,7 @@ import {
 } from './api.ts'
 import { start } from './i18n.ts'
 import { heardTime } from './times.ts'
+import { set } from './ui/set.ts'
 
 export const status = signal<Status | undefined>(undefined)
 export const sessions = signal<readonly SessionWithUsers[] | undefined>(undefined)
@@ -73,21 +74,42 @@ export function named({ session, user_id, name }: KnownUser): void {
   })
 }
 
+/** Events since each question that has no answer yet. */
+const unanswered = new Set<(() => void)[]>()
+
+/** Takes in an event. */
+function happened(take: () => void): void {
+  for (const events of unanswered) events.push(take)
+  take()
+}
+
+/** Takes in an answer, and once more the events since it was asked for: it may be older than they. */
+export async function answered<T>(asked: Promise<T>, take: (answer: T) => void): Promise<T> {
+  const events: (() => void)[] = []
+  unanswered.add(events)
+  try {
+    const answer = await asked
+    batch(() => {
+      take(answer)
+      for (const again of events) again()
+    })
+    return answer
+  } finally {
+    unanswered.delete(events)
+  }
+}
+
 /** Loads everything anew; the conversations in full, unless the store fails: the rest is there all the same. */
 export async function refresh(): Promise<void> {
-  const listed = api.conversations().then(
+  const talks = api.conversations().then(
     answer => answer.conversations,
     error => {
       if (error instanceof ApiError && error.code === 'store_unavailable') return conversations.value ?? []
       throw error
     },
   )
-  const [newStatus, { sessions: newSessions }, newConversations] = await Promise.all([
-    api.status(),
-    api.sessions(),
-    listed,
-  ])
-  batch(() => {
+  const all = Promise.all([api.status(), api.sessions(), talks])
+  await answered(all, ([newStatus, { sessions: newSessions }, newConversations]) => {
     status.value = newStatus
     sessions.value = newSessions
     conversations.value = newConversations
@@ -111,30 +133,29 @@ export function accountsAre(all: readonly SessionWithUsers[]): void {
 export const userOf = (session: string, userId: string) =>
   sessions.value?.find(({ name }) => name === session)?.users.find(({ user_id }) => user_id === userId)
 
-function heard(message: Message): void {
+/** A message as the list shows it; the same once more changes nothing. */
+function listed(message: Message): void {
   const userId = peerOf(message)
   const { session } = message
   const all = conversations.value
-  if (all) {
-    const known = conversationOf(session, userId)
-    if (known && known.last_message.id > message.id) {
-      // An older one was settled: the list shows the newest alone.
-    } else if (message.status === 'refused' && !userOf(session, userId)) {
-      // The service knows whether anything but refused sends is there.
-      void refresh().catch(() => {})
-    } else {
-      const isNew = known?.last_message.id !== message.id
-      const counts = isNew && message.direction === 'received'
-      const updated: Conversation = {
-        ...(known ?? { session, user_id: userId, unread: 0 }),
-        last_message: message,
-        // Whoever answers has read.
-        unread: isNew && !counts ? 0 : Math.min(100, (known?.unread ?? 0) + (counts ? 1 : 0)),
-      }
-      conversations.value = [updated, ...all.filter(one => one !== known)]
-    }
+  if (!all) return
+  const known = conversationOf(session, userId)
+  // An older one was settled: the list shows the newest alone.
+  if (known && known.last_message.id > message.id) return
+  if (message.status === 'refused' && !userOf(session, userId)) {
+    // The service knows whether anything but refused sends is there.
+    void refresh().catch(() => {})
+    return
   }
-  for (const listener of listeners) listener(message)
+  const isNew = known?.last_message.id !== message.id
+  const counts = isNew && message.direction === 'received'
+  const updated: Conversation = {
+    ...(known ?? { session, user_id: userId, unread: 0 }),
+    last_message: message,
+    // Whoever answers has read.
+    unread: isNew && !counts ? 0 : Math.min(100, (known?.unread ?? 0) + (counts ? 1 : 0)),
+  }
+  conversations.value = [updated, ...all.filter(one => one !== known)]
 }
 
 interface ReadMark {
@@ -189,15 +210,24 @@ export function follow(): void {
       // What happened while nobody listened.
       void refresh().catch(failed)
     })
-    source.addEventListener('message', event => heard(JSON.parse(event.data) as Message))
-    source.addEventListener('read', event => wasRead(JSON.parse(event.data) as ReadMark))
+    source.addEventListener('message', event => {
+      const message = JSON.parse(event.data) as Message
+      happened(() => listed(message))
+      for (const listener of listeners) listener(message)
+    })
+    source.addEventListener('read', event => {
+      const mark = JSON.parse(event.data) as ReadMark
+      happened(() => wasRead(mark))
+    })
     source.addEventListener('sessions', event => {
-      accountsAre((JSON.parse(event.data) as { sessions: SessionWithUsers[] }).sessions)
+      const { sessions: all } = JSON.parse(event.data) as { sessions: SessionWithUsers[] }
+      happened(() => accountsAre(all))
     })
     source.addEventListener('status', event => {
       const before = status.value?.store
-      status.value = JSON.parse(event.data) as Status
-      if (before === 'unavailable' && status.value.store === 'ok') void refresh().catch(failed)
+      const told = JSON.parse(event.data) as Status
+      happened(set(status, told))
+      if (before === 'unavailable' && told.store === 'ok') void refresh().catch(failed)
     })
     source.addEventListener('time', event => heardTime((JSON.parse(event.data) as { now: number }).now))
     source.onerror = () => {

@@ -44,13 +44,10 @@ export class Search {
     clearTimeout(this.#timer)
     this.#abort.abort()
     this.error.value = undefined
-    if (key === '') {
-      this.found.value = undefined
-      this.busy.value = false
-      return
-    }
-    if (this.found.value?.key === key) return
-    this.busy.value = true
+    if (key === '') this.found.value = undefined
+    // What was found is there still.
+    this.busy.value = key !== '' && this.found.value?.key !== key
+    if (!this.busy.value) return
     this.#timer = setTimeout(() => void this.#page(key), waitMs)
   }
 

@@ -26,6 +26,8 @@ export class Thread {
   readonly loading = signal<'' | 'older' | 'newer'>('')
   /** Row id after which nobody has looked yet, as it was when the conversation was opened. */
   readonly readUpTo = signal<number | undefined>(undefined)
+  /** Events since each question that has no answer yet. */
+  readonly #unanswered = new Set<Message[]>()
   #abort = new AbortController()
   #stops: (() => void)[]
 
@@ -35,7 +37,9 @@ export class Thread {
     let wasOnline = online.value
     this.#stops = [
       onMessage(message => {
-        if (message.session === session && peerOf(message) === userId) this.heard(message)
+        if (message.session !== session || peerOf(message) !== userId) return
+        for (const news of this.#unanswered) news.push(message)
+        this.heard(message)
       }),
       effect(() => {
         // What happened while nobody listened.
@@ -55,17 +59,16 @@ export class Thread {
     this.state.value = 'loading'
     this.loading.value = ''
     try {
-      const [page, after] = await Promise.all([
+      const asked = Promise.all([
         this.#page({ limit: firstPage, ...(at !== undefined && { before: at + 1 }) }, gone),
         at === undefined ? undefined : this.#after(at, gone),
       ])
-      if (gone.aborted) return
-      batch(() => {
-        const messages = [...page.messages].reverse()
-        if (at === undefined) this.#noteUnread(messages)
-        this.messages.value = [...messages, ...(after?.messages ?? [])]
+      await this.#answered(asked, gone, ([page, after], hearAgain) => {
+        this.messages.value = [...[...page.messages].reverse(), ...(after?.messages ?? [])]
         this.hasOlder.value = page.next_before !== undefined
         this.hasNewer.value = after?.more ?? false
+        hearAgain()
+        if (at === undefined) this.#noteUnread()
         this.state.value = 'ready'
       })
     } catch (error) {
@@ -88,9 +91,8 @@ export class Thread {
     if (!first || !this.hasOlder.value || !this.#begin('older')) return
     const { signal: gone } = this.#abort
     try {
-      const page = await this.#page({ limit: nextPage, before: first.id }, gone)
-      if (gone.aborted) return
-      batch(() => {
+      const asked = this.#page({ limit: nextPage, before: first.id }, gone)
+      await this.#answered(asked, gone, page => {
         const all = [...[...page.messages].reverse(), ...this.messages.value]
         this.messages.value = all.slice(0, longest)
         if (all.length > longest) this.hasNewer.value = true
@@ -107,13 +109,12 @@ export class Thread {
     if (!last || !this.hasNewer.value || !this.#begin('newer')) return
     const { signal: gone } = this.#abort
     try {
-      const { messages, more } = await this.#after(last.id, gone)
-      if (gone.aborted) return
-      batch(() => {
+      await this.#answered(this.#after(last.id, gone), gone, ({ messages, more }, hearAgain) => {
         const all = [...this.messages.value, ...messages]
         this.messages.value = all.slice(-longest)
         if (all.length > longest) this.hasOlder.value = true
         this.hasNewer.value = more
+        hearAgain()
         this.loading.value = ''
       })
     } catch (error) {
@@ -126,17 +127,16 @@ export class Thread {
     if (this.state.value !== 'ready' || this.hasNewer.value) return
     const { signal: gone } = this.#abort
     try {
-      const page = await this.#page({ limit: firstPage }, gone)
-      if (gone.aborted) return
-      const last = this.messages.value.at(-1)
-      const joins = !last || page.next_before === undefined || page.messages.some(({ id }) => id <= last.id)
-      batch(() => {
+      await this.#answered(this.#page({ limit: firstPage }, gone), gone, (page, hearAgain) => {
+        const last = this.messages.value.at(-1)
+        const joins = !last || page.next_before === undefined || page.messages.some(({ id }) => id <= last.id)
         // Where it does not reach what is there, that would leave a hole.
         if (joins) for (const message of [...page.messages].reverse()) this.heard(message)
         else {
           this.messages.value = [...page.messages].reverse()
           this.hasOlder.value = true
         }
+        hearAgain()
       })
     } catch (error) {
       if (!gone.aborted) this.error.value = error
@@ -178,7 +178,29 @@ export class Thread {
     }, 2000)
   }
 
-  #noteUnread(messages: readonly Message[]): void {
+  /** Takes in an answer; `hearAgain` the events since it was asked for, since it may be older than they. */
+  async #answered<T>(
+    asked: Promise<T>,
+    gone: AbortSignal,
+    take: (answer: T, hearAgain: () => void) => void,
+  ): Promise<void> {
+    const news: Message[] = []
+    this.#unanswered.add(news)
+    try {
+      const answer = await asked
+      if (gone.aborted) return
+      batch(() =>
+        take(answer, () => {
+          for (const message of news) this.heard(message)
+        }),
+      )
+    } finally {
+      this.#unanswered.delete(news)
+    }
+  }
+
+  #noteUnread(): void {
+    const messages = this.messages.value
     const count = conversationOf(this.session, this.userId)?.unread ?? 0
     if (count === 0 || count >= messages.length) return
     this.readUpTo.value = messages.at(-1 - count)!.id

@@ -3,6 +3,7 @@ import { type ReadonlySignal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { api, type OutboxEntry } from '../api.ts'
 import { online, onMessage } from '../live.ts'
+import { set } from '../ui/set.ts'
 
 export interface Answer<T> {
   /** The newest; undefined before the first. */
@@ -27,17 +28,22 @@ export function useAnswer<T>(ask: () => Promise<T>, restMs: number): Answer<T> {
     let over = false
     let timer: ReturnType<typeof setTimeout> | undefined
     let askedAt = 0
+    let newest = 0
     const load = async () => {
       timer = undefined
       askedAt = performance.now()
-      try {
-        const answer = await ask()
-        if (over) return
-        value.value = answer
-        error.value = undefined
-      } catch (problem) {
-        if (!over) error.value = problem
-      }
+      const at = askedAt
+      const answer = await ask().then(
+        answer => () => {
+          value.value = answer
+          error.value = undefined
+        },
+        problem => set(error, problem),
+      )
+      // One that was overtaken by a later one is older than what is there.
+      if (over || at < newest) return
+      newest = at
+      answer()
     }
     const soon = () => {
       timer ??= setTimeout(load, Math.max(0, askedAt + restMs - performance.now()))

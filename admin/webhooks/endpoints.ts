@@ -14,9 +14,12 @@ export type { AddedWebhook, NewWebhookInput, ReplayedWebhook, WebhookDelivery, W
 /** All of them, oldest first; undefined until they have been asked for. */
 export const endpoints = signal<readonly WebhookEndpoint[] | undefined>(undefined)
 
-/** @throws ApiError */
+let asked = 0
+/** An answer that a later question has overtaken is older than what is there. @throws ApiError */
 export async function loadEndpoints(): Promise<void> {
-  endpoints.value = await request<WebhookEndpoint[]>('GET', '/api/webhooks')
+  const mine = ++asked
+  const all = await request<WebhookEndpoint[]>('GET', '/api/webhooks')
+  if (mine === asked) endpoints.value = all
 }
 
 const at = (id: string, verb = '') => `/api/webhooks/${part(id)}${verb}`

@@ -1,0 +1,126 @@
+/** What comes late, or twice, undoes nothing: slow answers, answers that overtake each other, fast hands. */
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { hasBrowser } from '../support/browser.ts'
+import { type TestPanel, withPanel, write } from '../support/panel.ts'
+
+const chatOf = (panel: TestPanel, session = 'default') =>
+  `/conversations/${session}/${encodeURIComponent(panel.bots.get(session)!.user_id)}`
+const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
+const bubble = (page: Page, text: string) => page.getByRole('log').locator('article', { hasText: text })
+const pathOf = (page: Page) => decodeURIComponent(new URL(page.url()).pathname)
+const composer = (page: Page) => page.getByRole('textbox', { name: 'Message' })
+
+/** Keeps back the first answer to such a request, as it was when it was asked for; `asked` when it is there. */
+async function hold(page: Page, path: RegExp) {
+  const asked = Promise.withResolvers<void>()
+  const free = Promise.withResolvers<void>()
+  let isFirst = true
+  await page.route(path, async route => {
+    if (!isFirst) return route.fallback()
+    isFirst = false
+    const response = await route.fetch()
+    asked.resolve()
+    await free.promise
+    await route.fulfill({ response }).catch(() => {})
+  })
+  return {
+    asked: asked.promise,
+    /** Lets it go, and waits until the page has taken it in. */
+    async release() {
+      const answered = page.waitForResponse(path)
+      free.resolve()
+      await (await answered).finished()
+      await page.evaluate(() => new Promise(done => setTimeout(done, 50)))
+    },
+  }
+}
+
+describe.skipIf(!hasBrowser)('an answer that is older than what was told meanwhile', () => {
+  test('takes nothing out of a conversation, and nothing out of the list', async () => {
+    await using panel = await withPanel({ sessions: ['default', 'other'] })
+    await write(panel, 'first')
+    const page = await panel.open({ path: '/conversations' })
+    const opened = await hold(page, /\/api\/messages\?/)
+    await page.getByRole('link', { name: /first/ }).click()
+    await opened.asked
+    await write(panel, 'second')
+    await page.locator('.list').getByText('second').waitFor()
+    await opened.release()
+    await bubble(page, 'first').waitFor()
+    await bubble(page, 'second').waitFor()
+
+    // An account that has another name: everything is asked for anew.
+    const listed = await hold(page, /\/api\/conversations$/)
+    await panel.gateway.accounts.rename('other', 'another')
+    await listed.asked
+    await write(panel, 'third')
+    await page.locator('.list').getByText('third').waitFor()
+    await listed.release()
+    expect(await page.locator('.list').innerText()).toContain('third')
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('of the webhooks it shows none that was removed', async () => {
+    await using panel = await withPanel()
+    await panel.gateway.webhooks.add({ url: 'https://example.com/hook' })
+    const page = await panel.open({ path: '/settings' })
+    const slow = await hold(page, /\/api\/webhooks$/)
+    await page.getByRole('link', { name: 'Webhooks' }).click()
+    await slow.asked
+    // Half a minute has passed.
+    await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+    await page.getByRole('button', { name: 'Actions for' }).click()
+    await page.getByRole('menuitem', { name: 'Remove' }).click()
+    await dialog(page).getByRole('button', { name: 'Remove' }).click()
+    await page.locator('.webhooks').waitFor({ state: 'detached' })
+    await slow.release()
+    expect(await page.locator('.webhooks li').count()).toBe(0)
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('takes nothing away that waits for a yes', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open({ path: '/settings' })
+    const slow = await hold(page, /\/api\/outbox$/)
+    await page.getByRole('link', { name: 'Overview' }).click()
+    await slow.asked
+    await panel.send({ text: 'May it go out?', approval: 'nobody' })
+    await write(panel, 'again')
+    await page.locator('.asks').waitFor()
+    await slow.release()
+    expect(await page.locator('.asks').count()).toBe(1)
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('of two languages the one that was chosen last is shown', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/settings' })
+    const slow = await hold(page, /\/locales\/zh\.json$/)
+    const choice = page.locator('select').first()
+    await choice.selectOption('zh')
+    await slow.asked
+    await choice.evaluate((it: HTMLSelectElement) => {
+      it.value = 'en'
+      it.dispatchEvent(new Event('change', { bubbles: true }))
+    })
+    await slow.release()
+    expect(await page.locator('html').getAttribute('lang')).toBe('en')
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('a search that is taken back to what was found is not busy for ever', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'a blue one')
+    const page = await panel.open({ path: '/conversations?q=blue' })
+    await page.locator('.hit').waitFor()
+    const slow = await hold(page, /text_contains=blue\+one/)
+    await page.getByRole('searchbox').fill('blue one')
+    await slow.asked
+    await page.getByRole('searchbox').fill('blue')
+    await page.waitForURL(/[?&]q=blue$/)
+    await page.locator('.list[aria-busy=false]').waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+})
