@@ -17,6 +17,8 @@ export function Jump({ thread, place, onClose }: { thread: Thread; place: Place;
     if (day === '') return field.current?.focus()
     problem.value = ''
     const m = await thread.firstSince(dayFrom(day))
+    // Closed meanwhile.
+    if (!field.current) return
     if (m === undefined) {
       problem.value = t('chat.jump_none')
       return

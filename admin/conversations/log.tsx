@@ -145,14 +145,18 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
 
   useMarkRead(thread, atEnd)
 
+  const latest = useRef(place)
+  latest.current = place
   const onQuote = useCallback(
     async (quote: NonNullable<Message['ref_msg']>) => {
       const id = await rowOf(thread, quote)
+      // Whoever has gone elsewhere meanwhile stays there.
+      if (!scroller.current) return
       if (id === undefined) return tellDoubt(t('chat.quote_gone'))
       shown.current = undefined
-      navigate(hrefOf({ ...place, m: id }), { replace: place.m === id })
+      navigate(hrefOf({ ...latest.current, m: id }), { replace: latest.current.m === id })
     },
-    [thread, place],
+    [thread],
   )
   const onAgain = useCallback((message: Message, queue: boolean) => desk.again(message, queue), [desk])
 

@@ -1,7 +1,7 @@
 /** Where a user is shown one may say what to call them. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { ApiError, api } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
@@ -25,8 +25,9 @@ export function NameEdit({ session, userId, children }: Props) {
   const open = useSignal(false)
   const button = useRef<HTMLButtonElement>(null)
   const wasOpen = useRef(false)
-  useEffect(() => {
-    if (wasOpen.current && !open.value) button.current?.focus()
+  useLayoutEffect(() => {
+    // Whoever writes elsewhere by now goes on there.
+    if (wasOpen.current && !open.value && document.activeElement === document.body) button.current?.focus()
     wasOpen.current = open.value
   }, [open.value])
   const close = set(open, false)
@@ -57,16 +58,19 @@ function NameForm({ session, userId, onClose }: { session: string; userId: strin
   const { work } = useWork(error => {
     const isRefused = error instanceof ApiError && error.code === 'invalid_arguments'
     problem.value = isRefused ? t('name.bad') : errorText(error).title
-    field.current?.focus()
+    const at = document.activeElement
+    if (at === document.body || field.current?.form?.contains(at)) field.current?.focus()
   })
   const field = useRef<HTMLInputElement>(null)
   const before = nameOf(session, userId) ?? ''
-  useEffect(() => field.current?.select(), [])
+  // Before the next letter, not after it.
+  useLayoutEffect(() => field.current?.select(), [])
   const save = async () => {
     const name = field.current?.value.trim() ?? ''
     if (name === before) return onClose()
     named(await api.nameUser(session, userId, name))
-    onClose()
+    // Else this one is closed already.
+    if (field.current) onClose()
   }
   return (
     <form

@@ -16,7 +16,6 @@ import { Rename } from '../sessions/rename.tsx'
 import { AccountTable } from '../sessions/table.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { set } from '../ui/set.ts'
 
 export function Sessions() {
   const [path, navigate] = useLocation()
@@ -33,7 +32,11 @@ export function Sessions() {
     comingLogins.value = []
     navigate('/sessions')
   }
-  const forget = set(asked, undefined)
+  const question = asked.value
+  // What was asked before closes nothing that is asked now.
+  const forget = () => {
+    if (asked.peek() === question) asked.value = undefined
+  }
   const none = all?.length === 0
   return (
     <div class="page sessions">
@@ -74,8 +77,8 @@ export function Sessions() {
       {all && chosen !== undefined && more === 'login' && (
         <LoginDialog key={chosen} name={chosen} atOnce={isOurs(history.state)} onClose={close} />
       )}
-      {asked.value?.what === 'rename' && <Rename name={asked.value.name} onClose={forget} />}
-      {asked.value?.what === 'logout' && <Logout name={asked.value.name} onClose={forget} />}
+      {question?.what === 'rename' && <Rename name={question.name} onClose={forget} />}
+      {question?.what === 'logout' && <Logout name={question.name} onClose={forget} />}
     </div>
   )
 }

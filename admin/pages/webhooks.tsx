@@ -25,7 +25,11 @@ export function Webhooks() {
   const ask = (question: Asked) => {
     asked.value = question
   }
-  const close = set(asked, undefined)
+  const question = asked.value
+  // What was asked before closes nothing that is asked now: a secret is shown once.
+  const close = () => {
+    if (asked.peek() === question) asked.value = undefined
+  }
   return (
     <div class="page sessions">
       <header>
@@ -65,7 +69,7 @@ export function Webhooks() {
           ))}
         </ul>
       )}
-      <Question asked={asked.value} onAsk={ask} onClose={close} />
+      <Question asked={question} onAsk={ask} onClose={close} />
     </div>
   )
 }

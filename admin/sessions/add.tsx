@@ -1,15 +1,18 @@
 /** The first half of adding an account: what it shall be called. */
 import { useSignal } from '@preact/signals'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
-import { api } from '../api.ts'
 import { t } from '../i18n.ts'
 import { Ask } from '../ui/ask.tsx'
 import { NameField, type NameProblem, nameProblem } from './name-field.tsx'
 import { accountOf, beginNow, freeName, isolated, loginPath } from './names.ts'
+import { beginLogin } from './use-login.ts'
 
 export function Add({ onClose }: { onClose(): void }) {
   const [, navigate] = useLocation()
   const problem = useSignal<NameProblem | undefined>(undefined)
+  const left = useRef(new AbortController())
+  useLayoutEffect(() => () => left.current.abort(), [])
   const begin = async (name: string) => {
     const taken = accountOf(name)
     const refused = { text: t('login.name_taken', { name: isolated(taken?.name ?? name) }), reason: '' }
@@ -18,11 +21,9 @@ export function Add({ onClose }: { onClose(): void }) {
       return
     }
     // Begun here, where a refused name can be mended; the next dialog joins it.
-    const { login_id, session } = await api.login(name, false)
-    // Closed meanwhile.
-    if (location.pathname !== '/sessions/add') return void (await api.cancelLogin(login_id))
-    if (login_id === '') problem.value = refused
-    else navigate(loginPath(session), { state: beginNow, replace: true })
+    const login = await beginLogin(name, false, left.current.signal)
+    if (login?.login_id === '') problem.value = refused
+    else if (login) navigate(loginPath(login.session), { state: beginNow, replace: true })
   }
   return (
     <Ask

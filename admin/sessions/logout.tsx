@@ -6,11 +6,11 @@ import { askOutbox, useAnswer } from '../overview/answers.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { tell } from '../ui/toasts.tsx'
-import { isolated } from './names.ts'
+import { accountPath, isolated } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 
 export function Logout({ name, onClose }: { name: string; onClose(): void }) {
-  const [path, navigate] = useLocation()
+  const [, navigate] = useLocation()
   const { value: outbox } = useAnswer(askOutbox, 2000)
   const waiting = (outbox.value ?? []).filter(({ session }) => session === name).length
   return (
@@ -23,7 +23,8 @@ export function Logout({ name, onClose }: { name: string; onClose(): void }) {
       run={async () => {
         await api.logout(name)
         await refreshSessions()
-        if (path !== '/sessions') navigate('/sessions', { replace: true })
+        // Whoever has gone elsewhere meanwhile stays there.
+        if (location.pathname === accountPath(name)) navigate('/sessions', { replace: true })
         tell(t('sessions.logged_out', { name: isolated(name) }))
         onClose()
       }}

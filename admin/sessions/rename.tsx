@@ -11,7 +11,7 @@ import { accountPath, isolated } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 
 export function Rename({ name, onClose }: { name: string; onClose(): void }) {
-  const [path, navigate] = useLocation()
+  const [, navigate] = useLocation()
   const called = useRef(name)
   const problem = useSignal<NameProblem | undefined>(undefined)
   return (
@@ -31,8 +31,8 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
           const { name: given } = await api.rename(name, wanted)
           called.current = given
           await refreshSessions()
-          if (decodeURIComponent(path) === `/sessions/${name}`)
-            navigate(accountPath(given), { replace: true })
+          // Whoever has gone elsewhere meanwhile stays there.
+          if (location.pathname === accountPath(name)) navigate(accountPath(given), { replace: true })
           tell(t('sessions.renamed', { name: isolated(given) }))
         }
         onClose()

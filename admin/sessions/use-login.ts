@@ -1,7 +1,7 @@
 /** One QR login as a page follows it: begun, watched until it ends, called off when the page leaves it. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, api, type Login } from '../api.ts'
-import { accountsAre } from '../live.ts'
+import { accountsAre, answered } from '../live.ts'
 import { keyOf } from './names.ts'
 
 export type Progress =
@@ -59,7 +59,7 @@ export function useLogin(name: string, atOnce: boolean): Following {
       removeEventListener('pagehide', onHide)
       left.abort()
       const login = latest.current
-      if (login && isOpen(login)) void api.cancelLogin(login.login_id).catch(() => {})
+      if (login && isOpen(login)) void callOff(name, login).catch(() => {})
     }
   }, [name, asked, show])
 
@@ -74,6 +74,33 @@ export function useLogin(name: string, atOnce: boolean): Following {
   return { progress, begin, giveCode }
 }
 
+/** The last call for each name. */
+const calls = new Map<string, Promise<unknown>>()
+
+/**
+ * What is begun again joins what is under way: before that, whatever was left is called off, or the call would end what
+ * was begun after it.
+ */
+function inTurn<T>(name: string, call: () => Promise<T>): Promise<T> {
+  const turn = (calls.get(keyOf(name)) ?? Promise.resolve()).then(call)
+  const over = turn.catch(() => {})
+  calls.set(keyOf(name), over)
+  return turn
+}
+
+const callOff = (name: string, { login_id }: Login) => inTurn(name, () => api.cancelLogin(login_id))
+
+/** @returns the login, without an id where the account works; undefined where `left` came before the answer */
+export const beginLogin = (name: string, force: boolean, left: AbortSignal): Promise<Login | undefined> =>
+  inTurn(name, async () => {
+    if (left.aborted) return undefined
+    const login = await api.login(name, force)
+    if (!left.aborted) return login
+    // Closed before there was anything to see.
+    if (login.login_id !== '') await api.cancelLogin(login.login_id)
+    return undefined
+  })
+
 /** Shows the login until it ends. @returns what to show instead, when there is none */
 async function follow(
   name: string,
@@ -83,10 +110,10 @@ async function follow(
 ): Promise<Progress | undefined> {
   let login: Login
   if (begin) {
-    login = await api.login(name, force)
-    // Closed before there was anything to see.
-    if (signal.aborted) return void (login.login_id && (await api.cancelLogin(login.login_id)))
-    if (login.login_id === '') return { step: 'connected' }
+    const begun = await beginLogin(name, force, signal)
+    if (!begun) return undefined
+    if (begun.login_id === '') return { step: 'connected' }
+    login = begun
   } else {
     const account = (await refreshSessions()).find(one => keyOf(one.name) === keyOf(name))
     if (account?.status !== 'logging_in') return { step: account?.connected ? 'connected' : 'ready' }
@@ -111,7 +138,6 @@ async function follow(
 
 /** The accounts as they are now, for the whole panel. */
 export async function refreshSessions() {
-  const { sessions: all } = await api.sessions()
-  accountsAre(all)
+  const { sessions: all } = await answered(api.sessions(), answer => accountsAre(answer.sessions))
   return all
 }

@@ -124,3 +124,127 @@ describe.skipIf(!hasBrowser)('an answer that is older than what was told meanwhi
     expect(panel.complaints).toEqual([])
   })
 })
+
+describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => {
+  test('is not taken back to a conversation that was left, by a day or by a quote', async () => {
+    await using panel = await withPanel({ sessions: ['one', 'two'] })
+    await write(panel, 'said to one', 'one')
+    await write(panel, 'said to two', 'two')
+    const page = await panel.open({ path: chatOf(panel, 'one') })
+    await bubble(page, 'said to one').waitFor()
+    await page.getByRole('button', { name: 'More about this conversation' }).click()
+    await page.getByRole('menuitem', { name: 'Go to a day' }).click()
+    const slow = await hold(page, /\/api\/messages\?.*until=/)
+    await dialog(page).getByLabel('Day', { exact: true }).press('Enter')
+    await slow.asked
+    await page.keyboard.press('Escape')
+    await dialog(page).waitFor({ state: 'detached' })
+    await page.getByRole('link', { name: /said to two/ }).click()
+    await composer(page).and(page.locator(':focus')).waitFor()
+    await page.keyboard.type('for two')
+    await slow.release()
+    await page.waitForTimeout(100)
+    await page.keyboard.type(' alone')
+    expect(pathOf(page)).toBe(decodeURIComponent(chatOf(panel, 'two')))
+    expect(await composer(page).inputValue()).toBe('for two alone')
+    expect(panel.complaints).toEqual([])
+  })
+
+  for (const what of ['Rename', 'Log out'] as const)
+    test(`stays there: ${what}; and a question asked meanwhile stays open`, async () => {
+      await using panel = await withPanel({ sessions: ['a', 'b', 'c'] })
+      const ask = async (entry: string, of: string) => {
+        await page.getByRole('button', { name: `Actions for \u2068${of}\u2069` }).click()
+        await page.getByRole('menuitem', { name: entry }).click()
+        await dialog(page).waitFor()
+      }
+      const begin = async (of: string) => {
+        await ask(what, of)
+        if (what === 'Rename') await dialog(page).getByLabel('Name').fill(`new-${of}`)
+        await dialog(page).getByRole('button', { name: what }).click()
+      }
+      const page = await panel.open({ path: '/sessions/b' })
+      const path = what === 'Rename' ? /\/b\/rename$/ : /\/b\/logout$/
+      const slow = await hold(page, path)
+      await begin('b')
+      await slow.asked
+      await page.keyboard.press('Escape')
+      await dialog(page).waitFor({ state: 'detached' })
+      await page.getByRole('navigation').getByRole('link', { name: 'Overview' }).click()
+      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+      await slow.release()
+      expect(pathOf(page)).toBe('/')
+
+      await page.goto(`${panel.url}/sessions/a`)
+      const second = await hold(page, what === 'Rename' ? /\/a\/rename$/ : /\/a\/logout$/)
+      await begin('a')
+      await second.asked
+      await page.keyboard.press('Escape')
+      await dialog(page).waitFor({ state: 'detached' })
+      await ask('Rename', 'c')
+      await dialog(page).getByLabel('Name').fill('half a na')
+      await second.release()
+      expect(await dialog(page).getByLabel('Name').inputValue()).toBe('half a na')
+      expect(panel.complaints).toEqual([])
+    })
+
+  test('writes on: a name that is kept meanwhile takes no letter', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open({ path: chatOf(panel) })
+    // The second one is refused.
+    for (const name of ['Mum', 'a@b']) {
+      const slow = await hold(page, /\/name$/)
+      await page.locator('.chat-head .name-edit button').click()
+      await page.locator('.chat-head').getByRole('textbox').fill(name)
+      await page.keyboard.press('Enter')
+      await slow.asked
+      await composer(page).click()
+      await page.keyboard.type('one')
+      await slow.release()
+      await page.keyboard.type(' two ')
+      expect(await composer(page).inputValue()).toEndWith('one two ')
+      await page.locator('.chat-head').getByRole('heading', { name: 'Mum' }).waitFor({ state: 'attached' })
+    }
+    expect(panel.complaints.filter(one => !/422/.test(one))).toEqual([])
+  })
+
+  test('an account: closed and added again, its login is not called off; another name is another account', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/sessions' })
+    const begun = () => page.locator('.login-how').or(dialog(page).getByRole('alert')).first()
+    const add = async (name: string) => {
+      await page.getByRole('link', { name: 'Add account' }).click()
+      await dialog(page).getByLabel('Name').fill(name)
+      await page.keyboard.press('Enter')
+    }
+    const leave = async () => {
+      await page.keyboard.press('Escape')
+      await dialog(page).waitFor({ state: 'detached' })
+    }
+    const slow = await hold(page, /\/login$/)
+    await add('shop')
+    await slow.asked
+    await leave()
+    await add('shop')
+    await slow.release()
+    await page.getByRole('img', { name: 'QR code for WeChat' }).waitFor()
+    await page.waitForTimeout(300)
+    await begun().waitFor()
+    expect(await page.getByRole('img', { name: 'QR code for WeChat' }).count()).toBe(1)
+    await leave()
+
+    const mistyped = await hold(page, /\/login$/)
+    await add('culb')
+    await mistyped.asked
+    await leave()
+    await page.getByRole('link', { name: 'Add account' }).click()
+    await dialog(page).getByLabel('Name').fill('club')
+    await mistyped.release()
+    expect(pathOf(page)).toBe('/sessions/add')
+    await panel.until('nothing is left of it', async () =>
+      (await panel.gateway.accounts.list()).every(one => one.status !== 'logging_in'),
+    )
+    expect(panel.complaints).toEqual([])
+  })
+})
