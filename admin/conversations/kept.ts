@@ -68,7 +68,11 @@ const longestWriteMs = 1000
 export const written = (): Promise<unknown> =>
   Promise.race([writing, new Promise(resolve => setTimeout(resolve, longestWriteMs))])
 
+/** Whoever wrote it has signed out. */
+let isOver = false
+
 function keep(key: Key, value: KeptMessage | KeptFiles): void {
+  if (isOver) return
   const name = JSON.stringify(key)
   atRisk.add(name)
   const kept = set(key, value, store).then(
@@ -136,6 +140,7 @@ export async function lookForUnsent(): Promise<readonly (readonly [session: stri
 
 /** Nothing of it shall be there for the next person at this browser. */
 export async function forgetEverything(): Promise<void> {
+  isOver = true
   for (const at of Object.keys(localStorage)) if (at.startsWith(draftPrefix)) localStorage.removeItem(at)
   atRisk.clear()
   await clear(store).catch(() => {})

@@ -2,7 +2,6 @@
 import { api } from '../api.ts'
 import { forgetEverything } from '../conversations/kept.ts'
 import { t } from '../i18n.ts'
-import { signedOut } from '../live.ts'
 import { Icon } from './icon.tsx'
 import { useWork } from './work.ts'
 
@@ -11,7 +10,8 @@ export function SignOut() {
   const leave = async () => {
     await api.signOut()
     await forgetEverything()
-    signedOut.value = true
+    // What the page itself remembers goes with it, and what was under way.
+    location.reload()
   }
   return (
     <button type="button" class="button" disabled={busy.value} onClick={() => work(leave)}>

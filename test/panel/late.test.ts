@@ -247,4 +247,29 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     )
     expect(panel.complaints).toEqual([])
   })
+
+  test('signed out: nothing that was under way is kept, and nothing of the page is there for who signs in next', async () => {
+    const token = 'a token of the test, long enough'
+    await using panel = await withPanel({ token })
+    await write(panel, 'hello')
+    const page = await panel.open({ path: chatOf(panel) })
+    const signIn = async () => {
+      await page.getByRole('textbox', { name: /Token/i }).fill(token)
+      await page.keyboard.press('Enter')
+    }
+    await signIn()
+    await composer(page).fill('under way')
+    const slow = await hold(page, /\/api\/messages$/)
+    await composer(page).press('Enter')
+    await slow.asked
+    await composer(page).fill('a draft')
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('textbox', { name: /Token/i }).waitFor()
+    await signIn()
+    await page.getByRole('link', { name: 'Conversations' }).click()
+    await page.locator('.conversation').click()
+    await bubble(page, 'under way').waitFor()
+    expect(await composer(page).inputValue()).toBe('')
+  })
 })
