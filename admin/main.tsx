@@ -6,8 +6,10 @@ import { follow } from './live.ts'
 import { loadPage, others, pages } from './pages.ts'
 import { startTheme } from './theme.ts'
 import { breath } from './ui/breath.ts'
+import { holdSecondClicks } from './ui/work.ts'
 
 startTheme()
+holdSecondClicks()
 follow()
 // Notifications come with the settings.
 const notifies = localStorage.getItem('svc.notify') === 'on'

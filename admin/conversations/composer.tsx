@@ -35,7 +35,8 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
   const broken = files.some(({ error }) => error.value !== undefined)
   const canSend = canWrite && cost > 0 && !broken && (!lacks || queueing)
 
-  useEffect(() => {
+  // Before the next letter, which may come before the first drawing.
+  useLayoutEffect(() => {
     // Where fingers write, that would open the keyboard.
     if (!narrow && !matchMedia('(pointer: coarse)').matches) field.current?.focus({ preventScroll: true })
   }, [narrow])

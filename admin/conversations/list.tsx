@@ -54,7 +54,7 @@ export function List({ place }: { place: Place }) {
     return () => clearTimeout(timer)
   }, [typed.value, place])
   useSlash(field)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if ((history.state as { search?: unknown } | null)?.search === true) field.current?.focus()
   }, [place])
 

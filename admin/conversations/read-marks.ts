@@ -14,6 +14,8 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
       focus.value = document.hasFocus() && document.visibilityState === 'visible'
     }
     for (const event of ['focus', 'blur', 'visibilitychange']) addEventListener(event, look)
+    // Somebody may have come since the first drawing.
+    look()
     return () => {
       for (const event of ['focus', 'blur', 'visibilitychange']) removeEventListener(event, look)
     }

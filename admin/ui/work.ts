@@ -1,4 +1,4 @@
-/** Work that a press begins: one at a time. */
+/** Work that a press begins: one at a time, and of what the person saw. */
 import { useSignal } from '@preact/signals'
 import { tellError } from './toasts.tsx'
 
@@ -17,4 +17,22 @@ export function useWork(failed: (error: unknown) => void = tellError) {
     }
   }
   return { busy, work }
+}
+
+/** The second click of two is for what the first was for: what came under the pointer between them, nobody saw. */
+export function holdSecondClicks(): void {
+  let first: Element | null
+  document.addEventListener(
+    'click',
+    event => {
+      const at = (event.target as Element).closest('a, button, input, label, select, summary')
+      const control = at instanceof HTMLLabelElement ? at.control : at
+      if (event.detail < 2) first = control
+      else if (control !== first) {
+        event.preventDefault()
+        event.stopPropagation()
+      }
+    },
+    { capture: true },
+  )
 }

@@ -273,3 +273,78 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     expect(await composer(page).inputValue()).toBe('')
   })
 })
+
+describe.skipIf(!hasBrowser)('a fast hand', () => {
+  test('of two clicks the second says yes to nothing that came under the pointer between them', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    await panel.send({ text: 'one', approval: 'nobody' })
+    await panel.send({ text: 'two', approval: 'nobody' })
+    const page = await panel.open()
+    const yes = page.locator('.asks').getByRole('button', { name: 'Send it' })
+    await yes.nth(1).waitFor()
+    const { x, y, width, height } = (await yes.first().boundingBox())!
+    await page.mouse.click(x + width / 2, y + height / 2)
+    await yes.nth(1).waitFor({ state: 'detached' })
+    const next = (await yes.first().boundingBox())!
+    // It has come to the same place.
+    expect(next.y).toBeLessThan(y + height / 2)
+    expect(next.y + next.height).toBeGreaterThan(y + height / 2)
+    await page.mouse.down({ clickCount: 2 })
+    await page.mouse.up({ clickCount: 2 })
+    await page.waitForTimeout(300)
+    expect(await page.locator('.asks').count()).toBe(1)
+    expect((await panel.gateway.outbox.list()).length).toBe(1)
+    // A click of its own is one.
+    await yes.click()
+    await page.locator('.asks').waitFor({ state: 'detached' })
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('loses no letter where the focus comes with what was opened', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open({ path: '/conversations' })
+    await page.locator('.conversation').waitFor()
+    // Where a letter would go that was pressed before the next drawing.
+    const after = (selector: string) =>
+      page.evaluate(async which => {
+        document.querySelector<HTMLElement>(which)!.click()
+        await new Promise(done => queueMicrotask(() => queueMicrotask(() => queueMicrotask(() => done(0)))))
+        await null
+        return document.activeElement?.localName
+      }, selector)
+    await page.getByRole('navigation').getByRole('link', { name: 'Settings' }).click()
+    await page.getByRole('navigation').getByRole('link', { name: 'Conversations' }).click()
+    await page.locator('.conversation').waitFor()
+    // Its code is there.
+    await page.locator('.conversation').click()
+    await composer(page).waitFor()
+    await page.goBack()
+    await page.locator('.choose').waitFor()
+    expect(await after('.conversation')).toBe('textarea')
+    expect(await after('.chat-head .name-edit button')).toBe('input')
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('who comes to the window just as a conversation opens has read it', async () => {
+    await using panel = await withPanel({ sessions: ['one', 'two'] })
+    await write(panel, 'said to one', 'one')
+    await write(panel, 'said to two', 'two')
+    const page = await panel.open({ path: chatOf(panel, 'one') })
+    await bubble(page, 'said to one').waitFor()
+    await page.evaluate(async () => {
+      document.hasFocus = () => false
+      for (const one of document.querySelectorAll<HTMLElement>('.conversation'))
+        if (one.textContent.includes('said to two')) one.click()
+      for (let n = 0; n < 20; n++) await null
+      document.hasFocus = () => true
+      dispatchEvent(new Event('focus'))
+    })
+    await bubble(page, 'said to two').waitFor()
+    await panel.until('read', async () =>
+      (await panel.gateway.conversations.list()).every(({ unread }) => unread === 0),
+    )
+    expect(panel.complaints).toEqual([])
+  })
+})

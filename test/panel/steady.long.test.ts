@@ -54,7 +54,10 @@ for (const viewport of sizes) {
         await route.continue()
       }
       await page.route('**/api/stats?*', holdBack, { times: 1 })
+      const last = path === '/' && page.waitForResponse('**/api/stats?*')
       await page.goto(`${panel.url}${path}`)
+      await page.locator('main h1').first().waitFor()
+      await last
       const all = await shifts(page)
       const sum = all.reduce((total, { value }) => total + value, 0)
       found.push([path === chat ? 'a chat' : path, sum, all.flatMap(({ of }) => of)])
