@@ -86,6 +86,11 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     await left.goto('about:blank')
     await scanned.close({ runBeforeUnload: true })
     expect((await logins()).sort()).toEqual(['left', 'scanned', 'stays'])
+    // A page says so as it goes, and the time counts from then.
+    await panel.until('it is known to be left', async () => {
+      const login = await panel.other.logins.of('left', panel.clock.now())
+      return login?.left_at !== undefined
+    })
     await panel.until('it has ended', async () => {
       panel.clock.advance(1000)
       return !(await logins()).includes('left')
