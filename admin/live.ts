@@ -232,15 +232,15 @@ export function follow(): void {
     source.addEventListener('time', event => heardTime((JSON.parse(event.data) as { now: number }).now))
     source.onerror = () => {
       online.value = false
-      // Something on the way lets no stream through: then this is how it was when the page was opened.
-      if (!status.value) {
+      // The browser tries again after a broken connection, not after a refusal.
+      const isRefused = source?.readyState === EventSource.CLOSED
+      // Until there is a stream, this is how it was when it was asked for: what comes then is caught up with after it.
+      if (isRefused || !status.value) {
         void refresh().then(() => {
           online.value = source?.readyState === EventSource.OPEN
         }, failed)
       }
-      // The browser tries again after a broken connection, not after a refusal.
-      if (source?.readyState === EventSource.CLOSED) {
-        void refresh().catch(failed)
+      if (isRefused) {
         setTimeout(() => signedOut.value || looking !== undefined || open(), 3000)
       }
     }

@@ -110,6 +110,33 @@ describe.skipIf(!hasBrowser)('an answer that is older than what was told meanwhi
     expect(panel.complaints).toEqual([])
   })
 
+  test('is no end of a silence: what was said until the stream was there is in the conversation', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'first')
+    const page = await panel.open({ path: chatOf(panel) })
+    await bubble(page, 'first').waitFor()
+    const again = await panel.silence()
+    // Something on the way refuses the stream once.
+    const said = Promise.withResolvers<void>()
+    let tries = 0
+    await page.route('**/api/events', async route => {
+      if (++tries === 1) return route.fulfill({ status: 503 })
+      await said.promise
+      await route.continue()
+    })
+    const listed = page.waitForResponse(
+      response => response.ok() && /\/api\/conversations$/.test(response.url()),
+    )
+    const caughtUp = page.waitForResponse(/\/api\/messages\?/)
+    await again()
+    await listed
+    await (await caughtUp).finished()
+    await write(panel, 'said in between')
+    said.resolve()
+    await page.locator('.list').getByText('said in between').waitFor()
+    await bubble(page, 'said in between').waitFor()
+  })
+
   test('a search that is taken back to what was found is not busy for ever', async () => {
     await using panel = await withPanel()
     await write(panel, 'a blue one')
