@@ -312,7 +312,7 @@ describe('the files of the page', () => {
       { code: 'zh', name: '中文' },
     ]
     expect(await startFor('fr, en-GB;q=0.8, zh;q=0.5')).toEqual({
-      ...{ languages, language: 'en', texts: { 'language.name': 'English' } },
+      ...{ languages, language: 'en', texts: { 'language.name': 'English' }, signed_out: false },
     })
     expect(await startFor('zh-CN, en')).toMatchObject({ language: 'zh', texts: { 'language.name': '中文' } })
     expect(await startFor('fr')).toMatchObject({ language: 'en' })
