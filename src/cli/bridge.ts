@@ -1,6 +1,7 @@
 /** `svc mcp --url`: standard input and output as a bridge to the MCP of a running service. */
 import type { Command } from 'commander'
 import { badArgument } from '../model/error.ts'
+import { socketIn } from '../platform/fetch.ts'
 import { createLog } from '../platform/log.ts'
 import { keepStdoutClean, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { givenToken } from '../server/token.ts'
@@ -12,7 +13,7 @@ const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport']
 /** Runs the command until the client is gone, or a signal. @throws SvcError for a service that cannot be used */
 export async function runBridge(command: Command): Promise<void> {
   const { url } = command.opts<{ url: string }>()
-  const address = typedUrl(url, '/mcp')
+  const address = socketIn(url) === undefined ? typedUrl(url, '/mcp') : url
   const names = command.options.map(option => option.attributeName())
   refuseBesideUrl(
     command,

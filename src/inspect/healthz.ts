@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Health } from '../gateway/health.ts'
 import { dataFiles } from '../model/data-files.ts'
-import { apiFetch, failureOf } from '../platform/fetch.ts'
+import { apiFetch, failureOf, socketIn } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
 import { processState } from '../platform/other-process.ts'
 
@@ -61,7 +61,7 @@ async function running(line: string): Promise<NotedAddress | undefined> {
 
 /** Asks the service at `url`; never throws. */
 export async function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {
-  const socket = url.startsWith('unix:') ? url.slice('unix:'.length) : undefined
+  const socket = socketIn(url)
   const base = socket === undefined ? url.replace(/\/+$/, '').replace(/\/healthz$/, '') : 'http://localhost'
   try {
     const response = await apiFetch(`${base}/healthz`, { timeoutMs: deadlineMs, socket })

@@ -9,12 +9,13 @@ import {
 } from '@modelcontextprotocol/server'
 import { SvcError } from '../model/error.ts'
 import { endsWithin } from '../platform/clock.ts'
+import { socketIn, through } from '../platform/fetch.ts'
 import type { Log } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { LineTransport, type StdioServer, type StdioStreams } from './stdio.ts'
 
 export interface BridgeOptions {
-  /** Of the service's MCP, as `http://127.0.0.1:8000/mcp`. */
+  /** Of the service's MCP, as `http://127.0.0.1:8000/mcp`, or `unix:/run/svc.sock`. */
   readonly url: string
   readonly token: string | undefined
   readonly log: Log
@@ -59,7 +60,14 @@ class Bridge {
     this.#log = log
     this.#client = new LineTransport(streams ?? { input: process.stdin, output: process.stdout }, log)
     const headers = new Headers(token === undefined ? {} : { authorization: `Bearer ${token}` })
-    this.#service = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
+    const socket = socketIn(url)
+    this.#service = new StreamableHTTPClientTransport(
+      new URL(socket === undefined ? url : 'http://localhost/mcp'),
+      {
+        requestInit: { headers },
+        ...(socket !== undefined && { fetch: (to, init) => fetch(to, { ...init, ...through(socket) }) }),
+      },
+    )
     this.#service.onerror = error => log.debug('mcp', { error })
   }
 

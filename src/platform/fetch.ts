@@ -48,7 +48,12 @@ interface DenoClients {
   createHttpClient(options: { proxy: { transport: 'unix'; path: string } }): unknown
 }
 
-const through = (socket: string): object =>
+/** The path of the Unix socket that `unix:<path>` names. */
+export const socketIn = (url: string): string | undefined =>
+  url.startsWith('unix:') ? url.slice('unix:'.length) : undefined
+
+/** What `fetch` is given to go through a Unix socket. */
+export const through = (socket: string): object =>
   process.versions.bun
     ? { unix: socket }
     : {

@@ -1,12 +1,15 @@
 /** `svc mcp --url`: a client over standard input and output, a service elsewhere, and a bridge between them. */
 import { expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { bridgeCommand, connectBridge, connectHttp, logInOver, startMcp, type Told } from '../support/mcp.ts'
 import { overhear } from '../support/overheard.ts'
 import { freePort } from '../support/port.ts'
 import { withSandbox } from '../support/sandbox.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 const token = 'the-token-of-the-service'
@@ -70,6 +73,21 @@ test('the service asks the person behind the client', async () => {
   await client.call('send', { to, text: 'yes?' })
   expect(questions).toHaveLength(1)
 }, 300_000)
+
+test('a service on a Unix socket is reached there', async () => {
+  const dir = folderOfTest()
+  const socket = join(dir, 'svc.sock')
+  const words = ['openapi', '--sandbox', '--sandbox-port', '0', '-d', join(dir, 'data'), '--socket', socket]
+  const service = Bun.spawn([...svcProgram, ...words], { stdout: 'ignore', stderr: 'ignore' })
+  try {
+    await until('it listens', 30_000, () => existsSync(socket))
+    await using client = await connectBridge(`unix:${socket}`)
+    expect(await client.value('sessions')).toEqual([])
+  } finally {
+    service.kill('SIGKILL')
+    await service.exited
+  }
+}, 60_000)
 
 test('a service that dies fails what waits; one that is back serves the same client', async () => {
   await using sandbox = await withSandbox()

@@ -32,7 +32,7 @@ export const commands: readonly CommandSpec[] = [
     takes: command =>
       command.option(
         '--url <url>',
-        'lead to the running service at this address, as http://127.0.0.1:8000/mcp; takes a token and --log-level beside it',
+        'lead to the running service at this address, as http://127.0.0.1:8000/mcp or unix:/run/svc.sock; takes a token and --log-level beside it',
       ),
     examples: [
       ['svc mcp', 'for one client, on standard input and output'],
