@@ -8,7 +8,9 @@ import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { connectHttp, connectStdio, logInOver, startMcp, upstreamFlags } from '../support/mcp.ts'
+import { initialize, post } from '../support/mcp-raw.ts'
 import { withSandbox } from '../support/sandbox.ts'
+import { until } from '../support/until.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 type Json = any
@@ -41,6 +43,33 @@ async function rawSend(url: string, input: object, beside: object = {}): Promise
 
 const codeOf = (result: Json) => result._meta['svc/problem'].code
 const questionOf = (result: Json) => result.inputRequests.send.params.message
+
+test('a client that listens to nothing but the answer to its call is asked there', async () => {
+  await using sandbox = await withSandbox()
+  await using service = await startMcp('http', { sandbox, args: ['--confirm-send'] })
+  const hello = initialize()
+  const opened = await post(service.url, {
+    ...{ ...hello, params: { ...hello.params, capabilities: { elicitation: {} } } },
+  })
+  await opened.text()
+  const session = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+  await post(service.url, { jsonrpc: '2.0', method: 'notifications/initialized' }, session)
+  const params = { name: 'send', arguments: outgoing }
+  const called = await post(service.url, { jsonrpc: '2.0', id: 1, method: 'tools/call', params }, session)
+  let said = ''
+  const listener = new WritableStream({
+    write(piece: string) {
+      said += piece
+    },
+  })
+  const reading = called
+    .body!.pipeThrough(new TextDecoderStream())
+    .pipeTo(listener)
+    .catch(() => {})
+  await until('the question', 30_000, () => said.includes('elicitation/create'))
+  await service.kill('SIGKILL')
+  await reading
+})
 
 describe('a client that brings the answer along', () => {
   test('cannot use a yes for another message, nor twice, nor make one up', async () => {
