@@ -120,7 +120,7 @@ function refused(
     case 'quota':
       return because(refusal('quota_exhausted', 'the answers are used up: WeChat refused the message', error))
     case 'never_wrote':
-      return because(neverWrote(), after)
+      return because(neverWrote(error), after)
     case 'unexplained':
       return because(throttled(after.hold.until - now, error), after)
   }

@@ -46,14 +46,15 @@ function quotaError(left: number, { count, texts }: { count: number; texts: numb
       )
 }
 
-export const neverWrote = (): SvcError =>
-  new SvcError('window_closed', 'this user has never written to this session', {
+/** @param error where it was WeChat that refused, as below */
+export const neverWrote = (error?: ILinkError): SvcError =>
+  refusal('window_closed', 'this user has never written to this session', error, {
     hint: 'Ask the user to write to the bot first; a bot can only answer.',
   })
 
 /** They did, but a login forgets who may be answered. */
-export const wroteBefore = (session: string): SvcError =>
-  new SvcError('window_closed', `this user has not written to "${session}" since it was logged in anew`, {
+export const wroteBefore = (error: SvcError, session: string): SvcError =>
+  refusal('window_closed', `this user has not written to "${session}" since it was logged in anew`, error, {
     details: { wrote: 'before_login', session },
     hint: 'Ask the user to write to the bot once: a bot can answer only what is written after its login.',
     next: { action: 'queue' },
@@ -69,7 +70,7 @@ export const wroteElsewhere = ({ code, problem }: SvcError, session: string): Sv
 export function refusal(
   code: ErrorCode,
   problem: string,
-  error: ILinkError | undefined,
+  error: ILinkError | SvcError | undefined,
   options: SvcErrorOptions = {},
 ): SvcError {
   const quote = error?.options.quote

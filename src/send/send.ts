@@ -171,7 +171,7 @@ export class Sender {
       throw wroteElsewhere(neverWrote(), before.session)
     return work(route).catch(error => {
       if (!before || !isSvcError(error, 'window_closed')) throw error
-      throw before.isLoggedIn ? wroteBefore(before.session) : wroteElsewhere(error, before.session)
+      throw before.isLoggedIn ? wroteBefore(error, before.session) : wroteElsewhere(error, before.session)
     })
   }
 

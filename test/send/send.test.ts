@@ -108,10 +108,13 @@ describe('which session sends', () => {
         details: { wrote: 'before_login', session: 'default' },
         advice: { next: { action: 'queue' } },
       }
-      expect(await failure(t.send({ to, text: '1' }))).toMatchObject(since)
+      const said = { options: { quote: expect.any(String) } }
+      const once = { ...since, details: { ...since.details, quote: expect.any(String) } }
+      expect(await failure(t.send({ to, text: '1' }))).toMatchObject(once)
       expect(await failure(t.send({ to, text: '2', session: 'default' }))).toMatchObject(since)
       const never = await failure(t.send({ to: other, text: '3' }))
-      expect(never).toMatchObject({ code: 'window_closed', details: undefined })
+      expect(never).toMatchObject({ code: 'window_closed', ...said })
+      expect(never.details).not.toHaveProperty('wrote')
     })
 
   test('who answers a first message in the moment it comes answers by the session that got it', async () => {
