@@ -355,7 +355,13 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
   }
 
   async list({ user_id, session }: { user_id?: string; session?: string } = {}) {
-    return this.#db.entries.filter(one => one.mode === 'queue' && !one.ended).filter(isOf(session, user_id))
+    return this.#waiting()
+      .filter(({ asked, expires_at }) => !asked || expires_at > this.#clock.now())
+      .filter(isOf(session, user_id))
+  }
+
+  #waiting() {
+    return this.#db.entries.filter(one => one.mode === 'queue' && !one.ended)
   }
 
   async depth() {
@@ -379,7 +385,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
   }
 
   async expire(reason: face.EndReason, unasked: face.EndReason) {
-    const over = (await this.list()).filter(({ expires_at }) => expires_at <= this.#clock.now())
+    const over = this.#waiting().filter(({ expires_at }) => expires_at <= this.#clock.now())
     const ended = await Promise.all(over.map(one => this.end(one.id, one.asked ? unasked : reason)))
     return ended.filter(one => one !== undefined).filter(one => one.ended > 0)
   }

@@ -338,6 +338,16 @@ onEach(openStore => {
     }
   })
 
+  test('a send is listed for as long as a yes to it counts, also before its end was written', async () => {
+    await using t = await openStore()
+    const { entry } = await add(t.store, [part('x')], { asked: 'queue' })
+    t.clock.at = entry.expires_at - 1
+    expect(await t.store.outbox.list()).toMatchObject([{ id: entry.id }])
+    t.clock.at += 1
+    expect(await t.store.outbox.approve(entry.id, open)).toBeUndefined()
+    expect(await t.store.outbox.list()).toEqual([])
+  })
+
   test('what waits goes out although retention took its rows, with rows of its own', async () => {
     await using t = await openStore({ maxCount: 2 })
     await add(t.store, [part('waits'), part('too')])

@@ -122,12 +122,13 @@ export class Entries extends EnginePart {
       owner = ${this.owner.name}, began_at = ${this.clock.now()} WHERE id = ${id}`
   }
 
-  /** What waits for users, oldest first. */
+  /** What waits for users, oldest first; and for a yes, while that can still be given. */
   list(filter: { user_id?: string; session?: string } = {}): Entry[] {
     const keys = filter.session === undefined ? undefined : this.messages.sessionKeys(filter.session)
     const waiting = this.db.all<{ id: number; session: number; peer: string }>`SELECT o.id, l.session, l.peer
       FROM outbox o JOIN outbox_lane l ON l.id = o.lane
-      WHERE o.mode = 'queue' AND o.ended_at IS NULL ORDER BY o.id`
+      WHERE o.mode = 'queue' AND o.ended_at IS NULL AND (o.asked IS NULL OR o.expires_at > ${this.clock.now()})
+      ORDER BY o.id`
     return waiting
       .filter(({ peer }) => filter.user_id === undefined || peer === filter.user_id)
       .filter(({ session }) => keys === undefined || keys.includes(session))
