@@ -207,7 +207,8 @@ export class Webhooks {
       const success = detail === undefined
       const found = { status, took_ms: Math.round(clock.monotonic() - beganAt), detail, code }
       const outcome = success ? 'done' : 'failed'
-      await webhooks.progress.tried(id, { at, event, type, outcome, ...found })
+      // It was delivered, or not, also where the store cannot note it.
+      await webhooks.progress.tried(id, { at, event, type, outcome, ...found }).catch(() => {})
       return defined({ success, ...found })
     } finally {
       poster.close()

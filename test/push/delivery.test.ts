@@ -1,5 +1,7 @@
 /** Deliveries of a real gateway to receivers on loopback. */
+import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
@@ -424,6 +426,21 @@ test('a try by hand is signed, and says what came of it', async () => {
   const shown = await t.gateway.webhooks.get(hook.id)
   expect(shown).toMatchObject({ status: 'active', tries: { done: 1, failed: 1, gave_up: 0 } })
   expect([shown.last_success_at, shown.last_error]).toEqual([undefined, undefined])
+})
+
+test('a try by hand that the store cannot note was delivered all the same', async () => {
+  await using t = await withGateway({ start: false })
+  using r = receiver()
+  using other = new Database(join(t.dir, 'messages.db'))
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  r.answer = () => {
+    other.exec('BEGIN IMMEDIATE')
+    return 200
+  }
+  const tested = await t.gateway.webhooks.test(hook.id, new AbortController().signal)
+  other.exec('ROLLBACK')
+  expect(tested).toMatchObject({ success: true, status: 200 })
+  expect(await tries(t, hook.id)).toEqual([])
 })
 
 test('the user of an endpoint is named by id or name, and is kept by id', async () => {
