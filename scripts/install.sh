@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs svc: takes the file for this machine, checks its sum, and puts it on the PATH.
 #
-#   sh install.sh [--from ADDRESS-OR-FOLDER] [--to FOLDER]
+#   sh install.sh [--from ADDRESS-OR-FOLDER-OR-FILE] [--to FOLDER]
 #
-#   --from  where the files of the release are (or SVC_FROM): an https address or a folder; the default is where this
-#           script came from
+#   --from  where the files of the release are (or SVC_FROM): an https address or a folder; or one file of it, which is
+#           checked where SHA256SUMS lies beside it; the default is where this script came from
 #   --to    where svc goes; the default is /usr/local/bin where that may be written, else ~/.local/bin
 #
 # What is there stays untouched until the new file is whole, checked and starts. Running it again upgrades.
@@ -25,7 +25,7 @@ fail() {
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-usage() { say 'usage: sh install.sh [--from ADDRESS-OR-FOLDER] [--to FOLDER]'; }
+usage() { say 'usage: sh install.sh [--from ADDRESS-OR-FOLDER-OR-FILE] [--to FOLDER]'; }
 
 # Where a folder does not hold a release.
 built='Run "npm run build -- --all" in the sources to make one, in dist/release. Nothing was changed.'
@@ -34,6 +34,7 @@ built='Run "npm run build -- --all" in the sources to make one, in dist/release.
 main() {
   from=${SVC_FROM:-}
   to=''
+  alone=''
   while [ $# -gt 0 ]; do
     case $1 in
       # An empty one, of a variable that is not set, is nobody's wish for the usual place.
@@ -131,7 +132,14 @@ choose_source() {
       fail "$from is no address with encryption, so nothing is taken from it" \
         "Name one that begins with https://, or download the files of the release yourself and name their folder."
       ;;
-    *) [ -d "$from" ] || fail "there is no folder $from" "$built" ;;
+    *)
+      if [ -f "$from" ]; then
+        file=$(basename -- "$from" .gz)
+        from=$(dirname -- "$from")
+        [ -f "$from/SHA256SUMS" ] || alone=yes
+      fi
+      [ -d "$from" ] || fail "there is no folder or file $from" "$built"
+      ;;
   esac
 }
 
@@ -183,6 +191,11 @@ clean() {
 }
 
 fetch_checked() {
+  if [ -n "$alone" ]; then
+    get "$file"
+    take
+    return
+  fi
   get SHA256SUMS
   sum_of "$file" >/dev/null
   # Half as much to download.
@@ -196,7 +209,12 @@ fetch_checked() {
     get "$file"
   fi
   check "$file"
-  mv -- "$work/$file" "$work/svc"
+  take
+}
+
+take() {
+  mv -- "$work/$file" "$work/svc.new"
+  mv -- "$work/svc.new" "$work/svc"
   chmod 755 "$work/svc"
 }
 

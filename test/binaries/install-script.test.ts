@@ -112,6 +112,20 @@ for (const [name, wget] of Object.entries(wgets)) {
   )
 }
 
+test('one file is installed: checked by the sums beside it, or as it is where there are none', async () => {
+  const to = join(folder, 'from-file')
+  const alone = join(folder, 'alone')
+  mkdirSync(alone)
+  writeFileSync(join(alone, 'svc'), program)
+  for (const from of [join(release, 'svc-linux-x64'), join(alone, 'svc')]) {
+    expect(await install(to, {}, from)).toMatchObject({ status: 0, stderr: '' })
+    expect(readdirSync(to)).toEqual(['svc'])
+    rmSync(to, { recursive: true })
+  }
+  writeFileSync(join(alone, 'SHA256SUMS'), `${'0'.repeat(64)}  svc\n`)
+  expect((await install(to, {}, join(alone, 'svc'))).status).toBe(1)
+})
+
 test('a folder without a release, or none, says how one is made', async () => {
   const empty = join(folder, 'empty')
   mkdirSync(empty)
