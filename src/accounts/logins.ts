@@ -28,7 +28,7 @@ export interface LoginPorts {
   flows: LoginFlows
   /** What this process has room for: logins under way, and sessions with one. */
   most(): Room
-  /** Logins that were begun here end with this process: nobody comes back for them. */
+  /** Logins that were begun here end with this process, but for one that wants digits: nobody comes back for them. */
   oneShot: boolean
 }
 
@@ -185,7 +185,10 @@ export class Logins {
   /** Resolves when nothing is asked any more; `closing` has to be aborted. */
   async closed(): Promise<void> {
     await Promise.allSettled(this.#drives.values())
-    if (this.#ports.oneShot) await Promise.allSettled([...this.#own].map(id => this.callOff(id)))
+    if (!this.#ports.oneShot) return
+    // One whose digits are wanted goes on in the command that brings them.
+    const isLeft = ({ confirmed, status }: StoredLogin) => confirmed !== true && status !== 'need_verifycode'
+    await Promise.allSettled([...this.#own].map(async id => this.#end(await this.#byId(id), isLeft)))
   }
 
   /** Waits for another revision than the one that was seen, up to `ms`. */

@@ -81,7 +81,7 @@ export async function followLogin(
 ): Promise<LoginStatus> {
   const { timeout, verify_code: _code, ...rest } = input
   const patienceMs = timeout === undefined ? Number.POSITIVE_INFINITY : Number(timeout) * 1000
-  let status = await call(rest)
+  let status = await call({ ...rest, timeout: Math.min(waitS, patienceMs / 1000) })
   await each(status)
   let changedAt = performance.now()
   while (!isOver(status) && !signal.aborted) {
@@ -159,14 +159,17 @@ export function loginFailure({ notice, session, status }: LoginStatus, sandboxed
   const isUnanswered = status === 'waiting' || status === 'scaned'
   const how =
     status === 'need_verifycode'
-      ? 'Type it in a terminal, or write it to the standard input, left open, when it asks.'
+      ? 'Give it within two minutes, in the place of NUMBER; or type it in a terminal when it asks.'
       : status === 'already_bound' && sandboxed
         ? 'On the phone press Add under People, then log in again and scan as that person.'
         : 'Log in again for a new code.'
+  const name = session === defaultSessionName ? [] : [session]
+  const code = status === 'need_verifycode' ? ['--verify-code', 'NUMBER'] : []
+  const command = ['login', ...name, ...code]
   return new SvcError(
     isUnanswered ? 'upstream_timeout' : 'not_connected',
     (notice && ends[notice]) ?? ends[status] ?? 'nothing happened on the phone in time',
-    { hint: how, next: { action: 'run', command: ['login', ...(session === 'default' ? [] : [session])] } },
+    { hint: how, next: { action: 'run', command } },
   )
 }
 

@@ -70,11 +70,14 @@ describe('login', () => {
     await t.phone('switches', { verify_code: 'on' })
     const scanned = scanWhenShown(t)
     const nobody = await svc(on(t, 'login', '--timeout', '60'), { home })
-    await scanned
+    const { verify_code } = await scanned
     expect(nobody.stderr).toMatch(/^[^\n]+\nerror: [^\n]+\n$/)
     expect(nobody.status).toBe(1)
     expect(nobody.stdout).toMatch(/█▀▀▀▀▀█[\s\S]*\n[^\n█]+\n$/)
     expect(nobody.stdout).not.toContain('\u001b')
+    const given = await svc(on(t, 'login', '--verify-code', verify_code, '--timeout', '30'), { home })
+    expect(given.status).toBe(0)
+    expect((await t.call('sessions')).body).toMatchObject([{ name: 'default', connected: true }])
   })
 
   test('--json gives each change as one line, and an error as one object', async () => {
