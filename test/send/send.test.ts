@@ -114,7 +114,7 @@ describe('which session sends', () => {
       expect(await failure(t.send({ to, text: '2', session: 'default' }))).toMatchObject(since)
       const never = await failure(t.send({ to: other, text: '3' }))
       expect(never).toMatchObject({ code: 'window_closed', ...said })
-      expect(never.details).not.toHaveProperty('wrote')
+      expect(never).not.toHaveProperty('details.wrote')
     })
 
   test('who answers a first message in the moment it comes answers by the session that got it', async () => {
