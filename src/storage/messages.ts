@@ -17,6 +17,8 @@ export interface ReceivedMessage {
   timed: boolean
   /** If it is new: Unix ms when the user wrote, where the count of answers begins anew. Absent: it begins none. */
   written_at?: number
+  /** The context token that it brought. */
+  contextToken?: string
   contentHash: string
   /** The whole message, as upstream's JSON text: `item_list` has its items, an image as `{"image_item":{…}}`. */
   raw: string
@@ -24,8 +26,6 @@ export interface ReceivedMessage {
 
 /** A message of a polled batch, with what it says of the right to answer. One without a `from_user` says nothing. */
 export interface PolledMessage extends ReceivedMessage {
-  /** The context token that it brought. */
-  contextToken?: string
   /** What it says of the user (as of `Inbound`) if the log has it already, or if it has no `written_at`. */
   repeated: Pick<Inbound, 'received_at' | 'again'>
 }

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
 import { directCall } from '../../src/model/call.ts'
+import { openLock } from '../../src/platform/lock.ts'
 import { failure } from '../support/failure.ts'
 import type { FaultKind } from '../support/faults.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
@@ -101,8 +103,19 @@ describe('which session sends', () => {
       await using t = await withTalk({ switches: { missing_context_token: 'refuse' } })
       const { user_id: to } = t.bots.get('default')!
       const other = await t.sandbox.addUser('stranger')
-      if (bot === 'the same bot') await t.gateway.accounts.logout('default')
-      await t.connect('default', bot === 'the same bot' ? to : await t.sandbox.addUser('owner'))
+      if (bot === 'the same bot') {
+        await t.gateway.accounts.logout('default')
+        await t.connect('default', to)
+      } else {
+        const asked = { session_name: 'default', timeout: 0, force: true }
+        const { qr_url } = await t.gateway.logins.login(asked, AbortSignal.timeout(30_000))
+        const user = await t.sandbox.addUser('owner')
+        await t.sandbox.scan({ ...(qr_url && { qrcode: qr_url }), user, confirm: true })
+        await t.until('another bot', async () => {
+          t.clock.advance(2000)
+          return (await t.other.sessions.get('default'))?.bot?.user_id === user
+        })
+      }
       const since = {
         code: 'window_closed',
         details: { wrote: 'before_login', session: 'default' },
@@ -130,6 +143,30 @@ describe('which session sends', () => {
       expect([sent.status, sent.session, sent.remaining]).toEqual(['accepted', 'second', 9])
     }
   })
+
+  test.each(['fail', 'queue'] as const)(
+    'another process answers by it too, while the files do not know of the user yet: %s',
+    async when_closed => {
+      await using t = await withGateway({
+        ...{ sessions: ['first', 'second'], switches: { missing_context_token: 'refuse' } },
+      })
+      await using other = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+      const user = await t.sandbox.addUser('stranger')
+      // The right to answer is written under this lock, the message without.
+      const lock = await openLock(join(t.dir, '.data.lock'))
+      await lock.lock()
+      const heard = other.receive(1)
+      await t.sandbox.say('hi', { from: user, to: t.bots.get('second')!.bot_id })
+      await heard
+      expect((await t.other.contexts.of('second')).has(user)).toBe(false)
+      const sent = await other.send({ to: user, text: 'hello', when_closed })
+      expect([sent.status, sent.session, sent.remaining]).toEqual(['accepted', 'second', 9])
+      await lock.close()
+      await t.until('the files know', async () => (await t.other.contexts.of('second')).has(user))
+      const known = (await t.gateway.accounts.users('second')).filter(one => one.user_id === user)
+      expect(known).toMatchObject([{ remaining: 9 }])
+    },
+  )
 
   test('an expired one says so and asks nothing of upstream', async () => {
     await using t = await withTalk()

@@ -4,9 +4,10 @@
  * refusals, and who sends what waits there: one process at a time, by a lease that lapses when it dies.
  */
 import type { Hold, SendFacts, SendRules } from '../../model/admission.ts'
-import type { Counter, UserContext } from '../../model/session.ts'
+import type { Counter, Inbound, UserContext } from '../../model/session.ts'
 import type { Lane, LaneFilter, WaitingLane } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
+import { firstContext } from './messages.ts'
 
 /** A lane is nobody's when its owner has not been heard of for this long; sooner when it is known to be dead. */
 export const laneLeaseMs = 60_000
@@ -211,6 +212,14 @@ export class Archive extends EnginePart {
     this.db.run`UPDATE outbox_lane SET context = NULL
       WHERE session = ${this.messages.knownKey(session) ?? 0} AND peer IN (SELECT value
       FROM json_each(${JSON.stringify(kept)}))`
+  }
+
+  /** Of messages whose session is gone: the contexts that were stored with them alone. */
+  withdraw(session: string, inbound: readonly Inbound[]): void {
+    for (const one of inbound)
+      this.db
+        .run`UPDATE outbox_lane SET context = NULL WHERE session = ${this.messages.knownKey(session) ?? 0}
+        AND peer = ${one.user_id} AND context = ${firstContext(one)}`
   }
 
   /**

@@ -1,6 +1,6 @@
 /** Rows of the message log: inserted once, settled, read forward. */
 import type { SentStatus } from '../../model/message.ts'
-import { sessionKey } from '../../model/session.ts'
+import { contextAfter, type Inbound, sessionKey } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
@@ -39,6 +39,13 @@ const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.ses
   m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code, m.reason_quote, m.sent_with,
   (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name,
   nullif(m.sent = ${receivedElsewhere}, 0) AS past`
+
+/** The context of a user of whom nothing else is known. */
+export const firstContext = ({
+  token,
+  ...inbound
+}: Omit<Inbound, 'token'> & { token?: string | undefined }): string =>
+  JSON.stringify(contextAfter(undefined, { ...inbound, ...(token && { token }) }, inbound.received_at))
 
 export class Messages {
   readonly #db: Database
@@ -127,12 +134,16 @@ export class Messages {
       ${now}, ${hash}, ${text}, ${message.raw})`
     this.grams.added(lastInsertRowid, text)
     this.#writtenTo.forget(message.from_user)
-    // In the same write: who reads the message and answers at once, in any process, spends from the new count, though the
-    // file of contexts is written after it.
-    const { written_at: at, from_user } = message
-    if (at !== undefined)
-      this.#db.run`UPDATE outbox_lane SET received_at = ${at}, used = 0
-        WHERE session = ${key} AND peer = ${from_user} AND (received_at IS NULL OR received_at < ${at})`
+    // In the same write: who reads the message and answers at once, in any process, has the right to, and spends from the
+    // new count, though the file of contexts is written after it. That takes back the context of a user who is new here.
+    const { written_at: at, from_user, contextToken } = message
+    if (at === undefined || !from_user) return lastInsertRowid
+    const context = firstContext({ user_id: from_user, token: contextToken, received_at: at })
+    this.#db.run`INSERT INTO outbox_lane (session, peer, received_at, context)
+      VALUES (${key}, ${from_user}, ${at}, ${context})
+      ON CONFLICT (session, peer) DO UPDATE SET received_at = excluded.received_at, used = 0,
+      context = coalesce(context, iif(received_at IS NULL, excluded.context, NULL))
+      WHERE received_at IS NULL OR received_at < excluded.received_at`
     return lastInsertRowid
   }
 

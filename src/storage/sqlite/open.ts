@@ -49,7 +49,7 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
 }
 
 /** Messages, contexts, cursor: one file each. */
-function ingestInto({ intake }: LogHalf, state: Pick<FileState, 'commitBatch'>): Storage['ingest'] {
+function ingestInto({ contexts, intake }: LogHalf, state: Pick<FileState, 'commitBatch'>): Storage['ingest'] {
   /** What became of the messages of a batch that may be given again. */
   const stored = new WeakMap<readonly PolledMessage[], Ingested['rows']>()
   return async ({ messages, botId, ...batch }: PolledBatch) => {
@@ -59,7 +59,9 @@ function ingestInto({ intake }: LogHalf, state: Pick<FileState, 'commitBatch'>):
       stored.set(messages, rows)
     }
     const inbound = messages.flatMap((message, nth) => inboundOf(message, rows[nth] !== 'duplicate'))
-    return { rows, cursor: await state.commitBatch({ ...batch, inbound }) }
+    const cursor = await state.commitBatch({ ...batch, inbound })
+    if (cursor === 'gone') await contexts.withdraw(batch.session, inbound)
+    return { rows, cursor }
   }
 }
 

@@ -137,7 +137,8 @@ export class ContextFiles implements Contexts {
     for (const one of inbound) {
       const { user_id } = one
       const before = users.get(user_id) ?? takenFrom(users, user_id.toLowerCase()) ?? archived.get(user_id)
-      const after = contextAfter(before, one, now)
+      // What the archive has is to stand here again, unchanged too.
+      const after = contextAfter(before, one, now) ?? archived.get(user_id)
       if (!after) continue
       changed = true
       users.set(user_id, after)
