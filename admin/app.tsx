@@ -1,7 +1,7 @@
 /** The frame around the pages: the rail with its four places, what is said everywhere, and who must sign in first. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { Route, Switch, useLocation } from 'wouter-preact'
+import { Redirect, Route, Switch, useLocation } from 'wouter-preact'
 import { navigate } from 'wouter-preact/use-browser-location'
 import { onSignedOut } from './api.ts'
 import { searchNow } from './conversations/place.ts'
@@ -86,6 +86,10 @@ function Shell() {
               <Route path="/conversations/:session?/:user?" component={pages.conversations} />
               <Route path="/settings" component={pages.settings} />
               <Route path="/webhooks" component={pages.webhooks} />
+              {/* As the menu calls them. */}
+              <Route path="/accounts">
+                <Redirect to="/sessions" replace />
+              </Route>
               <Route component={Missing} />
             </Switch>
           </Boundary>

@@ -99,6 +99,9 @@ export function inLanguage<F, O>(Formatter: new (language: string, options?: O) 
 /** A number as the language writes it. */
 export const number = (value: number): string => inLanguage(Intl.NumberFormat).format(value)
 
+/** What stands between two sentences: after a full stop of Chinese, nothing. */
+export const gap = (): string => (/^(zh|ja)\b/.test(language.value) ? '' : ' ')
+
 /** a, b, and c */
 export const listed = (words: readonly string[]): string =>
   inLanguage(Intl.ListFormat, { type: 'conjunction' }).format(words)

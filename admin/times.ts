@@ -30,7 +30,9 @@ document.addEventListener('visibilitychange', () => document.visibilityState ===
 const formatted = (at: number, options: Intl.DateTimeFormatOptions): string =>
   inLanguage(Intl.DateTimeFormat, options).format(at)
 const fromNow = (count: number, unit: Intl.RelativeTimeFormatUnit): string =>
-  inLanguage(Intl.RelativeTimeFormat, { numeric: 'auto' }).format(count, unit)
+  spaced(inLanguage(Intl.RelativeTimeFormat, { numeric: 'auto' }).format(count, unit))
+/** As our own Chinese texts have it: a space between a number and what it counts. */
+const spaced = (text: string): string => text.replace(/\d(?=\p{Script=Han})/gu, '$&\u00a0')
 
 /** 14:05 */
 export const clock = (at: number): string => formatted(at, { hour: '2-digit', minute: '2-digit' })
@@ -96,7 +98,7 @@ const manyHours = 10
 export function left(ms: number): string {
   const minutes = Math.max(0, Math.ceil(ms / 60_000))
   const of = (value: number, unit: 'hour' | 'minute') =>
-    inLanguage(Intl.NumberFormat, { style: 'unit', unit, unitDisplay: 'narrow' }).format(value)
+    spaced(inLanguage(Intl.NumberFormat, { style: 'unit', unit, unitDisplay: 'narrow' }).format(value))
   const hours = Math.floor(minutes / 60)
   if (hours === 0) return of(minutes, 'minute')
   return hours >= manyHours ? of(hours, 'hour') : `${of(hours, 'hour')} ${of(minutes % 60, 'minute')}`

@@ -1,6 +1,6 @@
 /** The list by keyboard. */
 import { useEffect, useState } from 'preact/hooks'
-import type { Line } from './lines.ts'
+import { keyOf, type Line } from './lines.ts'
 import type { VirtualList } from './virtual.ts'
 
 /** One stop of Tab for the whole list; inside it the arrows, Home and End go from row to row. */
@@ -10,15 +10,17 @@ export function useArrows(
   scroller: { current: HTMLElement | null },
   open: number,
 ) {
-  const [at, setAt] = useState(-1)
+  // The row, not its place: a message that comes moves the rows.
+  const [row, setRow] = useState('')
   const isStop = (index: number) => lines[index] !== undefined && lines[index].kind !== 'head'
   const first = lines.findIndex((_line, index) => isStop(index))
+  const at = row === '' ? -1 : lines.findIndex(line => keyOf(line) === row)
   const current = isStop(at) ? at : open >= 0 ? open : first
   const go = (from: number, step: number) => {
     let index = from
     while (lines[index] !== undefined && !isStop(index)) index += step
     if (!isStop(index)) return
-    setAt(index)
+    setRow(keyOf(lines[index]!))
     list.scrollToIndex(index, { align: 'auto' })
     // A row that was out of sight is drawn first.
     const focus = (tries: number) => {
@@ -39,8 +41,9 @@ export function useArrows(
     event.preventDefault()
   }
   const onFocus = (event: FocusEvent) => {
-    const row = (event.target as HTMLElement).closest<HTMLElement>('[data-index]')
-    if (row) setAt(Number(row.dataset.index))
+    const at = (event.target as HTMLElement).closest<HTMLElement>('[data-index]')
+    const line = lines[Number(at?.dataset.index)]
+    if (line) setRow(keyOf(line))
   }
   return { current, onKeyDown, onFocus }
 }

@@ -63,7 +63,7 @@ export function RightBadge({ right, full }: { right: Right; full?: boolean }) {
       ) : (
         <>
           <span aria-hidden="true">
-            {time.split(/\s/)[0]}
+            {time.split(' ')[0]}
             <i />
             {answers}
           </span>

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact'
 import { preview } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
 import { pollProblem } from '../errors.ts'
-import { listed, t } from '../i18n.ts'
+import { gap, listed, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { beginNow, isolated, loginPath } from '../sessions/names.ts'
 import { logInOneByOne } from '../sessions/one-by-one.ts'
@@ -201,7 +201,8 @@ function Silent({ concern: { sessions, path } }: { concern: Concern & { kind: 's
       <p class="soft">
         {since === 0 && problem === undefined && t('overview.silent_always')}
         {/* "Just now" beside "does not answer" would be a riddle. */}
-        {since > 0 && now.value - since >= minuteMs && t('overview.silent_since', { when: ago(since) })}{' '}
+        {since > 0 && now.value - since >= minuteMs && t('overview.silent_since', { when: ago(since) })}
+        {gap()}
         {problem}
       </p>
       <p class="soft">{t('overview.silent_about')}</p>

@@ -1,7 +1,8 @@
 /** The accounts: how each is, and adding, renaming, choosing and logging out. The address says what is open. */
 import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
-import { t } from '../i18n.ts'
+import { gap, t } from '../i18n.ts'
 import { conversations, sessions } from '../live.ts'
 import { Account, type Ask } from '../sessions/account.tsx'
 import { Add } from '../sessions/add.tsx'
@@ -28,10 +29,14 @@ export function Sessions() {
   const ask: Ask = (what, which) => {
     asked.value = { what, name: which }
   }
-  const close = () => {
-    comingLogins.value = []
-    navigate('/sessions')
-  }
+  // Also when the browser goes back.
+  useEffect(() => {
+    if (more !== 'login') return
+    return () => {
+      comingLogins.value = []
+    }
+  }, [more])
+  const close = () => navigate('/sessions')
   const question = asked.value
   // What was asked before closes nothing that is asked now.
   const forget = () => {
@@ -58,7 +63,8 @@ export function Sessions() {
         <p class="notice warn" role="status">
           <Icon name="warn" />
           <span>
-            {t('sessions.missing', { name: isolated(chosen) })}{' '}
+            {t('sessions.missing', { name: isolated(chosen) })}
+            {gap()}
             <Link href="/sessions">{t('sessions.show_all')}</Link>
           </span>
         </p>

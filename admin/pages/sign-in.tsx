@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { chooseLanguage, language, languages, t } from '../i18n.ts'
+import { chooseLanguage, gap, language, languages, t } from '../i18n.ts'
 import { listenAgain, refresh } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
 import { useWork } from '../ui/work.ts'
@@ -87,7 +87,9 @@ export function SignIn() {
             {problem.value}
           </p>
           <p class="soft small" id="token-where">
-            {t('signin.where')} {t('signin.link')}
+            {t('signin.where')}
+            {gap()}
+            {t('signin.link')}
           </p>
         </div>
         <button class="button primary" type="submit" aria-disabled={busy.value}>

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
 import type { Login } from '../api.ts'
-import { type TextKey, t } from '../i18n.ts'
+import { gap, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { phonePath } from '../service-urls.ts'
 import { copy } from '../ui/copy.tsx'
@@ -233,7 +233,8 @@ function Sandbox() {
     <p class="notice sandbox">
       <Icon name="phone" />
       <span>
-        {t('login.sandbox')}{' '}
+        {t('login.sandbox')}
+        {gap()}
         <a href={phonePath} target="_blank" rel="noopener">
           {t('overview.sandbox_phone')}
         </a>

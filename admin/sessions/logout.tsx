@@ -1,7 +1,7 @@
 /** Asks before an account's credentials are deleted: there may be no way back. */
 import { useLocation } from 'wouter-preact'
 import { api } from '../api.ts'
-import { t } from '../i18n.ts'
+import { gap, t } from '../i18n.ts'
 import { askOutbox, useAnswer } from '../overview/answers.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Icon } from '../ui/icon.tsx'
@@ -33,7 +33,9 @@ export function Logout({ name, onClose }: { name: string; onClose(): void }) {
         <li class="lost">
           <Icon name="warn" />
           <span>
-            {t('sessions.logout_loses')} {t('sessions.logout_waiting')}
+            {t('sessions.logout_loses')}
+            {gap()}
+            {t('sessions.logout_waiting')}
           </span>
         </li>
         {waiting > 0 && (

@@ -42,3 +42,27 @@ test.skipIf(!hasBrowser)(
     expect(panel.complaints).toEqual([])
   },
 )
+
+test.skipIf(!hasBrowser)(
+  'the arrows go on from the row that has the focus, wherever a message has moved it',
+  async () => {
+    await using panel = await withPanel()
+    const { sandbox } = panel
+    const to = panel.bots.get('default')!.bot_id
+    const users: string[] = []
+    for (const name of ['d', 'c', 'b', 'a']) {
+      const from = await sandbox.addUser(name)
+      users.push(from)
+      await sandbox.say(`from ${name}`, { from, to })
+      await panel.receive(1)
+    }
+    const page = await panel.open({ path: '/conversations' })
+    const row = (name: string) => page.locator('[data-stop]', { hasText: `from ${name}` })
+    await row('b').focus()
+    await sandbox.say('again from d', { from: users[0]!, to })
+    await page.locator('[data-index="0"]', { hasText: 'again from d' }).waitFor()
+    await row('b').and(page.locator(':focus')).waitFor()
+    await page.keyboard.press('ArrowDown')
+    await row('c').and(page.locator(':focus')).waitFor()
+  },
+)
