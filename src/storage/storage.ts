@@ -24,9 +24,9 @@ export interface Storage {
    * `<bot>:<id>`. Under a new id a message came before if bot, sender, content and a time with parts of a second match one that
    * was polled and stored within the last 15 s by the engine's clock, in an earlier batch; the new id is not remembered.
    *
-   * **Counts:** with a new message the counter of its user, where there is one, begins anew at `written_at`, unless that message
-   * or a later one began it; `last_sent_at` stays. It stands in the same write as the message, since a reader may answer before
-   * the second step.
+   * **Counts:** with a new message the counter of its user begins anew at `written_at`, unless that message or a later one began
+   * it; `last_sent_at` stays. In the same write `contexts` knows a user who is new, until the second step or `gone`. A reader may
+   * answer before the second step.
    *
    * **Fence:** the batch belongs to a session of that name and token whose cursor is `cursorFrom`, or `cursorTo` by an earlier
    * try. Where there is none, as after a logout, a rename, a new login or a poll of another process, only the first step is done,

@@ -57,11 +57,16 @@ export class ContextFiles implements Contexts {
   async of(session: string): Promise<Users> {
     // What fails there is told of elsewhere.
     const kept = await this.#archive?.of(session).catch(() => undefined)
-    return kept?.size ? new Map([...kept, ...this.known(session)]) : this.known(session)
+    const known = this.known(session)
+    if (!kept?.size) return known
+    return new Map([...known, ...kept, ...[...known].filter(([, context]) => hasWritten(context))])
   }
 
   async find(session: string, user: string): Promise<UserContext | undefined> {
-    return this.known(session).get(user) ?? (await this.#archive?.of(session, [user]))?.get(user)
+    const known = this.known(session).get(user)
+    // Whoever has not written to this bot yet may have just done so.
+    if (known && hasWritten(known)) return known
+    return (await this.#archive?.of(session, [user]))?.get(user) ?? known
   }
 
   /** Who wrote lately, as the file stands now. A file that does not parse counts as empty, and so does one that cannot be read: writers tell. */
@@ -136,10 +141,11 @@ export class ContextFiles implements Contexts {
     let changed = false
     for (const one of inbound) {
       const { user_id } = one
-      const before = users.get(user_id) ?? takenFrom(users, user_id.toLowerCase()) ?? archived.get(user_id)
+      const known = users.get(user_id)
+      const before = known ?? takenFrom(users, user_id.toLowerCase()) ?? archived.get(user_id)
       // What the archive has is to stand here again, unchanged too.
-      const after = contextAfter(before, one, now) ?? archived.get(user_id)
-      if (!after) continue
+      const after = contextAfter(before, one, now) ?? before
+      if (!after || after === known) continue
       changed = true
       users.set(user_id, after)
     }
@@ -161,9 +167,11 @@ export class ContextFiles implements Contexts {
     }
   }
 
-  /** The file with these users is written. */
+  /** The file is written: the archive is no longer needed for those of these users who stand in it. */
   async back(session: string, users: readonly string[]): Promise<void> {
-    if (users.length > 0) await this.#archive?.drop(session, users)
+    const known = this.known(session)
+    const back = users.filter(user => known.has(user))
+    if (back.length > 0) await this.#archive?.drop(session, back)
     this.#writers.delete(session)
   }
 

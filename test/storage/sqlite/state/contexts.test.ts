@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { until } from '../../../support/until.ts'
-import { openStore } from '../../support.ts'
+import { message, openStore } from '../../support.ts'
 import { bot, inOther, openTestState, type TestState } from './support.ts'
 
 async function withSession(): Promise<TestState> {
@@ -226,6 +226,58 @@ test('who may know a user: of files that were there, of what this process takes 
   await writeFile(join(t.dir, 'other', 'contexts.json'), brought)
   contexts.written('other')
   expect(await holders('w')).toEqual(['other'])
+})
+
+test('of one who wrote long ago the newest of several messages counts, and one that comes again takes nothing away', async () => {
+  await using kept = await openStore()
+  await using t = await openTestState({ rows: kept.store })
+  await t.sessions.save('s', bot('b', { cursor: 'c0' }))
+  const old = { token: 'old', received_at: 1000, used: 0, first_seen: 500 }
+  await kept.store.contexts.keep('s', new Map(['u', 'v'].map(user => [user, old])))
+  await commit(t, [
+    { user_id: 'u', token: 'new', received_at: 3000 },
+    { user_id: 'u', token: 'late', received_at: 2000 },
+    { user_id: 'v', token: 'old', received_at: 1000 },
+    { user_id: 'v', token: 'older', received_at: 900 },
+  ])
+  expect(await t.contexts.find('s', 'u')).toEqual({ ...old, token: 'new', received_at: 3000 })
+  expect(await t.contexts.find('s', 'v')).toEqual(old)
+  expect(await kept.store.contexts.count('s')).toBe(0)
+})
+
+test('whoever wrote so long ago that the file has no room for them is not forgotten', async () => {
+  await using kept = await openStore()
+  await using t = await openTestState({ rows: kept.store })
+  await t.sessions.save('s', bot('b', { cursor: 'c0' }))
+  const old = { token: 'old', received_at: 1000, used: 0, first_seen: 500 }
+  await kept.store.contexts.keep('s', new Map([['u', old]]))
+  const many = Array.from({ length: 600 }, (_, i) => ({
+    user_id: `n${i}`,
+    token: 't',
+    received_at: 2000 + i,
+  }))
+  await commit(t, many)
+  await commit(t, [
+    { user_id: 'u', token: 'old', received_at: 1000 },
+    { user_id: 'new', token: 'late', received_at: 900 },
+  ])
+  expect(await t.contexts.find('s', 'u')).toEqual(old)
+  expect(await t.contexts.find('s', 'new')).toMatchObject({ token: 'late' })
+  expect((await t.contexts.of('s')).size).toBe(602)
+  expect((await t.contexts.writers(['s'])).get('s')).toBe(602)
+})
+
+test('what came with the first message to a new bot counts before the file has it', async () => {
+  await using kept = await openStore()
+  await using t = await openTestState({ rows: kept.store })
+  await t.sessions.save('s', bot('b', { cursor: 'c0' }))
+  await commit(t, [{ user_id: 'u', token: 'former', received_at: 1000 }])
+  await t.sessions.save('s', bot('other'))
+  const first = message('x', { from_user: 'u', contextToken: 'new', written_at: 2000 })
+  await kept.store.intake.insertReceived('s', 'other@im.bot', [first])
+  const found = { token: 'new', received_at: 2000 }
+  expect(await t.contexts.find('s', 'u')).toMatchObject(found)
+  expect((await t.contexts.of('s')).get('u')).toMatchObject(found)
 })
 
 test('how many have written: at once after a message to this process, soon after one to another', async () => {
