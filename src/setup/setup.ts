@@ -92,7 +92,9 @@ function put({ client, name, force }: SetupRequest, target: Target, file: Settin
   if (!force && !there.every(target.isOurs)) throw taken(target.path, name)
   const putInto = (text: string) => edits.reduce(format.put, text)
   const isBlank =
-    isThere && edits.map(({ path }) => path).reduce(format.take, putInto(before)) === format.emptied
+    isThere &&
+    there.length === 0 &&
+    edits.map(({ path }) => path).reduce(format.take, putInto(before)) === format.emptied
   // A file that was there and holds nothing gets a line more: by that it is not taken for one of ours, and stays.
   const after = putInto(isBlank ? `${before.trim() === '' ? format.emptied : before}\n` : before)
   for (const { path, value } of edits)

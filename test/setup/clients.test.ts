@@ -228,6 +228,14 @@ for (const client of clients) {
         expect(await readdir(dirname(path))).toEqual([])
       })
 
+      test(`a ${kind} server: made from nothing, changed, and taken back with its file`, async () => {
+        const path = await fileOf(client)
+        await setUp(request(client, { server: kind === 'local' ? remote : local }))
+        expect(await setUp(request(client, { server }))).toMatchObject([{ did: 'changed' }])
+        expect(await takeBack(request(client))).toMatchObject([{ did: 'removed', isGone: true }])
+        expect(await readdir(dirname(path))).toEqual([])
+      })
+
       test(`a ${kind} server: merged into a lived-in file, twice is once, and taken back`, async () => {
         const path = await fileOf(client)
         const text = livedIn(client)

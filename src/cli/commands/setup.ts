@@ -29,7 +29,7 @@ export const commands: readonly CommandSpec[] = [
         .option('--project', 'for the project in this folder only, where the client has such settings')
         .option(
           '--url <url>',
-          'reach a running service at this address, as http://127.0.0.1:8000/mcp (the client starts svc itself)',
+          'reach a service that runs, at an address such as http://127.0.0.1:8000/mcp; without it the client starts svc itself',
         )
         .option(
           '--token-env [variable]',
