@@ -176,7 +176,9 @@ export const choice = (name: string, about: string, values: readonly string[]) =
   new Argument(name, about).choices(values).argParser<string>(value => {
     if (values.includes(value)) return value
     const meant = meantAmong(value, values)
-    const guess = meant.length > 0 ? ` (Did you mean ${meant.join(' or ')}?)` : ''
+    // Where all of them are alike, the list says it.
+    const guess =
+      meant.length > 0 && meant.length < values.length ? ` (Did you mean ${meant.join(' or ')}?)` : ''
     throw badArgument(name, `expected one of ${values.join(', ')}, got '${value}'${guess}`, {
       ...(guess && { details: { meant } }),
     })

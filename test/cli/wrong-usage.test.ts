@@ -79,6 +79,8 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
       ['setup', 'claude', ['claude-code', 'claude-desktop']],
       ['setup', 'zzz', undefined],
       ['completion', 'bsh', ['bash', 'zsh']],
+      // All of them are alike: the list says it.
+      ['completion', 'tcsh', undefined],
     ] as const) {
       const { status, stderr } = await svc([word, typed], { home })
       expect([status, stderr]).toEqual([2, expect.stringMatching(/^error: [^\n]+\n$/)])
