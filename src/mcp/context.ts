@@ -7,8 +7,8 @@ import type { Waiting } from '../server/http-call.ts'
 import type { Tool } from '../tools/index.ts'
 import type { Questions } from './questions.ts'
 
-/** The gateway's face, with what happens and who talks to whom: for those who look without taking. */
-export interface McpGateway extends Gateway, Pick<PanelGateway, 'changes' | 'conversations'> {}
+/** The gateway's face, with what happens, who talks to whom and the time there: for those who look without taking. */
+export interface McpGateway extends Gateway, Pick<PanelGateway, 'changes' | 'clock' | 'conversations'> {}
 
 /** The same for every connection of a process. */
 export interface McpShared {

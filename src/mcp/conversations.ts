@@ -3,7 +3,6 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionUser } from '../model/session.ts'
-import { systemClock } from '../platform/clock.ts'
 import { localTime } from '../platform/format.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 
@@ -61,9 +60,9 @@ async function usersOf(
 }
 
 /** A conversation as text in which the user's words stand marked as what they are. */
-export function conversationText(conversation: Conversation, what = 'Conversation'): string {
+export function conversationText(conversation: Conversation, now: number, what = 'Conversation'): string {
   const { messages, total } = conversation
-  const answer = answerText(conversation.standing)
+  const answer = answerText(conversation.standing, now)
   if (messages.length === 0) return `${what}: no messages. ${answer}`
   const shown = messages.length < total ? `the newest ${messages.length} of ${total}` : String(total)
   return untrustedText(messages, {
@@ -72,10 +71,10 @@ export function conversationText(conversation: Conversation, what = 'Conversatio
 }
 
 /** Whether the bot may answer, how often and until when. */
-export function answerText(standing: SessionUser | undefined): string {
+export function answerText(standing: SessionUser | undefined, now: number): string {
   const until = standing?.window_expires_at
   if (!standing) return 'The bot cannot answer: this user never wrote to the session as it is logged in now.'
-  if (until !== undefined && until <= systemClock.now())
+  if (until !== undefined && until <= now)
     return `The bot cannot answer: the window closed at ${localTime(until)}; the user has to write first.`
   if (standing.remaining === 0)
     return 'The bot cannot answer: its answers are used up; the user has to write first.'

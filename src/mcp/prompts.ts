@@ -86,9 +86,12 @@ export function addPrompts(server: McpServer, context: McpContext): void {
           'No WeChat conversation waits for an answer. To wait for new messages, call the tool recv with a timeout.',
         ])
       }
+      const now = gateway.clock.now()
       return prompt(`${found.length} conversation${found.length === 1 ? '' : 's'} to answer`, [
         `Answer the newest WeChat messages below with the tool send of svc.\n\nRules:\n${answering.map(rule => `- ${rule}`).join('\n')}`,
-        ...found.map((one, index) => conversationText(one, `Conversation ${index + 1} of ${found.length}`)),
+        ...found.map((one, index) =>
+          conversationText(one, now, `Conversation ${index + 1} of ${found.length}`),
+        ),
       ])
     },
   )
@@ -109,7 +112,7 @@ export function addPrompts(server: McpServer, context: McpContext): void {
       if (!found) throw badArgument('user', 'this session has no conversation with this user')
       return prompt('Conversation to summarise', [
         `Summarise the WeChat conversation below for your own user: what it is about, what was agreed, what is open and who has to do what, with dates. Quote only what matters. Send nothing.\n\n${untrusted}`,
-        conversationText(found),
+        conversationText(found, gateway.clock.now()),
       ])
     },
   )

@@ -85,7 +85,8 @@ function addFixed(server: McpServer, { gateway }: McpContext): void {
     },
     async uri => {
       const users = (await gateway.users.list()).slice(0, listedUsers)
-      const lines = users.map(user => `${aliasLine(user)}: ${answerText(user)}`)
+      const now = gateway.clock.now()
+      const lines = users.map(user => `${aliasLine(user)}: ${answerText(user, now)}`)
       return text(uri.href, lines.join('\n') || 'Nobody has written yet, so nobody can be answered.')
     },
   )
@@ -144,7 +145,7 @@ function addConversations(server: McpServer, { gateway }: McpContext): void {
       const limit = shownMessages
       const found = await conversationWith(gateway, { session, user, limit }, ctx.mcpReq.signal)
       if (!found) throw absent(uri)
-      return text(uri.href, conversationText(found))
+      return text(uri.href, conversationText(found, gateway.clock.now()))
     },
   )
 }

@@ -1,5 +1,6 @@
 import { describe, expect, spyOn, test } from 'bun:test'
 import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { tools } from '../../src/tools/index.ts'
@@ -16,6 +17,7 @@ async function startDoor(
 ) {
   const { idleMs, transport = 'http', ...config } = options
   const gateway = Object.assign(new MemoryGateway(), {
+    clock: systemClock,
     changes: { subscribe: () => () => {} },
     conversations: { list: async () => [], markRead: async () => {}, hours: async () => [] },
   })

@@ -132,6 +132,24 @@ describe('resources', () => {
     )
   })
 
+  test('a window that closed by the clock of the sandbox is closed', async () => {
+    await using pair = await withMcpPair()
+    const { client, t } = pair
+    const { user_id } = t.bots.get('default')!
+    await t.sandbox.say('hello')
+    await t.receive(1)
+    await counted(t)
+    const said = () =>
+      Promise.all(
+        ['svc://users', `svc://conversations/default/${encodeURIComponent(user_id)}`].map(async uri =>
+          textOf(await client.readResource({ uri })).includes('the window closed'),
+        ),
+      )
+    expect(await said()).toEqual([false, false])
+    t.clock.advance(25 * 60 * 60 * 1000)
+    expect(await said()).toEqual([true, true])
+  })
+
   test('media of more than fits is refused', async () => {
     await using pair = await withMcpPair()
     const { client, t } = pair
