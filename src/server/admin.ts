@@ -119,7 +119,12 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       context.waiting.stop()
       events.stop()
     },
-    fetch: observed(fetch, context, path => templateOf(path, methods)),
+    fetch: observed(
+      fetch,
+      context,
+      path => templateOf(path, methods),
+      path => filePath.test(path),
+    ),
   }
 }
 
@@ -253,5 +258,5 @@ const liveDetail = {
 
 /** What may be called without having signed in. */
 const openPaths: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
-const filePath = /^\/(assets|locales)\//
+const filePath = /^\/((assets|locales)\/|icon\.svg$)/
 const appPath = /^\/(docs(\/|$)|openapi\.json$|healthz$)/

@@ -17,11 +17,15 @@ export type AnsweringAt = (
 const known = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const longestPath = 200
 
-/** @param routeOf the template of the route that a path belongs to, if there is one */
+/**
+ * @param routeOf the template of the route that a path belongs to, if there is one
+ * @param isFile whether it is one of a page's files: a page loads many, and they would fill the log
+ */
 export function observed(
   fetch: AnsweringAt,
   { gateway, log }: { gateway: Pick<Gateway, 'metrics'>; log: Log },
   routeOf: (path: string) => string | undefined,
+  isFile: (path: string) => boolean = () => false,
 ): Answering {
   return (request, peer) => {
     const began = performance.now()
@@ -39,7 +43,8 @@ export function observed(
       })
       // No query, and of a known route no ids: they say who talks to whom.
       const shown = route ?? path.slice(0, longestPath)
-      log.info('answered', { method, path: shown, status, ms: Math.round(ms * 10) / 10 })
+      const level = status < 400 && isFile(path) ? 'debug' : 'info'
+      log[level]('answered', { method, path: shown, status, ms: Math.round(ms * 10) / 10 })
       return answer
     }
     const answer = fetch(request, peer, path)

@@ -319,6 +319,18 @@ describe('the files of the page', () => {
     expect((await admin.call('GET', '/locales/zh.json')).body).toEqual({ 'language.name': '中文' })
   })
 
+  test('the log tells of the files of the page only when it is to tell all, and of what is missing', async () => {
+    const { lines } = admin.test
+    const levelOf = async (path: string) => {
+      lines.length = 0
+      await admin.call('GET', path)
+      return lines.filter(line => line.includes(path)).map(line => /DEBUG|INFO/.exec(line)?.[0])
+    }
+    for (const path of ['/assets/index-abc.js', '/locales/zh.json', '/icon.svg'])
+      expect(await levelOf(path)).toEqual(['DEBUG'])
+    for (const path of ['/assets/nothing.js', '/api/status']) expect(await levelOf(path)).toEqual(['INFO'])
+  })
+
   test('nothing inline runs, nobody frames it, and nothing comes from or goes elsewhere', async () => {
     for (const path of ['/', '/assets/index-abc.js', '/icon.svg', '/sessions/add']) {
       const { headers } = await admin.call('GET', path)
