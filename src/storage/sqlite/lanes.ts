@@ -191,11 +191,11 @@ export class Archive extends EnginePart {
     return new Map(rows.map(({ peer, context }) => [peer, JSON.parse(context)]))
   }
 
-  count(session: string): number {
+  /** How many of them there are besides these users. */
+  count(session: string, besides: readonly string[]): number {
     const key = this.messages.knownKey(session) ?? 0
-    const row = this.db.get`SELECT count(*) AS n FROM outbox_lane WHERE session = ${key}
-      AND context IS NOT NULL`
-    return Number(row?.n)
+    return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox_lane WHERE session = ${key}
+      AND context IS NOT NULL AND peer NOT IN (SELECT value FROM json_each(${JSON.stringify(besides)}))`.n
   }
 
   /** Sessions that may know a user: those that the user's newest messages went to, and those with a context here. */

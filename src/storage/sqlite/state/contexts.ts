@@ -93,11 +93,13 @@ export class ContextFiles implements Contexts {
   }
 
   async #counted(session: string, until: number): Promise<number> {
-    // Before the file is looked at, so that nothing this process writes comes between that and what is noted.
-    const archived = await this.#archive?.count(session).catch(() => undefined)
-    let count = archived ?? 0
-    for (const context of this.known(session).values()) if (hasWritten(context)) count++
-    if (archived !== undefined || !this.#archive) this.#writers.set(session, { count, until })
+    const known = this.known(session)
+    const here = [...known].flatMap(([user, context]) => (hasWritten(context) ? [user] : []))
+    const archived = await this.#archive?.count(session, here).catch(() => undefined)
+    const count = here.length + (archived ?? 0)
+    // What this process wrote meanwhile counts at once.
+    const isNow = this.known(session) === known
+    if (isNow && (archived !== undefined || !this.#archive)) this.#writers.set(session, { count, until })
     return count
   }
 
@@ -150,13 +152,19 @@ export class ContextFiles implements Contexts {
       users.set(user_id, after)
     }
     if (!changed) return undefined
-    if (this.#archives && users.size > fileUsers + spareUsers) await this.#archived(session, users)
+    if (this.#archives && users.size > fileUsers + spareUsers) await this.#archived(session, users, inbound)
     return textOf({ users, others })
   }
 
-  /** Takes those who wrote longest ago out of `users`, once they are safe in the archive. */
-  async #archived(session: string, users: Map<string, UserContext>): Promise<void> {
+  /** Takes those who wrote longest ago out of `users`, once they are safe in the archive; but nobody of this batch (`back`). */
+  async #archived(
+    session: string,
+    users: Map<string, UserContext>,
+    inbound: readonly Inbound[],
+  ): Promise<void> {
+    const ofBatch = new Set(inbound.map(({ user_id }) => user_id))
     const oldest = [...users]
+      .filter(([user]) => !ofBatch.has(user))
       .sort(([, a], [, b]) => (a.received_at ?? 0) - (b.received_at ?? 0))
       .slice(0, users.size - fileUsers)
     try {
@@ -167,11 +175,9 @@ export class ContextFiles implements Contexts {
     }
   }
 
-  /** The file is written: the archive is no longer needed for those of these users who stand in it. */
+  /** The file with these users is written. */
   async back(session: string, users: readonly string[]): Promise<void> {
-    const known = this.known(session)
-    const back = users.filter(user => known.has(user))
-    if (back.length > 0) await this.#archive?.drop(session, back)
+    if (users.length > 0) await this.#archive?.drop(session, users)
     this.#writers.delete(session)
   }
 

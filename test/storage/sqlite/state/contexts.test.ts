@@ -242,7 +242,7 @@ test('of one who wrote long ago the newest of several messages counts, and one t
   ])
   expect(await t.contexts.find('s', 'u')).toEqual({ ...old, token: 'new', received_at: 3000 })
   expect(await t.contexts.find('s', 'v')).toEqual(old)
-  expect(await kept.store.contexts.count('s')).toBe(0)
+  expect(await kept.store.contexts.count('s', [])).toBe(0)
 })
 
 test('whoever wrote so long ago that the file has no room for them is not forgotten', async () => {
@@ -278,6 +278,17 @@ test('what came with the first message to a new bot counts before the file has i
   const found = { token: 'new', received_at: 2000 }
   expect(await t.contexts.find('s', 'u')).toMatchObject(found)
   expect((await t.contexts.of('s')).get('u')).toMatchObject(found)
+})
+
+test('whoever is known by the file and by the store is counted once', async () => {
+  await using kept = await openStore()
+  await using t = await openTestState({ rows: kept.store })
+  await t.sessions.save('s', bot('b', { cursor: 'c0' }))
+  await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
+  // Of a batch whose second step is still to come.
+  const batch = ['u', 'v'].map(from_user => message(from_user, { from_user, written_at: 2000 }))
+  await kept.store.intake.insertReceived('s', 'b@im.bot', batch)
+  expect((await t.contexts.writers(['s'])).get('s')).toBe(2)
 })
 
 test('how many have written: at once after a message to this process, soon after one to another', async () => {
