@@ -22,7 +22,7 @@ export interface DriverPorts {
 }
 
 /** A QR code that upstream forgets to expire is given up after this (official client: 5 minutes). */
-const qrLifeMs = 5 * 60_000
+export const qrLifeMs = 5 * 60_000
 /** Upstream holds a status poll up to 30 s; a server that answers at once is asked this often. */
 const pollEveryMs = 2000
 /** A login that another process has is asked for this often: that process may have died. */
@@ -149,11 +149,14 @@ export class LoginDriver {
   /** What upstream said, as far as it was asked about the code that is still shown. @returns whether it was */
   async #keep(asked: StoredLogin, step: LoginStep): Promise<boolean> {
     const { flows, records } = this.#ports
+    let over = false
     const kept = await records.change(asked, login => {
       const { qr } = login
+      over = false
       if (!qr || qr.qrcode !== asked.qr?.qrcode || login.ended) return login
       if (step.next === 'end') {
         const { problem } = step
+        over = true
         return records.over(login, { status: step.state, ...(problem && { problem, notice: 'failed' }) })
       }
       const changed = step.wrongCode || login.status !== step.state
@@ -165,6 +168,7 @@ export class LoginDriver {
         qr: { ...qr, ...step.flow },
       })
     })
+    if (kept && over) this.#runtime.log.info('not logged in', { session: kept.session, status: kept.status })
     return kept !== undefined && !kept.ended && (await flows.claim(kept))
   }
 

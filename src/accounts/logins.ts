@@ -11,7 +11,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { LoginFlows, StoredLogin } from '../storage/logins.ts'
 import type { Sessions } from '../storage/state.ts'
-import { LoginDriver } from './login-driver.ts'
+import { LoginDriver, qrLifeMs } from './login-driver.ts'
 import { keptMs, LoginRecords } from './login-records.ts'
 import { checkRoom, type Room } from './login-room.ts'
 import { alreadyConnected, loginStatus } from './login-status.ts'
@@ -19,6 +19,8 @@ import { oneAtATime } from './one-at-a-time.ts'
 
 /** Upstream is given this long to say what it makes of the digits. */
 const codeMs = 5000
+/** A process that asks upstream has its answer, and a new code, within this. */
+const answerMs = 60_000
 /** A page that was left may be loaded anew, or be open elsewhere: whoever follows there asks again within 25 s. */
 const leftMs = 40_000
 
@@ -93,12 +95,20 @@ export class Logins {
     return this.#tell(await this.#start(record?.name ?? name, request.force))
   }
 
+  /**
+   * For who begins: how an earlier login of the session ended is told no more, and one whose code has run out while no
+   * process went on with it ends. One that can still be scanned stays.
+   */
+  async forget(name: string): Promise<void> {
+    const isRunOut = ({ confirmed, qr }: StoredLogin) =>
+      confirmed !== true && qr !== undefined && this.#runtime.clock.now() - qr.shown_at >= qrLifeMs + answerMs
+    await this.#end(await this.#records.of(sessionName(name)), isRunOut)
+  }
+
   /** Starts a login, or joins the one of that session; '' as login_id: it is connected, and nothing was started. */
   async begin(name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow> {
     const session_name = sessionName(name)
-    const over = await this.#records.of(session_name)
-    // Who begins does not want to hear how an earlier one ended.
-    if (over?.ended) await this.#tell(over)
+    await this.forget(session_name)
     const login = await this.#go({ session_name, timeout: 0, force }, signal)
     return 'version' in login ? this.#flow(login) : { ...login, login_id: '', revision: 0 }
   }

@@ -29,6 +29,8 @@ export async function runLogin(run: ToolRun): Promise<void> {
     const { gateway, log, phoneUrl } = opened
     const write = json ? async () => {} : writeOut
     const print = loginPrinter(write, phoneUrl)
+    // A new code is wanted, not how an earlier login ended; digits are for the one that asked for them.
+    if (given === undefined) await gateway.logins.forget(String(input.session_name ?? defaultSessionName))
     const status = await followLogin(
       {
         signal: call.signal,
@@ -45,7 +47,7 @@ export async function runLogin(run: ToolRun): Promise<void> {
       if (!json) await writeErr(next(status, againFlags(command), phoneUrl !== undefined))
     } else if (!call.cutBy) {
       line.status = 1
-      const error = loginFailure(status, phoneUrl !== undefined)
+      const error = loginFailure(status, phoneUrl !== undefined, input)
       printError(error, adviceOf(error, wordingOf(command)), json)
     }
   } catch (error) {
@@ -154,8 +156,12 @@ function drawnCode(text: string): string {
   return lines.map(line => `\u001b[38;5;16;48;5;231m${line}\u001b[0m`).join('\n')
 }
 
-/** Why a login that ended without a session did; `sandboxed`: on the simulated phone. */
-export function loginFailure({ notice, session, status }: LoginStatus, sandboxed: boolean): SvcError {
+/** Why a login that ended without a session did; `sandboxed`: on the simulated phone; `typed`: as it was asked for. */
+export function loginFailure(
+  { notice, session, status }: LoginStatus,
+  sandboxed: boolean,
+  typed: { readonly session_name?: unknown; readonly force?: unknown } = {},
+): SvcError {
   const isUnanswered = status === 'waiting' || status === 'scaned'
   const how =
     status === 'need_verifycode'
@@ -163,9 +169,10 @@ export function loginFailure({ notice, session, status }: LoginStatus, sandboxed
       : status === 'already_bound' && sandboxed
         ? 'On the phone press Add under People, then log in again and scan as that person.'
         : 'Log in again for a new code.'
-  const name = session === defaultSessionName ? [] : [session]
+  const name = session === defaultSessionName && !typed.session_name ? [] : [session]
+  const force = typed.force === true ? ['--force'] : []
   const code = status === 'need_verifycode' ? ['--verify-code', 'NUMBER'] : []
-  const command = ['login', ...name, ...code]
+  const command = ['login', ...name, ...force, ...code]
   return new SvcError(
     isUnanswered ? 'upstream_timeout' : 'not_connected',
     (notice && ends[notice]) ?? ends[status] ?? 'nothing happened on the phone in time',

@@ -44,7 +44,8 @@ export interface Gateway {
 /** The same with what the panel needs besides: what people look at. */
 export interface PanelGateway extends Gateway {
   readonly accounts: Gateway['accounts'] & Pick<Accounts, 'withUsers'>
-  readonly logins: Gateway['logins'] & Pick<Logins, 'begin' | 'follow' | 'giveCode' | 'callOff' | 'leave'>
+  readonly logins: Gateway['logins'] &
+    Pick<Logins, 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'hours'>
   readonly signIns: SignIns
   /** The system's; in a sandbox that of the simulated world, which its phone moves. */

@@ -29,6 +29,12 @@ async function follow(
   throw new Error(`never ${until}:\n${t.lines.join('')}`)
 }
 
+/** How logins ended without a session, as the log has it at INFO. */
+const endsIn = (t: TestGateway) =>
+  t.lines.flatMap(line =>
+    line.includes('INFO') ? (/not logged in .*status=(\w+)/.exec(line)?.[1] ?? []) : [],
+  )
+
 const fresh = (switches = {}) => withGateway({ sessions: [], switches })
 
 describe('login', () => {
@@ -152,7 +158,23 @@ describe('login', () => {
     }
     await t.sandbox.phone('POST', 'expire', {})
     expect(await follow(t, ['expired'])).not.toHaveProperty('qr_url')
+    expect(endsIn(t)).toEqual(['expired'])
     expect((await login(t)).status).toBe('waiting')
+  })
+
+  test('who begins is not told how an earlier login ended, and goes on with one that can still be scanned', async () => {
+    await using t = await withGateway({ sessions: ['first'] })
+    const { qr_url } = await login(t, 'second')
+    const { user_id } = t.bots.get('first')!
+    await t.gateway.logins.forget('second')
+    expect((await login(t, 'second', { timeout: 0 })).qr_url).toBe(qr_url)
+    await t.sandbox.scan({ qrcode: qr_url!, user: user_id, confirm: true })
+    await t.until('it ended', async () => {
+      t.clock.advance(2000)
+      return (await t.gateway.accounts.list()).every(({ name }) => name === 'first')
+    })
+    await t.gateway.logins.forget('second')
+    expect((await login(t, 'second', { timeout: 0 })).status).toBe('waiting')
   })
 
   test('a redirect is followed silently', async () => {
@@ -176,6 +198,7 @@ describe('login', () => {
     expect((await t.gateway.accounts.list()).map(({ name, bot_id }) => ({ name, bot_id }))).toEqual([
       { name: 'first', bot_id },
     ])
+    expect(endsIn(t)).toEqual(['already_bound'])
   })
 
   test('two flows at once never complete each other’s', async () => {

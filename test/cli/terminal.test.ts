@@ -80,6 +80,24 @@ describe('login', () => {
     expect((await t.call('sessions')).body).toMatchObject([{ name: 'default', connected: true }])
   })
 
+  test('a login that ran out unseen is not told of: a new code, or that the account is connected', async () => {
+    await using t = await fresh()
+    const ends = () => t.log().match(/status=expired/g)?.length
+    for (const [nth, force] of [false, true].entries()) {
+      await t.call('login', { session_name: 'default', force, timeout: 0 })
+      // Each is renewed three times; nobody asks meanwhile.
+      for (let codes = 0; codes < 4; codes++)
+        await until('a code to expire', 30_000, () => t.phone('expire', {}).catch(() => undefined))
+      await until('it ended', 30_000, () => ends() === nth + 1)
+      if (force) break
+      const scanned = scanWhenShown(t)
+      expect(await svc(on(t, 'login', '--timeout', '30'), { home })).toMatchObject({ status: 0 })
+      await scanned
+    }
+    const again = await svc(on(t, 'login', 'default'), { home })
+    expect(again).toMatchObject({ status: 0, stderr: expect.stringContaining('--force') })
+  })
+
   test('--json gives each change as one line, and an error as one object', async () => {
     await using t = await fresh()
     const ended = await svc(on(t, 'login', '--json', '--timeout', '0.5'), { home })
