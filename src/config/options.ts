@@ -318,7 +318,7 @@ const options = [
     name: 'sandbox',
     ...onOff,
     help: 'run against the built-in simulated WeChat with its simulated phone',
-    commands: [...working, 'health', 'setup'],
+    commands: [...working, 'health', 'setup', 'migrate'],
   }),
   /** 0: a free one. */
   one({

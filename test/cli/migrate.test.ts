@@ -95,6 +95,13 @@ test('OpenClaw is found where its variable says', async () => {
   expect(json(at.into, 'aaaaaaaaaaaa', 'token.json')).toMatchObject({ bot_id: bot, cursor: 'b' })
 })
 
+test('in the sandbox nothing comes over, neither there nor into the real directory', async () => {
+  await using at = await home()
+  expect(await svc(at, ['weilink', '--sandbox'])).toMatchObject({ status: 2, stdout: '' })
+  expect(await svc(at, ['weilink'], { SVC_SANDBOX: '1' })).toMatchObject({ status: 2, stdout: '' })
+  for (const name of ['.svc', '.svc-sandbox']) expect(existsSync(join(at.root, name))).toBe(false)
+})
+
 test('what cannot be moved is one line that says what to do', async () => {
   await using at = await folders()
   const none = await svc(at, ['weilink'])

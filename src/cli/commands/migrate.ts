@@ -17,6 +17,10 @@ const movedFrom = (program: Program, summary: string, from: Option): CommandSpec
   words: `migrate ${program}`,
   summary,
   config: 'migrate',
+  own: {
+    basePath: 'data directory (~/.svc)',
+    sandbox: 'refused: what comes over are real accounts, which the sandbox never mixes with its own',
+  },
   takes: command =>
     command.addOption(from).option('--dry-run', 'only say what would come over, and change nothing'),
   json: 'print one JSON object',
@@ -55,7 +59,12 @@ export const commands: readonly CommandSpec[] = [
 /** Runs the command. @returns its exit status: 1 when something could not come over */
 async function runMigrate(program: Program, command: Command): Promise<0 | 1> {
   const flags = command.opts<{ from: string; dryRun?: true; json?: true }>()
-  const config = configFrom(command, { sandbox: false }, toolUsual)
+  const config = configFrom(command, {}, toolUsual)
+  // Whoever believes to be in the sandbox is not to change the real directory.
+  if (config.sandbox)
+    throw badArgument('--sandbox', 'real accounts never come over into the sandbox', {
+      hint: `Leave --sandbox and SVC_SANDBOX out; with --dry-run nothing is changed.`,
+    })
   const from = folder(flags.from)
   if (from === undefined) throw badArgument('--from', 'expected a path')
   const [{ applyMove }, { planMove }] = await Promise.all([
