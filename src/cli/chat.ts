@@ -43,7 +43,17 @@ function quoteLines({ ref_msg }: Message): string[] {
 }
 
 function mediaLine(item: MessageItem, message: Message, nth: number, again: string): string {
-  if (item.kind === 'UNKNOWN') return colours.dim('[something svc does not know; --json shows what there is]')
+  if (item.kind === 'UNKNOWN') return colours.dim(itemWords(item))
+  const fetch =
+    nth < 0 || message.direction === 'sent'
+      ? ''
+      : colours.dim(`  svc download ${oneLine(message.message_id)}${nth > 0 ? ` -i ${nth}` : ''}${again}`)
+  return `${itemWords(item)}${fetch}`
+}
+
+/** What is no text, in a few words. */
+export function itemWords(item: MessageItem): string {
+  if (item.kind === 'UNKNOWN') return '[something svc does not know; --json shows what there is]'
   const facts = [
     item.kind.toLowerCase(),
     ...(item.file_name === undefined ? [] : [oneLine(item.file_name)]),
@@ -53,9 +63,5 @@ function mediaLine(item: MessageItem, message: Message, nth: number, again: stri
       ? [`${Math.max(1, Math.round(item.playtime / 1000))} s`]
       : []),
   ]
-  const fetch =
-    nth < 0 || message.direction === 'sent'
-      ? ''
-      : colours.dim(`  svc download ${oneLine(message.message_id)}${nth > 0 ? ` -i ${nth}` : ''}${again}`)
-  return `[${facts.join(' · ')}]${fetch}`
+  return `[${facts.join(' · ')}]`
 }

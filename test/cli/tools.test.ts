@@ -161,6 +161,7 @@ describe('beside a running service', () => {
     await fetch(`${service.phoneUrl}/phone/media?kind=image&name=p.png`, { method: 'POST', body: bytes })
     const picture = async () => (await run(['history', '--type', 'IMAGE', '--direction', 'received'])).stdout
     expect(await until('the picture', 30_000, picture)).toMatch(/\[image · about 5\.0 kB\]/)
+    expect((await run(['events'])).stdout).toMatch(/message\.received .*\[image · about 5\.0 kB\]/)
     await writeFile(join(home, 'taken'), 'x')
     for (const folder of ['taken', 'taken/deeper'])
       for (const flag of ['-o', '--save-dir'])

@@ -8,6 +8,7 @@ import { type Event, eventTypes } from '../../model/event.ts'
 import type { EventStart } from '../../model/webhook.ts'
 import { localTime } from '../../platform/format.ts'
 import { typesOf } from '../../push/events.ts'
+import { itemWords } from '../chat.ts'
 import { againFlags, type CommandSpec, ListOption, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
 import { note, sessionsText, writeNote } from '../show.ts'
@@ -129,6 +130,7 @@ function lineOf({ id, type, timestamp, data }: Event): string {
           data.status,
           data.user_name ?? (data.direction === 'sent' ? data.to_user : data.from_user),
           data.text,
+          ...data.items.filter(({ kind }) => kind !== 'TEXT').map(itemWords),
         ]
       : 'change' in data
         ? [data.name, data.change]
