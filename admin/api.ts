@@ -100,6 +100,8 @@ export interface ProblemDetails {
   session_name?: NameProblem
   /** How many there may be at most. */
   most?: number
+  /** What refused it, where it was not WeChat. */
+  why?: 'pace'
 }
 
 /** What the API refused, in the words of the catalogue. */

@@ -2,6 +2,7 @@
 import type { NameProblem } from '../src/model/session.ts'
 import { ApiError, type Session } from './api.ts'
 import { isEnglish, type TextKey, t } from './i18n.ts'
+import { status } from './live.ts'
 import { isolated } from './sessions/names.ts'
 import { left } from './times.ts'
 
@@ -70,8 +71,14 @@ const waitOf = (seconds = 0): string => (seconds < 60 ? t('chat.seconds', { seco
 /** What to show of a failure. `hint` is the service's own advice, in English, where there is no text of ours. */
 export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
-  const key = keyOf(error.code)
-  if (key) return { title: t(key, { time: waitOf(error.retryAfter) }), hint: '' }
+  const isPace = error.details.why === 'pace'
+  const key = isPace ? 'error.pace' : keyOf(error.code)
+  const inSandbox = isPace && status.value?.sandbox_phone !== undefined
+  if (key)
+    return {
+      title: t(key, { time: waitOf(error.retryAfter) }),
+      hint: inSandbox ? t('error.pace_sandbox') : '',
+    }
   return isEnglish()
     ? { title: error.message, hint: error.hint }
     : { title: t('error.refused'), hint: nameReason(error) || refusal(error) }
@@ -114,6 +121,12 @@ export function deliveryProblem(code = '', words = ''): string {
   return key ? t(key) : isolated(words)
 }
 
-/** The service's own words of a refusal; to who does not read English, of these what WeChat said, as it said it. */
-export const ownWords = (reason: string, quote = ''): string =>
-  isEnglish() ? reason : quote && t('delivery.said', { words: quote })
+/** Of these the text of ours says what the service's own words do. */
+const said = new Set(['rate_limited', 'quota_exhausted'])
+
+/**
+ * The service's own words of a refusal; where they would say nothing new, and to who does not read English, of these
+ * what WeChat said, as it said it.
+ */
+export const ownWords = (code: string, reason: string, quote = ''): string =>
+  isEnglish() && !said.has(code) ? reason : quote && t('delivery.said', { words: quote })

@@ -36,10 +36,17 @@ export const asksFirst = ({ status, reason_code }: Message): boolean =>
 export const isCancelled = ({ status, reason, reason_code = reason }: Message): boolean =>
   status === 'refused' && (reason_code === 'cancelled' || reason_code === 'declined')
 
+/** What helps stands where one writes. */
+export const closed: Readonly<Record<string, TextKey>> = {
+  window_closed: 'delivery.closed',
+  quota_exhausted: 'delivery.used',
+}
+
 const refusals: Readonly<Record<string, TextKey>> = {
   invalid_arguments: 'delivery.nobody',
   rate_limited: 'delivery.limited',
   upstream_error: 'delivery.upstream',
+  ...closed,
 }
 
 /** What to say below a message whose state asks for attention; '' for the rest. */
@@ -64,7 +71,7 @@ export const exactly = (message: Message): string => {
   const { status, reason = '', reason_code: code = '', reason_quote: quote = '' } = message
   if (asksFirst(message)) return quote && t('delivery.file_from', { source: quote })
   return status === 'refused' && (code in refusals || whyOf(code) !== '' || !isEnglish())
-    ? ownWords(reason, quote)
+    ? ownWords(code, reason, quote)
     : ''
 }
 

@@ -11,19 +11,27 @@ import { fileName, itemWords } from './message-summary.ts'
 import { isThere, type MediaProps, useBlob } from './use-blob.ts'
 
 const box: Shape = { width: 264, height: 320 }
-const unknownShape: Shape = { width: 240, height: 180 }
+/** Between a picture that fills the box and a small one: neither is to move much when it comes. */
+const unknownShape: Shape = { width: 160, height: 120 }
+/** On less the time has no room: it stands below. */
+const room: Shape = { width: 96, height: 72 }
+/** What a finger can press. */
+const tap: Shape = { width: 24, height: 24 }
 
-/** Fills the box in one direction, as far as `most` allows; never too thin for the time that stands on it. */
-function fitted({ width, height }: Shape, most: number): Shape {
+/** Fills the box in one direction, as far as `most` allows; never less than `least`. */
+function fitted({ width, height }: Shape, most: number, least: Shape): Shape {
   const scale = Math.min(most, box.width / width, box.height / height)
-  return { width: Math.max(96, Math.round(width * scale)), height: Math.max(72, Math.round(height * scale)) }
+  return {
+    width: Math.max(least.width, Math.round(width * scale)),
+    height: Math.max(least.height, Math.round(height * scale)),
+  }
 }
 
 const shapeOf = ({ message, item: { width, height }, index }: MediaProps): Shape => {
   const known = knownShape(message.id, index)
   // No picture is blown up. What WeChat names is the size of its small copy, and says the proportions alone.
-  if (known) return fitted(known, 1)
-  return width && height ? fitted({ width, height }, Number.POSITIVE_INFINITY) : unknownShape
+  if (known) return fitted(known, 1, tap)
+  return width && height ? fitted({ width, height }, Number.POSITIVE_INFINITY, room) : unknownShape
 }
 
 /** The way to the bytes themselves. */
@@ -48,13 +56,14 @@ export function Picture(props: MediaProps) {
   const learned = useSignal(0)
   // `learned` says when the shape is known.
   const shape = useMemo(() => shapeOf(props), [message.id, index, learned.value])
+  const isTiny = shape.width < room.width || shape.height < room.height
   if (problem !== '' || broken.value || !isThere(props)) {
     return <Plain {...props} problem={problem || (broken.value ? t('chat.not_shown') : t('chat.no_file'))} />
   }
   return (
     <button
       type="button"
-      class={`picture${blob ? '' : ' loading'}`}
+      class={`picture${blob ? '' : ' loading'}${isTiny ? ' tiny' : ''}`}
       style={{ inlineSize: `${shape.width}px`, aspectRatio: `${shape.width} / ${shape.height}` }}
       aria-label={t('chat.open_picture')}
       aria-haspopup="dialog"

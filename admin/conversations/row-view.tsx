@@ -1,11 +1,14 @@
 /** A message with what stands above and below it. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import type { ApiError, Message } from '../api.ts'
 import { errorText, ownWords } from '../errors.ts'
-import { t } from '../i18n.ts'
+import { gap, t } from '../i18n.ts'
 import { day } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
 import { Bubble } from './bubble.tsx'
-import { RemedyButton, remedyFor } from './delivery.tsx'
+import { closed, RemedyButton, remedyFor } from './delivery.tsx'
 import { type Desk, isDoubtful } from './outgoing.ts'
 import type { Outgoing } from './pieces.ts'
 import type { Row } from './rows.ts'
@@ -40,18 +43,34 @@ export function RowView({ row, desk, ...props }: RowViewProps) {
   )
 }
 
+/** What WeChat has been asked for is stored: until then it is the pace that holds a text back. */
+const paceMs = 2000
+
+function Waits() {
+  const told = useSignal(false)
+  useEffect(() => {
+    const timer = setTimeout(set(told, true), paceMs)
+    return () => clearTimeout(timer)
+  }, [told])
+  return told.value ? (
+    <p class="note small" role="status">
+      {t('delivery.pace_note')}
+    </p>
+  ) : null
+}
+
 /** How the upload goes; and, of what was refused before it was stored, why and what to do. */
 function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
   if (one.state.value === 'sending') {
     const files = one.files.filter(({ progress }) => progress.value < 1)
-    if (files.length === 0) return null
+    if (files.length === 0) return one.queue || one.files.length > 0 ? null : <Waits />
     const share = one.files.reduce((sum, { progress }) => sum + progress.value, 0) / one.files.length
     return <progress class="on-its-way" value={share} aria-label={t('composer.uploading')} />
   }
   const error = one.error.value
   const { title, hint } = errorText(error)
   const { code = '', message = '', details } = error as Partial<ApiError>
-  const words = ownWords(message, details?.quote)
+  const words = ownWords(code, message, details?.quote)
   // Waiting already, it can only be tried again.
   const remedy = one.queue && remedyFor(code) !== 'none' ? 'again' : remedyFor(code)
   return (
@@ -59,7 +78,7 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
       <Icon name="warn" size={16} />
       <span class="foreign">
         {t(isDoubtful(error) ? 'delivery.doubtful_note' : 'delivery.refused_note', {
-          reason: `${title} ${hint}`.trim(),
+          reason: closed[code] ? t(closed[code]) : `${title}${hint && gap()}${hint}`,
         })}
       </span>
       {message !== title && words !== '' && <span class="foreign soft">{words}</span>}

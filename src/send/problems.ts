@@ -93,6 +93,7 @@ export function tooSoon(waitMs: number, sandboxed: boolean): SvcError {
   const seconds = Math.ceil(waitMs / 1000)
   return new SvcError('rate_limited', 'the pace allows no more sends to this user for now', {
     retryAfter: seconds,
+    details: { why: 'pace' },
     ...(sandboxed && {
       // The sandbox refuses bursts of its own, as WeChat does.
       hint: 'To send without waiting: --pace off, and "burst" off at the phone.',

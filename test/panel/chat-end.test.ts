@@ -135,10 +135,28 @@ test.skipIf(!hasBrowser)(
             .filter(({ scale }) => scale > 1),
         )
       await panel.until(`none is blown up${path}`, async () => (await blownUp()).length === 0)
-      const thinnest = await page
+      const boxes = await page
         .locator('.picture')
-        .evaluateAll(all => Math.min(...all.map(one => (one as HTMLElement).offsetWidth)))
-      expect(thinnest).toBeGreaterThanOrEqual(72)
+        .evaluateAll(all => all.map(one => [one.clientWidth, one.clientHeight]))
+      // In the chat no box is larger than its picture, but for what a finger needs; the last is scaled.
+      if (path === '')
+        expect(boxes).toEqual([
+          [24, 24],
+          [24, 320],
+          [264, 24],
+          [264, 176],
+        ])
+      else expect(Math.min(...boxes.map(([width = 0]) => width))).toBeGreaterThanOrEqual(72)
+      // Where the time has no room on a picture, it stands below.
+      const covers = await page.locator('.bubble').evaluateAll(all =>
+        all.map(one => {
+          const [time, picture] = ['.meta', '.picture'].map(what =>
+            one.querySelector(what)!.getBoundingClientRect(),
+          )
+          return time!.top < picture!.bottom
+        }),
+      )
+      expect(covers).toEqual(path === '' ? [false, false, false, true] : [])
     }
     expect(panel.complaints).toEqual([])
   },

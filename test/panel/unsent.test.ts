@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { BrowserContext, Page } from 'playwright-core'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
-import { type TestPanel, withPanel } from '../support/panel.ts'
+import { type TestPanel, withPanel, write } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
 
 const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
 const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })
@@ -94,6 +95,32 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await bubble(page, 'one').waitFor({ state: 'detached' })
     await bubble(page, 'two').waitFor()
     expect(await failures.count()).toBe(1)
+    // The browser notes the refusals.
+    expect(panel.complaints.filter(line => !line.includes('429'))).toEqual([])
+  })
+
+  test('a text that the pace holds back says so, and one that it refuses what helps in a sandbox', async () => {
+    const pace = { perSecond: 0.1, perWindow: 2, windowMs: 300_000 }
+    await using panel = await withPanel({ config: { pace } })
+    await write(panel, 'hi')
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    const page = await openChat(panel, context)
+    const t = wordsOf('en')
+    const send = async (text: string) => {
+      await field(page).fill(text)
+      await field(page).press('Enter')
+    }
+    await send('one')
+    await bubble(page, 'one').locator('.delivery.accepted').waitFor()
+    await send('two')
+    const note = log(page).getByText(t('delivery.pace_note'))
+    await note.waitFor()
+    panel.clock.advance(10_000)
+    await bubble(page, 'two').locator('.delivery.accepted').waitFor()
+    await note.waitFor({ state: 'detached' })
+    await send('three')
+    await log(page).getByRole('alert').getByText(t('error.pace_sandbox')).waitFor()
     // The browser notes the refusals.
     expect(panel.complaints.filter(line => !line.includes('429'))).toEqual([])
   })
