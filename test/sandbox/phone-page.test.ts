@@ -234,3 +234,25 @@ test.skipIf(!hasBrowser)(
     expect(await kept()).toBe(200)
   },
 )
+
+test.skipIf(!hasBrowser)('two codes are told apart, and one that changed nothing says so', async () => {
+  await using sandbox = await withSandbox()
+  await using stack = new AsyncDisposableStack()
+  const browser = await launchBrowser()
+  stack.defer(() => browser.close())
+  const { logins, people } = sandbox.world
+  const bot = sandbox.bot()
+  logins.create([])
+  logins.create([people.bot(bot.bot_id)!.token])
+  const page = await browser.newPage({ locale: 'en' })
+  await page.goto(`${sandbox.url}/phone`)
+  const cards = page.locator('.code')
+  await cards.nth(1).waitFor()
+  const [one, other] = await cards.locator('.made').allInnerTexts()
+  expect(one).not.toBe(other!)
+  await cards.first().getByRole('button', { name: texts.en['codes.scan_agree'] }).click()
+  const name = people.users()[0]!.name
+  await cards.first().getByText(texts.en['codes.bound'].replace('{name}', name)).waitFor()
+  expect(await cards.first().getByRole('button').count()).toBe(0)
+  expect(await violations(page)).toEqual([])
+})

@@ -204,9 +204,13 @@ function drawClock() {
 }
 setInterval(() => state && drawClock(), 5000)
 
-/** Those that can still be used; what has become of the others shows in the chat. */
+/** Those that can still be used, and as long those that changed nothing; what has become of the others shows in the chat. */
 function drawCodes() {
-  const shown = state.logins.filter(({ status }) => ['wait', 'scaned', 'need_verifycode'].includes(status))
+  const shown = state.logins.filter(
+    ({ status, expires_at }) =>
+      ['wait', 'scaned', 'need_verifycode'].includes(status) ||
+      (status === 'binded_redirect' && expires_at > state.now),
+  )
   put($('codes'), JSON.stringify([selected, shown]), () =>
     shown.length === 0 ? [element('li', 'empty', t('codes.none'))] : shown.map(drawCode),
   )
@@ -218,8 +222,20 @@ function drawCode(login) {
   const image = item.querySelector('img')
   image.src = `/phone/qr/${login.qrcode}`
   image.alt = t('codes.picture')
-  const about = { wait: 'codes.about', scaned: 'codes.agree_about', need_verifycode: 'codes.type' }
+  const about = {
+    ...{ wait: 'codes.about', scaned: 'codes.agree_about', need_verifycode: 'codes.type' },
+    binded_redirect: 'codes.bound',
+  }
   item.querySelector('.status').textContent = t(about[login.status], { name })
+  // WeChat knows no name of the account: by these the codes are told apart.
+  item.querySelector('.made').textContent = t('codes.made', {
+    time: new Date(login.created_at).toLocaleTimeString(language),
+    end: login.qrcode.slice(-4),
+  })
+  if (login.status === 'binded_redirect') {
+    image.remove()
+    return item
+  }
   const digits = item.querySelector('.digits')
   digits.hidden = !login.verify_code
   digits.textContent = login.verify_code ?? ''
