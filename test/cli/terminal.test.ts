@@ -38,7 +38,7 @@ describe('login', () => {
     expect(screen.text().match(/^ *█▀▀▀▀▀█.*█▀▀▀▀▀█ *$/gm)).toHaveLength(1)
     expect(screen.text()).toMatch(/█▀▀▀▀▀█ *\n[\s\S]*\n *█▀▀▀▀▀█/)
     await t.phone('expire', {})
-    await screen.until(/(█▀▀▀▀▀█[\s\S]* http:\S+\/phone[\s\S]*){2}/)
+    await screen.until(/(█▀▀▀▀▀█[\s\S]* http:\S+\/phone[^\n]*\n[\s\S]*){2}/)
     const asked = screen.text().length
     const seen = await t.phone('scan', { confirm: true })
     const newLine = (from: number) => until('a line more', 30_000, () => screen.text().length > from)
