@@ -227,7 +227,8 @@ export class EndpointRun {
     const now = this.#clock.now()
     const { slow, gone } = verdictOf(status)
     const before = this.#pulse
-    const failure = { beganAt, now: this.#clock.monotonic(), slow, retryAfterMs }
+    const again = lane.trouble?.event === event.id
+    const failure = { again, beganAt, now: this.#clock.monotonic(), slow, retryAfterMs }
     this.#pulse = afterTrouble(before, failure, Math.random())
     const othersSucceeded = lane.trouble !== undefined && this.#succeededAt > lane.trouble.failed_at
     const trouble = eventTrouble(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())

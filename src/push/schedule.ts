@@ -40,6 +40,8 @@ export interface Failure {
   now: number
   /** It says that it cannot keep up: 429, 502, 504. */
   slow: boolean
+  /** The event has failed before. */
+  again: boolean
   /** As it asked for. */
   retryAfterMs?: number
 }
@@ -50,10 +52,10 @@ export const afterSuccess = ({ width }: Pulse): Pulse => ({
 
 /** @param random 0 to 1 */
 export function afterTrouble(before: Pulse, failure: Failure, random: number): Pulse {
-  const { beganAt, now, slow, retryAfterMs } = failure
+  const { again, beganAt, now, slow, retryAfterMs } = failure
   const width = slow ? Math.max(1, Math.floor(before.width / 2)) : before.width
-  // What was under way when the wait began says nothing new.
-  const isNewRound = before.rounds === 0 || beganAt >= before.until
+  // What was under way when the wait began says nothing new. The event that began it may come a moment before its end.
+  const isNewRound = before.rounds === 0 || again || beganAt >= before.until
   const rounds = isNewRound ? before.rounds + 1 : before.rounds
   const stepMs = probeLadderMs[Math.min(rounds, probeLadderMs.length) - 1]!
   const until = isNewRound ? now + jittered(stepMs, random) : before.until

@@ -17,8 +17,8 @@ export interface SendRequest {
   media: MediaContent[]
   session?: string
   /**
-   * Whether the user sees that the bot is typing: true from the start, and for some seconds where there is nothing to send;
-   * false not at all; otherwise when it takes long.
+   * Whether the user sees that the bot is typing: true from the start, false not at all, otherwise when it takes long. Where
+   * there is nothing to send, true shows it for some seconds, and false takes it back.
    */
   typing?: boolean
   /** What to do when the message may not go now; 'fail' by default. */

@@ -89,10 +89,10 @@ export class Sender {
     const progress = caller.progress?.bind(caller)
     const as = (signal: AbortSignal): Caller => ({ signal, local: caller.local, progress })
     const key = request.idempotency_key
-    const isBare = request.typing === true && !request.text && request.media.length === 0
+    const isBare = request.typing !== undefined && !request.text && request.media.length === 0
     if (request.approval && (isBare || !this.#ports.store.durable)) throw unasked(request.approval)
     const running = isBare
-      ? this.#routed(request, route => this.#typed(route, request.to, signal))
+      ? this.#routed(request, route => this.#typed(route, request, signal))
       : key === undefined
         ? this.#sent(request, as(signal)).then(result => result ?? Promise.reject(conflict()))
         : this.#shared.once(key, namesOf(request), signal, signal => this.#keyed(key, request, as(signal)))
@@ -321,12 +321,17 @@ export class Sender {
     this.#running.add(showing)
   }
 
-  /** That the bot is typing, and no message. */
-  async #typed({ name: session, bot }: Route, to: string, signal: AbortSignal): Promise<SendResult> {
+  /** That the bot is typing, or is not any more, and no message. */
+  async #typed(
+    { name: session, bot }: Route,
+    { to, typing = true }: SendRequest,
+    signal: AbortSignal,
+  ): Promise<SendResult> {
     const { check, upstream, worker } = this.#ports
     const { token } = await worker.attempts.terms(session, to)
     if (token === undefined) throw neverWrote()
-    await check.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), to, token, signal))
+    const at = { user: to, contextToken: token, typing }
+    await check.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), at, signal))
     const right = await worker.attempts.right(session, to)
     return { success: true, status: 'accepted', session, parts: [], ...right }
   }

@@ -58,21 +58,20 @@ export async function showTyping(
 }
 
 /**
- * Shows "typing" once; it fades by itself.
+ * Shows "typing" once, which fades by itself, or takes it back.
  *
  * @throws SvcError `upstream_error`, `upstream_timeout`; ILinkError `expired` when WeChat refuses the token
  */
 export async function typeOnce(
   api: Api,
   account: Account,
-  user: string,
-  contextToken: string,
+  { user, contextToken, typing }: { user: string; contextToken: string; typing: boolean },
   signal: AbortSignal,
 ): Promise<void> {
   try {
     const { typing_ticket: ticket } = await api.getConfig(account, user, contextToken, signal)
     if (!ticket) throw new SvcError('upstream_error', 'WeChat gave no ticket to show that the bot is typing')
-    await api.sendTyping(account, { userId: user, ticket, typing: true }, signal)
+    await api.sendTyping(account, { userId: user, ticket, typing }, signal)
   } catch (error) {
     if (!isILinkError(error) || error.kind === 'expired') throw error
     const code = error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error'

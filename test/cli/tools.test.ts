@@ -344,6 +344,9 @@ describe('beside a running service', () => {
     const [{ remaining }] = await json('users')
     const shown = await run(['typing', user, '--seconds', '1'])
     expect(shown).toMatchObject({ status: 0, stderr: '' })
+    // As long as told, and no longer.
+    const phone = (await (await fetch(`${service.phoneUrl}/phone/state`)).json()) as Json
+    expect(phone.users.flatMap((one: Json) => one.peers).some((peer: Json) => peer.typing)).toBe(false)
     expect(shown.stdout).toMatch(/^[^\n]+ default → \S+@im\.wechat[^\n]+\n$/)
     expect(await json('typing', user, '--seconds', '1')).toMatchObject({
       success: true,

@@ -23,6 +23,7 @@ const failure = (now: number, more: Partial<Failure> = {}): Failure => ({
   beganAt: now,
   now,
   slow: false,
+  again: false,
   ...more,
 })
 
@@ -71,6 +72,12 @@ test('the first failure stops nobody else; a second one without a success betwee
   expect(two).toMatchObject({ failing: true, rounds: 1, until: 5100 })
   const between = afterTrouble(afterSuccess(one), failure(200), latest)
   expect(between.failing).toBe(false)
+})
+
+test('a try again of the event that began the wait ends it, however soon it came', () => {
+  const one = afterTrouble(freshPulse, failure(100), latest)
+  const again = afterTrouble(one, failure(4200, { again: true }), latest)
+  expect(again).toMatchObject({ failing: true, rounds: 2, until: 34_200 })
 })
 
 test('what was under way when the wait began does not lengthen it', () => {

@@ -1,4 +1,5 @@
 /** `svc typing`: shown again and again, since it fades in some seconds. */
+import { directCall } from '../../model/call.ts'
 import { badArgument } from '../../model/error.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { type CommandSpec, toolConfig } from '../command.ts'
@@ -7,6 +8,8 @@ import { colours, oneLine, writeOut } from '../terminal.ts'
 
 /** It is shown anew after this. */
 const fadesMs = 4500
+/** Nobody waits longer for WeChat to take it back. */
+const lastWordMs = 1500
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -40,6 +43,9 @@ export const commands: readonly CommandSpec[] = [
         const leftMs = until - systemClock.monotonic()
         await systemClock.sleep(Math.max(0, Math.min(fadesMs, leftMs)), call.signal)
       }
+      // Ctrl-C has ended the call by now. Where this does not get through, it fades.
+      const last = directCall({ signal: AbortSignal.timeout(lastWordMs) })
+      await opened.gateway.sender.send({ ...request, typing: false }, last).catch(() => undefined)
     },
   },
 ]
