@@ -275,7 +275,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
   })
 })
 
-/** Logs in, answers one message with text and a file, and searches. */
+/** Logs in, answers one message with text and a file of several blocks, and searches. */
 const answers = `import { Svc } from 'svc'
 const [, , sandboxUrl, basePath] = process.argv
 await Svc.open({ sandbox: true, basePath }).catch(error => console.log('sandbox:', error.code))
@@ -286,7 +286,7 @@ await using svc = await Svc.open({ sandboxUrl, basePath, store: true })
 const messages = svc.messages({ consumer: 'default' })
 while ((await svc.login({ timeout: 30 })).status !== 'confirmed');
 for await (const { from_user: to, text } of messages) {
-  const media = [{ kind: 'file', data: btoa('abc'), file_name: 'a.txt' }]
+  const media = [{ kind: 'file', data: btoa('abc'.repeat(100_000)), file_name: 'a.txt' }]
   console.log((await svc.send({ to, text: 'You said: ' + text, media })).status)
   break
 }
