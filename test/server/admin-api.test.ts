@@ -300,10 +300,10 @@ describe('the files of the page', () => {
   })
 
   test('the languages there are, and a text of each', async () => {
-    const startFor = async (accepted: string) => {
+    const startFor = async (accepted: string, path = '/') => {
       const page = await raw(
         admin.server,
-        `GET / HTTP/1.1\r\nHost: localhost\r\nAccept-Language: ${accepted}\r\n\r\n`,
+        `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept-Language: ${accepted}\r\n\r\n`,
       )
       return JSON.parse(/id="start">(.*?)<\/script>/.exec(page)![1]!)
     }
@@ -316,6 +316,8 @@ describe('the files of the page', () => {
     })
     expect(await startFor('zh-CN, en')).toMatchObject({ language: 'zh', texts: { 'language.name': '中文' } })
     expect(await startFor('fr')).toMatchObject({ language: 'en' })
+    // No address leads to the page of whoever has to sign in.
+    expect(await startFor('fr', '/sign-in/')).toMatchObject({ signed_out: false })
     expect((await admin.call('GET', '/locales/zh.json')).body).toEqual({ 'language.name': '中文' })
   })
 

@@ -67,8 +67,7 @@ export function openPanelFiles(folders: readonly string[]) {
       const place = first === 'conversations' && user ? 'chat' : first
       const language = wished(request, languages)
       const page =
-        pages.get(`/${ofNobody ? 'sign-in' : place}.html ${language}`) ??
-        pages.get(`/index.html ${language}`)!
+        pages.get(`${ofNobody ? '' : `/${place}.html`} ${language}`) ?? pages.get(`/index.html ${language}`)!
       const answer = own(respond(request, page, policy))
       // On the way back a browser shows what it kept without asking.
       if (ofNobody) answer.headers.set('cache-control', 'no-store')
@@ -100,12 +99,13 @@ async function load(folders: readonly string[]) {
   }
   const languages = languagesIn(files)
   const pages = new Map<string, Prepared>()
-  html.set('/sign-in.html', html.get('/index.html')!)
+  // That of nobody has no path: none leads to it.
+  html.set('', html.get('/index.html')!)
   for (const [path, text] of html)
     for (const { code, texts } of languages) {
       const start = {
         ...{ languages: languages.map(({ code, name }) => ({ code, name })), language: code, texts },
-        signed_out: path === '/sign-in.html',
+        signed_out: path === '',
       }
       pages.set(`${path} ${code}`, await prepare(withStart(text, start), htmlType))
     }
