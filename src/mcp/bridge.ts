@@ -61,12 +61,11 @@ class Bridge {
     this.#client = new LineTransport(streams ?? { input: process.stdin, output: process.stdout }, log)
     const headers = new Headers(token === undefined ? {} : { authorization: `Bearer ${token}` })
     const socket = socketIn(url)
+    // One for all messages: under Deno each has connections of its own.
+    const way = socket === undefined ? {} : through(socket)
     this.#service = new StreamableHTTPClientTransport(
       new URL(socket === undefined ? url : 'http://localhost/mcp'),
-      {
-        requestInit: { headers },
-        ...(socket !== undefined && { fetch: (to, init) => fetch(to, { ...init, ...through(socket) }) }),
-      },
+      { requestInit: { headers }, fetch: (to, init) => fetch(to, { ...init, ...way }) },
     )
     this.#service.onerror = error => log.debug('mcp', { error })
   }

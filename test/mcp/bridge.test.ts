@@ -1,8 +1,11 @@
 /** `svc mcp --url`: a client over standard input and output, a service elsewhere, and a bridge between them. */
 import { expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { deno, denoEnv, denoRun } from '../support/deno.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { bridgeCommand, connectBridge, connectHttp, logInOver, startMcp, type Told } from '../support/mcp.ts'
@@ -13,6 +16,7 @@ import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 const token = 'the-token-of-the-service'
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 for (const kind of ['2025', '2026', 'sdk1'] as const)
   test(`${kind}: tools, a picture, progress, waiting, and a cancelled call go through`, async () => {
@@ -81,13 +85,23 @@ test('a service on a Unix socket is reached there', async () => {
   const service = Bun.spawn([...svcProgram, ...words], { stdout: 'ignore', stderr: 'ignore' })
   try {
     await until('it listens', 30_000, () => existsSync(socket))
-    await using client = await connectBridge(`unix:${socket}`)
-    expect(await client.value('sessions')).toEqual([])
+    for (const command of [bridgeCommand, ...(deno ? [[...denoRun(main), 'mcp']] : [])]) {
+      await using client = await connectBridge(`unix:${socket}`, { command, env: denoEnv })
+      for (let call = 0; call < 20; call++) expect(await client.value('sessions')).toEqual([])
+      // The calls share a few connections.
+      expect((await connectionsOf(socket)).length).toBeLessThan(10)
+    }
   } finally {
     service.kill('SIGKILL')
     await service.exited
   }
-}, 60_000)
+}, 120_000)
+
+/** As Linux knows them; none elsewhere. */
+const connectionsOf = async (socket: string): Promise<string[]> =>
+  (await readFile('/proc/net/unix', 'utf8').catch(() => ''))
+    .split('\n')
+    .filter(line => line.endsWith(` ${socket}`))
 
 test('a service that dies fails what waits; one that is back serves the same client', async () => {
   await using sandbox = await withSandbox()

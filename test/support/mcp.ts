@@ -161,9 +161,9 @@ export const bridgeCommand: readonly string[] = [...svcProgram, 'mcp']
 /** Connects to a running service by `svc mcp --url`, over that one's standard input and output. */
 export async function connectBridge(
   url: string,
-  options: ConnectOptions & { env?: Record<string, string> } = {},
+  options: ConnectOptions & { command?: readonly string[]; env?: Record<string, string> } = {},
 ): Promise<McpClient> {
-  const [command, ...args] = [...bridgeCommand, '--url', url]
+  const [command, ...args] = [...(options.command ?? bridgeCommand), '--url', url]
   const Stdio = options.kind === 'sdk1' ? Stdio1 : Stdio2
   const env = { ...environment(tmpdir()), ...options.env }
   const transport = new Stdio({ command: command!, args, env, cwd: tmpdir(), stderr: 'pipe' })
