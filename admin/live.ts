@@ -192,12 +192,15 @@ function withWindows(all: readonly Conversation[]): readonly Conversation[] {
  */
 const tabs = new BroadcastChannel('svc.line')
 const lookMs = 20_000
+/** Before a silence is told (`patienceMs` of app.tsx). */
+const againMs = 1000
 
 /** Follows the service until the page goes; asks again by itself when it falls silent. */
 export function follow(): void {
   let source: EventSource | undefined
   /** Of a tab that gave its line away. */
   let looking: ReturnType<typeof setInterval> | undefined
+  let again: ReturnType<typeof setTimeout> | undefined
   const open = () => {
     // What was missed meanwhile is caught up with as after any other silence.
     if (looking !== undefined) online.value = false
@@ -251,7 +254,14 @@ export function follow(): void {
       source = undefined
       clearInterval(looking)
       looking = undefined
-    } else online.value = false
+      return
+    }
+    online.value = false
+    // While the stream goes on, nothing else would ask again.
+    clearTimeout(again)
+    again = setTimeout(() => {
+      if (source?.readyState === EventSource.OPEN) void refresh().catch(failed)
+    }, againMs)
   }
   tabs.onmessage = () => {
     if (document.visibilityState === 'visible' || !source) return

@@ -1,5 +1,4 @@
 /** A button that opens a menu of actions. */
-import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import { Icon, type IconName } from './icon.tsx'
 import { layers, loadLayers } from './layers.ts'
@@ -18,12 +17,15 @@ export interface MenuProps {
 }
 
 export function Menu(props: MenuProps) {
-  const pressed = useSignal(false)
+  /** Where the focus was when it was pressed: whoever has gone on before the code came is not interrupted. */
+  const pressed = useRef<Element | null>(null)
   const button = useRef<HTMLButtonElement>(null)
   const View = layers.value?.MenuView
   if (View) {
-    const hasFocus = button.current !== null && button.current === document.activeElement
-    return <View {...props} opens={pressed.value} focused={hasFocus} />
+    const focus = document.activeElement
+    const hasFocus = button.current !== null && button.current === focus
+    const opens = pressed.current !== null && pressed.current === focus
+    return <View {...props} opens={opens} focused={hasFocus} />
   }
   return (
     <button
@@ -34,7 +36,7 @@ export function Menu(props: MenuProps) {
       aria-haspopup="menu"
       aria-expanded={false}
       onClick={() => {
-        pressed.value = true
+        pressed.current = document.activeElement
         void loadLayers()
       }}
     >

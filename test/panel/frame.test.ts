@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
-import { withPanel } from '../support/panel.ts'
+import { withPanel, write } from '../support/panel.ts'
 
 const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'settings.title': 'Réglages' }
 
@@ -218,5 +218,17 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     isPressed = true
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByText('The service does not answer.').waitFor({ state: 'detached' })
+  })
+
+  test('an answer that got lost while the service is heard is asked for again', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open({ path: '/icon.svg' })
+    await page.route('**/api/conversations', route => route.abort(), { times: 1 })
+    await page.goto(panel.url)
+    await page.getByRole('link', { name: /hello/ }).waitFor()
+    expect(await page.locator('.offline').count()).toBe(0)
+    // The browser notes what got lost.
+    expect(panel.complaints.filter(line => !line.includes('ERR_FAILED'))).toEqual([])
   })
 })

@@ -354,6 +354,26 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('a menu whose code comes late opens for who waits for it alone', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    for (const waits of [true, false]) {
+      const page = await panel.open({ path: '/icon.svg' })
+      const views = await hold(page, /layer-views-.*\.js/)
+      await page.goto(panel.url + chatOf(panel))
+      await bubble(page, 'hello').waitFor()
+      await page.locator('.chat-head').getByRole('button').last().click()
+      await views.asked
+      if (!waits) await composer(page).click()
+      await views.release()
+      await page.locator('.chat-head [data-scope=menu]').waitFor()
+      expect(await page.getByRole('menuitem').count()).toBe(waits ? 4 : 0)
+      await page.keyboard.type('on')
+      expect(await composer(page).inputValue()).toBe(waits ? '' : 'on')
+    }
+    expect(panel.complaints).toEqual([])
+  })
+
   test('who comes to the window just as a conversation opens has read it', async () => {
     await using panel = await withPanel({ sessions: ['one', 'two'] })
     await write(panel, 'said to one', 'one')

@@ -116,6 +116,14 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await send('two')
     const note = log(page).getByText(t('delivery.pace_note'))
     await note.waitFor()
+    // Below its message, not somewhere beside it.
+    const ends = await note.evaluate(element => {
+      const words = document.createRange()
+      words.selectNodeContents(element)
+      const bubble = element.parentElement!.querySelector('.bubble')!
+      return bubble.getBoundingClientRect().right - words.getBoundingClientRect().right
+    })
+    expect(Math.abs(ends)).toBeLessThan(10)
     panel.clock.advance(10_000)
     await bubble(page, 'two').locator('.delivery.accepted').waitFor()
     await note.waitFor({ state: 'detached' })
