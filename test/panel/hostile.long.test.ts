@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
 
 const evil = `"><img src=x onerror="globalThis.ran=1"><script>globalThis.ran=1</script><style>*{display:none}</style>'`
 const override = '\u202egpj.exe\u2066\u200f'
@@ -80,7 +81,7 @@ for (const viewport of [
       await look()
       for (const name of sessions) {
         await page.getByRole('button', { name: `\u2068${name}\u2069` }).click()
-        await page.getByRole('menuitem', { name: 'Log out' }).click()
+        await page.getByRole('menuitem', { name: wordsOf('en')('sessions.logout') }).click()
         await page.getByRole('alertdialog').waitFor()
         await look()
         await page.keyboard.press('Escape')

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
 
 /** What happens to a tab when another one covers it; a browser without a screen shows them all. */
 const show = (page: Page, state: 'hidden' | 'visible') =>
@@ -21,7 +22,7 @@ test.skipIf(!hasBrowser)(
       const page = await context.newPage()
       watch(page, panel.url, panel.complaints)
       await page.goto(`${panel.url}/conversations`)
-      await page.getByText('Nobody has written yet').waitFor()
+      await page.getByText(wordsOf('en')('conversations.none')).waitFor()
       const before = pages.at(-1)
       if (before) await show(before, 'hidden')
       pages.push(page)

@@ -35,8 +35,9 @@ interface Call {
 }
 
 const prompt = 'Read my messages.'
-/** Together they keep to six minutes, whatever happens. */
-const [installWithinMs, withinMs] = [100_000, 60_000]
+const [installWithinMs, startWithinMs] = [100_000, 60_000]
+/** Beside other tests on two cores the slowest takes more than a minute. */
+const workWithinMs = 170_000
 
 /** No word to its maker, no updates, and nothing of this machine's but what programs are found by. */
 const quiet = {
@@ -70,7 +71,7 @@ export async function installed(spec: string, bin: string): Promise<{ folder: st
     if (npm.status !== 0) return { why: npm.stderr.trim().slice(-300) || 'npm took too long' }
     // For npm all is well without an optional package that the registry did not give, in which many have their program.
     const start = await ended([join(made, 'node_modules', '.bin', bin), '--version'], {
-      ...{ cwd: made, env: { ...quiet, PATH, HOME: made }, withinMs },
+      ...{ cwd: made, env: { ...quiet, PATH, HOME: made }, withinMs: startWithinMs },
     })
     if (start.status !== 0) return { why: `${bin} does not start: ${start.stderr.trim().slice(-300)}` }
     // Another run may have been faster.
@@ -103,7 +104,7 @@ export async function prompted({ name, bin, call }: Program, run: Run): Promise<
     },
   })
   return ended([join(folder, 'node_modules', '.bin', bin), ...args], {
-    ...{ cwd: work, withinMs },
+    ...{ cwd: work, withinMs: workWithinMs },
     env: {
       ...quiet,
       ...{ PATH: process.env.PATH ?? '', HOME: home, XDG_CONFIG_HOME: xdgConfig, TMPDIR: home, ...env },
