@@ -26,7 +26,7 @@ export interface Storage {
    *
    * **Counts:** with a new message the counter of its user begins anew at `written_at`, unless that message or a later one began
    * it; `last_sent_at` stays. In the same write `contexts` knows a user who is new, until the second step or `gone`. A reader may
-   * answer before the second step.
+   * answer before the second step. Where the session has another bot by the end, the message begins no count.
    *
    * **Fence:** the batch belongs to a session of that name and token whose cursor is `cursorFrom`, or `cursorTo` by an earlier
    * try. Where there is none, as after a logout, a rename, a new login or a poll of another process, only the first step is done,

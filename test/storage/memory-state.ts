@@ -133,6 +133,11 @@ export function memoryStorage(db: Tables, clock: Clock): Omit<Storage, 'leases'>
       stored.set(messages, rows)
       const found = one(session)
       const isOurs = found?.name === session && found.bot.token === token
+      if (found && found.bot.bot_id !== botId)
+        for (const { from_user, written_at } of messages)
+          for (const lane of db.lanes.filter(isOf(session, from_user)))
+            if (written_at !== undefined && lane.counter.received_at === written_at)
+              lane.counter = { ...lane.counter, received_at: undefined, used: 0 }
       if (!isOurs || ![cursorFrom, cursorTo].includes(found.bot.cursor)) return { rows, cursor: 'gone' }
       for (const [nth, { from_user: user, contextToken, repeated, written_at }] of messages.entries()) {
         const isNew = rows[nth] !== 'duplicate' && written_at !== undefined

@@ -207,6 +207,25 @@ describe.each(engines)('state: %s', (_name, open) => {
     }),
   )
 
+  test('what comes late of a former bot is stored, and says nothing of the right to answer through the new one', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      const { sessions, contexts } = state
+      await sessions.save('s', bot('b', { cursor: 'c0' }))
+      await sessions.save('s', bot('other'))
+      const late = { token: bot('b').token, botId: 'b@im.bot', cursorFrom: 'c0', cursorTo: 'c1' }
+      await sending(store, 's', 'other@im.bot', sent)
+      const batch = ['u', 'v'].map(user_id => from({ user_id, token: 't', received_at: 1000 }))
+      expect(await ingest(batch, late)).toEqual({ rows: [2, 3], cursor: 'gone' })
+      for (const user of ['u', 'v']) {
+        expect(await contexts.find('s', user)).toBeUndefined()
+        expect((await store.outbox.counters('s', user)).get(user)?.received_at).toBeUndefined()
+      }
+      // Whoever writes to the new bot is counted for by that alone.
+      await ingest([from({ user_id: 'u', token: 'new', received_at: 900 })])
+      expect((await store.outbox.counters('s')).get('u')).toMatchObject({ received_at: 900, used: 0 })
+      expect(await contexts.find('s', 'u')).toMatchObject({ token: 'new', received_at: 900 })
+    }))
+
   test('a batch that was fenced off by a rename goes on under the new name: what is stored is not stored again', () =>
     withStorage(async ({ state, store }, ingest) => {
       await state.sessions.save('s', bot('b'))

@@ -214,12 +214,16 @@ export class Archive extends EnginePart {
       FROM json_each(${JSON.stringify(kept)}))`
   }
 
-  /** Of messages whose session is gone: the contexts that were stored with them alone. */
-  withdraw(session: string, inbound: readonly Inbound[]): void {
-    for (const one of inbound)
-      this.db
-        .run`UPDATE outbox_lane SET context = NULL WHERE session = ${this.messages.knownKey(session) ?? 0}
+  /** Of messages whose session is gone: the contexts that were stored with them alone; where it has another bot, the counts too. */
+  withdraw(session: string, inbound: readonly Inbound[], hasOtherBot: boolean): void {
+    const key = this.messages.knownKey(session) ?? 0
+    for (const one of inbound) {
+      this.db.run`UPDATE outbox_lane SET context = NULL WHERE session = ${key}
         AND peer = ${one.user_id} AND context = ${firstContext(one)}`
+      if (hasOtherBot)
+        this.db.run`UPDATE outbox_lane SET received_at = NULL, used = 0 WHERE session = ${key}
+          AND peer = ${one.user_id} AND received_at = ${one.received_at}`
+    }
   }
 
   /**

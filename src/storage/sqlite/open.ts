@@ -49,7 +49,10 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
 }
 
 /** Messages, contexts, cursor: one file each. */
-function ingestInto({ contexts, intake }: LogHalf, state: Pick<FileState, 'commitBatch'>): Storage['ingest'] {
+function ingestInto(
+  { contexts, intake }: LogHalf,
+  state: Pick<FileState, 'commitBatch' | 'sessions'>,
+): Storage['ingest'] {
   /** What became of the messages of a batch that may be given again. */
   const stored = new WeakMap<readonly PolledMessage[], Ingested['rows']>()
   return async ({ messages, botId, ...batch }: PolledBatch) => {
@@ -60,7 +63,10 @@ function ingestInto({ contexts, intake }: LogHalf, state: Pick<FileState, 'commi
     }
     const inbound = messages.flatMap((message, nth) => inboundOf(message, rows[nth] !== 'duplicate'))
     const cursor = await state.commitBatch({ ...batch, inbound })
-    if (cursor === 'gone') await contexts.withdraw(batch.session, inbound)
+    if (cursor === 'gone') {
+      const { bot } = (await state.sessions.get(batch.session)) ?? {}
+      await contexts.withdraw(batch.session, inbound, bot !== undefined && bot.bot_id !== botId)
+    }
     return { rows, cursor }
   }
 }
