@@ -121,7 +121,9 @@ export class Poller {
       if (!sessionPoller.stuck) log.error('a batch is being committed for far too long', { session })
       sessionPoller.stuck = true
     } else if (!stop.signal.aborted) {
-      log.warn('poll shows no life; it begins anew', { session, waitsFor: wait?.what })
+      if (wait?.doubted)
+        log.info('the machine slept, or its clock was set: the poll begins anew', { session })
+      else log.warn('poll shows no life; it begins anew', { session, waitsFor: wait?.what })
       stop.abort(goesOn)
     }
   }

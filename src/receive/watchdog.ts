@@ -9,6 +9,8 @@ export interface Wait {
   readonly what: 'answer' | 'pause' | 'commit'
   /** Monotonic ms; over by then, unless something is wrong. */
   dueAt: number
+  /** It is due early because of a gap: its connection is doubted, and may live. */
+  doubted?: boolean
 }
 
 /** Nobody looked for so long, by either clock: the machine slept, or this process did. */
@@ -38,7 +40,8 @@ export class Watchdog {
       if (slept) {
         const soon = monotonic + readMs
         // Connections seldom outlive a long sleep, and a dead one is waited for until its deadline.
-        wait.dueAt = wait.what === 'answer' ? soon : Math.max(wait.dueAt, soon)
+        wait.doubted = wait.what === 'answer'
+        wait.dueAt = wait.doubted ? soon : Math.max(wait.dueAt, soon)
       }
       return monotonic > wait.dueAt
     })
