@@ -41,7 +41,9 @@ export const WebhookEndpoint = Type.Object(
     disabled_code: optional(WebhookEnding),
     disabled_at: optional(integer('Unix milliseconds.')),
     created_at: integer('Unix milliseconds.'),
-    last_success_at: optional(integer('Unix milliseconds.')),
+    last_success_at: optional(
+      integer('Unix milliseconds: when an event was delivered last. Tests do not count.'),
+    ),
     failing_since: optional(integer('Unix milliseconds: nothing succeeded since then.')),
     last_error: optional(text('What went wrong last.')),
     last_error_code: FailureCode,
@@ -53,7 +55,9 @@ export const WebhookEndpoint = Type.Object(
     ),
     tries: Type.Object(
       { done: Type.Integer(), failed: Type.Integer(), gave_up: Type.Integer() },
-      { description: 'Deliveries so far. gave_up: events that failed for the last time.' },
+      {
+        description: 'Deliveries so far, those of tests too. gave_up: events that failed for the last time.',
+      },
     ),
   },
   { description: 'A webhook endpoint.' },

@@ -175,7 +175,7 @@ function listText(all: readonly WebhookEndpoint[]): Shown {
     one.types.join(',') || 'all',
     one.last_success_at === undefined ? '–' : localTime(one.last_success_at),
   ])
-  return { text: table(['id', 'status', 'url', 'events', 'last delivery'], rows, colours.dim) }
+  return { text: table(['id', 'status', 'url', 'events', 'last event delivered'], rows, colours.dim) }
 }
 
 function oneText(one: WebhookEndpoint): Shown {
@@ -184,7 +184,7 @@ function oneText(one: WebhookEndpoint): Shown {
     `events: ${one.types.join(', ') || 'all'}${one.session ? `, session ${oneLine(one.session)}` : ''}${one.user ? `, user ${oneLine(one.user)}` : ''}`,
     ...Object.keys(one.headers).map(name => `header: ${oneLine(name)}: ***`),
     `${counted(one.tries.done, 'delivery', 'deliveries')}, ${counted(one.tries.failed, 'failed try', 'failed tries')}, ${one.tries.gave_up} given up`,
-    ...(one.last_success_at === undefined ? [] : [`last delivery ${localTime(one.last_success_at)}`]),
+    ...(one.last_success_at === undefined ? [] : [`last event delivered ${localTime(one.last_success_at)}`]),
     ...(one.failing_since === undefined
       ? []
       : [`failing since ${localTime(one.failing_since)}: ${oneLine(one.last_error ?? '')}`]),
