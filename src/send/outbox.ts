@@ -54,6 +54,7 @@ export class Outbox {
     })
     bus.on('roleChanged', role => {
       this.#polls = role === 'poller'
+      ports.worker.crowded.clear()
     })
   }
 
@@ -202,6 +203,7 @@ export class Outbox {
       this.#renewedAt = clock.monotonic()
       for (const lane of worker.flushing.keys()) await store.outbox.claim(lane)
     }
+    if (!of) worker.crowded.clear()
     const lanes = await store.outbox.lanes(rules, of)
     const busy = lanes.flatMap(({ id }) => worker.flushing.get(id) ?? [])
     const mayGo = worker.judge()

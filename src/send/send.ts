@@ -267,7 +267,8 @@ export class Sender {
     }
     const { entry, lane, verdict } = enqueued
     let last: Entry | undefined
-    if (!entry.asked && verdict !== 'behind' && verdict.go !== 'no') {
+    const isNext = verdict !== 'behind' && verdict.go !== 'no' && !worker.crowded.has(entry.session)
+    if (!entry.asked && isNext) {
       const left = new AbortController()
       const { token } = await worker.attempts.terms(draft.session, draft.request.to)
       this.#meanwhile(draft, entry, token, left.signal)

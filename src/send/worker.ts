@@ -6,7 +6,14 @@ import { Buffer } from 'node:buffer'
 import { mediaItem, textItem } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
-import { admit, afterRefusal, nobody, untilWritten, type Verdict } from '../model/admission.ts'
+import {
+  admit,
+  afterRefusal,
+  nobody,
+  type SendRules,
+  untilWritten,
+  type Verdict,
+} from '../model/admission.ts'
 import { isSvcError } from '../model/error.ts'
 import type { MediaKind, Waiting } from '../model/message.ts'
 import { type BotInfo, countNow, notConnected } from '../model/session.ts'
@@ -36,6 +43,8 @@ const longestPauseMs = 10 * 60_000
 export class Worker {
   readonly lines: Lines
   readonly attempts: DeliveryAttempts
+  /** Sessions in which some found no slot at the last look: those that come free are given out by looks alone. */
+  readonly crowded = new Set<string>()
   readonly #ports: SendPorts
   readonly #runtime: Runtime
   readonly #flushes = new Map<number, Promise<void>>()
@@ -58,8 +67,8 @@ export class Worker {
   }
 
   /**
-   * Tells whether what waits in a lane may go now, as of the facts that came with it. Asked of one after the other: of a
-   * session no more may go than there are slots for.
+   * Tells whether what waits in a lane may go now, as of the facts that came with it. Asked of one after the other, in their
+   * order: of a session no more may go than there are slots for.
    */
   judge(): (lane: WaitingLane) => Promise<boolean> {
     const { clock } = this.#runtime
@@ -78,7 +87,10 @@ export class Worker {
       const { received_at: receivedAt, used } = countNow(context, counter, now)
       const slots = { ...lane.slots, last: taken.get(session) ?? lane.slots.last }
       const verdict = admit({ now, receivedAt, used, ahead: nobody, hold, slots, slot }, 1, rules)
-      if (verdict.go === 'no') return false
+      if (verdict.go === 'no') {
+        if (verdict.why === 'pace' && isFull(slots.last, now, rules)) this.crowded.add(session)
+        return false
+      }
       if (slot === undefined && verdict.slot !== undefined) taken.set(session, verdict.slot)
       return true
     }
@@ -144,6 +156,7 @@ export class Worker {
     for (let sent = 0; sent < mostInOneGo && !closing.aborted; sent++) {
       const lane = await outbox.lane(id)
       if (!lane || isPaused(lane, clock.now())) break
+      if (sent > 0 && this.crowded.has(lane.session)) break
       const bot = await this.#bot(lane.session)
       const parts = bot && joinable(await outbox.next(id), lane.hold !== undefined)
       if (!parts || !(await outbox.claim(id))) break
@@ -271,6 +284,10 @@ export class Worker {
 type Group = [EntryPart, ...EntryPart[]]
 
 const isPaused = ({ not_before }: Lane, now: number) => not_before > now && not_before - now <= longestPauseMs
+
+/** Whether a session has no slot to give that is near enough. */
+const isFull = (last = 0, now: number, { pace, patienceMs }: SendRules): boolean =>
+  pace !== 'off' && last + 1000 / pace.perSecond - now > patienceMs
 
 /** The pace lets go what has its slot already: the verdict is of a message behind it. */
 const isShut = (verdict: Verdict, { slot }: EntryPart): boolean =>

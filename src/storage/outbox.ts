@@ -266,7 +266,7 @@ export interface Calls {
 
 /** Lanes, and what waits in them. A lane is one process's while it sends, for a minute from each `claim`. */
 export interface Lanes {
-  /** The lanes in which parts of mode `queue` are `queued`. */
+  /** The lanes in which parts of mode `queue` are `queued`, in the order in which the first of each was enqueued. */
   lanes(rules: SendRules, of?: LaneFilter): Promise<WaitingLane[]>
 
   lane(id: number): Promise<Lane | undefined>

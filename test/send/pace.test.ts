@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { failure } from '../support/failure.ts'
 import { slotsIn, withGateway } from '../support/gateway.ts'
-import { nothingWaits, pass, write } from '../support/waiting.ts'
+import { nothingWaits, pass, sent, write } from '../support/waiting.ts'
 
 const file = {
   kind: 'image' as const,
@@ -33,6 +33,42 @@ test('turns that were missed while the machine stood still are not made up for a
     t.clock.advance(10_000)
   }
   expect((await Promise.all(sends)).map(({ status }) => status)).toEqual(Array(4).fill('accepted'))
+})
+
+test('of those who wait for a slot the one who waits longest gets it, though others go on queuing', async () => {
+  await using t = await withGateway({
+    config: { pace: { perSecond: 0.1, perWindow: 1000, windowMs: 300_000 } },
+  })
+  const { bot_id } = t.bots.get('default')!
+  const users: string[] = []
+  for (const name of ['a', 'b', 'c', 'd', 'e']) users.push(await t.sandbox.addUser(name))
+  for (const from of users) await t.sandbox.say('hi', { from, to: bot_id })
+  await t.receive(users.length)
+  const last = users.at(-1)!
+  // Too long to go with another one.
+  const text = 'x'.repeat(9000)
+  const sends: Promise<unknown>[] = []
+  const queue = async (to: string) => {
+    const before = sends.length
+    sends.push(t.send({ to, text, when_closed: 'queue' }))
+    await t.until('queued', async () => (await sent(t)).length > before)
+  }
+  for (const user of users) await queue(user)
+  for (let round = 0; round < 3; round++) for (const user of users.slice(0, -1)) await queue(user)
+  await t.until('the first is out, three have a slot', () => slotsIn(t.dir) === 3)
+  const order = async () =>
+    (await t.sandbox.messages({ from: 'bot', limit: 200 })).map(({ user_id }) => users.indexOf(user_id))
+  for (let count = 2; !(await order()).includes(users.indexOf(last)); count++) {
+    expect(await order()).toHaveLength(count - 1)
+    expect(count).toBeLessThan(8)
+    t.clock.advance(10_000)
+    await t.until(`${count} are out`, async () => (await order()).length >= count)
+    // The looks of some seconds.
+    for (let look = 0; look < 3; look++) {
+      t.clock.advance(1)
+      await Bun.sleep(50)
+    }
+  }
 })
 
 test('what waits for the pace goes by the pace of the service that runs', async () => {

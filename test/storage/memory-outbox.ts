@@ -326,10 +326,15 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
 
   async lanes(rules: SendRules, of?: face.LaneFilter) {
     const isOurs = ({ session, user }: Lane) => !of || (of.session === session && of.users.includes(user))
-    return this.#db.lanes.filter(isOurs).flatMap(lane => {
+    const waiting = this.#db.lanes.filter(isOurs).flatMap(lane => {
       const [first] = this.#parts(part => part.lane === lane.id && isInLane(part))
-      return first ? { ...lane, slot: first.slot, slots: this.#slots(lane.session, lane.user, rules) } : []
+      return first ? { lane, first } : []
     })
+    return waiting
+      .toSorted((a, b) => a.first.id - b.first.id)
+      .map(({ lane, first: { slot } }) => ({
+        ...{ ...lane, slot, slots: this.#slots(lane.session, lane.user, rules) },
+      }))
   }
   lane = async (id: number) => this.#laneOf(id)
   next = async (lane: number) => this.#parts(part => part.lane === lane && isInLane(part)).slice(0, 100)

@@ -89,6 +89,16 @@ onEach(openStore => {
     await add(t.store, [part('and again')], { asked: 'queue' })
   })
 
+  test('of several lanes the one in which somebody waits longest comes first', async () => {
+    await using t = await openStore()
+    const users = async () => (await lanes(t.store)).map(({ user }) => user)
+    const { entry } = await add(t.store, [part('a')])
+    for (const user of ['v', 'w', 'u']) await add(t.store, [part('b')], { user })
+    expect(await users()).toEqual(['u', 'v', 'w'])
+    await t.store.outbox.end(entry.id, { code: 'cancelled', detail: 'x' })
+    expect(await users()).toEqual(['v', 'w', 'u'])
+  })
+
   test('parts wait in order, in the log too, per user and session', async () => {
     await using t = await openStore()
     expect(await t.store.outbox.depth()).toEqual({ messages: 0 })

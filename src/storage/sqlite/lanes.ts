@@ -23,7 +23,7 @@ export class Lanes extends EnginePart {
     this.#slots = slots
   }
 
-  /** Every lane in which a queued send waits, or those of these users. */
+  /** Every lane in which a queued send waits, or those of these users: where one waits longest comes first. */
   lanes(rules: SendRules, of?: LaneFilter): WaitingLane[] {
     const waiting = `FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL`
     const who = of
@@ -31,7 +31,7 @@ export class Lanes extends EnginePart {
       : `l.id IN (SELECT lane ${waiting})`
     const rows = this.db.all<LaneRow & { session: number; slot?: number }>(
       `SELECT (SELECT slot ${waiting} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${columns}
-       WHERE ${who} ORDER BY l.id`,
+       WHERE ${who} ORDER BY (SELECT min(id) ${waiting} AND lane = l.id)`,
       ...(of ? [of.session, JSON.stringify(of.users)] : []),
     )
     return rows.map(row => ({
