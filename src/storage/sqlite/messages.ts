@@ -41,11 +41,8 @@ const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.ses
   nullif(m.sent = ${receivedElsewhere}, 0) AS past`
 
 /** The context of a user of whom nothing else is known. */
-export const firstContext = ({
-  token,
-  ...inbound
-}: Omit<Inbound, 'token'> & { token?: string | undefined }): string =>
-  JSON.stringify(contextAfter(undefined, { ...inbound, ...(token && { token }) }, inbound.received_at))
+export const firstContext = (inbound: Inbound): string =>
+  JSON.stringify(contextAfter(undefined, inbound, inbound.received_at))
 
 export class Messages {
   readonly #db: Database
@@ -138,7 +135,7 @@ export class Messages {
     // new count, though the file of contexts is written after it. That takes back the context of a user who is new here.
     const { written_at: at, from_user, contextToken } = message
     if (at === undefined || !from_user) return lastInsertRowid
-    const context = firstContext({ user_id: from_user, token: contextToken, received_at: at })
+    const context = firstContext({ user_id: from_user, token: contextToken || undefined, received_at: at })
     this.#db.run`INSERT INTO outbox_lane (session, peer, received_at, context)
       VALUES (${key}, ${from_user}, ${at}, ${context})
       ON CONFLICT (session, peer) DO UPDATE SET received_at = excluded.received_at, used = 0,
