@@ -380,6 +380,8 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
     await write(panel, 'said to two', 'two')
     const page = await panel.open({ path: chatOf(panel, 'one') })
     await bubble(page, 'said to one').waitFor()
+    // The list is asked for by itself, and may be there later.
+    await page.locator('.conversation', { hasText: 'said to two' }).waitFor()
     await page.evaluate(async () => {
       document.hasFocus = () => false
       for (const one of document.querySelectorAll<HTMLElement>('.conversation'))
