@@ -32,6 +32,8 @@ export async function readToolRun(run: ToolRun): Promise<{
   const { command, flags, tool } = run
   const config = toolConfig(command)
   const input = await flags.input(command, readStdin)
+  // The one of all commands is no reader's own.
+  if (input.ack !== undefined && command.opts().consumer === undefined) delete input.consumer
   // Before anything is opened or made: wrong usage leaves no trace.
   tool.parse(input)
   refuseUnasked(run, input)

@@ -87,11 +87,13 @@ export interface ToolDefinition<I extends TObject, O extends TSchema> {
   readonly examples: readonly Example[]
   /** Longest JSON body in bytes, where the usual 1 MiB is too little. */
   readonly maxBodyBytes?: number
+  /** What a schema cannot say. @param given the input without defaults @throws SvcError `invalid_arguments` */
+  check?(input: Static<I>, given: Readonly<Record<string, unknown>>): void
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
 /** A verb as the doors see it: input unknown, checked by `parse`. */
-export interface Tool extends Omit<ToolDefinition<TObject, TSchema>, 'run' | 'maxBodyBytes'> {
+export interface Tool extends Omit<ToolDefinition<TObject, TSchema>, 'run' | 'check' | 'maxBodyBytes'> {
   readonly maxBodyBytes: number
   /** Plain JSON Schema of input and output. */
   readonly inputSchema: JsonSchema
@@ -131,6 +133,10 @@ export function defineTool<I extends TObject, O extends TSchema>(
     maxBodyBytes: definition.maxBodyBytes ?? mebibyte,
     inputSchema,
     outputSchema: toJsonSchema(definition.output),
-    parse: input => parse(definition.input, input),
+    parse(input) {
+      const parsed = parse(definition.input, input)
+      definition.check?.(parsed, Object(input))
+      return parsed
+    },
   }
 }

@@ -590,11 +590,13 @@ describe('alone', () => {
     expect(await recv('--timeout', '60')).toEqual(['two'])
     expect(await recv('--timeout', '0')).toEqual([])
     expect((await recv('--after', '0', '--timeout', '0')).length).toBe(2)
-    expect(await recv('--ack', '2', '--timeout', '0')).toEqual([])
+    const acknowledged = (id: string, timeout: string) =>
+      recv('--consumer', 'cli', '--ack', id, '--timeout', timeout)
+    expect(await acknowledged('2', '0')).toEqual([])
     await phone.say('three')
-    expect(await recv('--ack', '2', '--timeout', '60')).toEqual(['three'])
-    expect(await recv('--ack', '2', '--timeout', '0')).toEqual(['three'])
-    expect(await recv('--ack', '3', '--timeout', '0')).toEqual([])
+    expect(await acknowledged('2', '60')).toEqual(['three'])
+    expect(await acknowledged('2', '0')).toEqual(['three'])
+    expect(await acknowledged('3', '0')).toEqual([])
   })
 })
 

@@ -24,6 +24,8 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
     [['recv', '--timeout', 'soon'], '--timeout'],
     [['recv', '-n0'], '-n'],
     [['recv', '--ack', '1', '--follow'], '--ack'],
+    [['recv', '--ack', '1', '--timeout', '0'], '--ack'],
+    [['recv', '-c', 'own', '--ack', '1', '--after', '1'], '--ack'],
     [['events', '-n', '0'], '-n'],
     [['events', '--limit', 'x'], '--limit'],
     [['send', 'a@b@c', 'hi'], '<user>'],

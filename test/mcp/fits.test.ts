@@ -76,12 +76,12 @@ test('history gives the same by page, newest first, and with `after` recv moves 
   expect(numbersIn(await call(pair, 'recv', { timeout: 0, limit: 2 }))).toEqual([0, 1])
 
   // Acknowledged alone, what did not fit is new and what did comes again.
-  const first = await call(pair, 'recv', { timeout: 0, ack: 2 })
+  const first = await call(pair, 'recv', { timeout: 0, consumer: 'default', ack: 2 })
   const shown = numbersIn(first)
   expect(shown[0]).toBe(2)
   expect(first).toContain(`${28 - shown.length} more wait`)
   expect(Number(/ more wait: .*\back (\d+)/.exec(first)?.[1])).toBe(idsIn(first).at(-1)!)
-  const second = await call(pair, 'recv', { timeout: 0, ack: idsIn(first)[0] })
+  const second = await call(pair, 'recv', { timeout: 0, consumer: 'default', ack: idsIn(first)[0] })
   expect(numbersIn(second)).toEqual([...shown.slice(1), shown.at(-1)! + 1])
   expect(second.match(/shown before/g)?.length).toBe(shown.length - 1)
 }, 120_000)
