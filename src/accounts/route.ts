@@ -39,5 +39,5 @@ export async function routeTo(
     return { ...session, before: own ?? elsewhere }
   }
   if (loggedOut) throw notConnected(loggedOut.session)
-  throw new SvcError('not_connected', 'no session is connected, and none has a context token for this user')
+  throw new SvcError('not_connected', 'no session is connected, and this user has not written to any session')
 }

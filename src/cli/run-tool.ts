@@ -11,8 +11,16 @@ import { againFlags, type CommandLine, toolConfig } from './command.ts'
 import { commandCall, isAbsent, openForCommand, refuseAbsent } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
-import { noSession, type Shown, sessionsText, shownResult, silentText, writeNote } from './show.ts'
-import { errColours, oneLine, terminal, writeErr, writeOut } from './terminal.ts'
+import {
+  noSession,
+  type Shown,
+  sessionsText,
+  shownResult,
+  silentText,
+  writeFollowing,
+  writeNote,
+} from './show.ts'
+import { oneLine, terminal, writeOut } from './terminal.ts'
 import type { ToolFlags } from './tool-flags.ts'
 
 /** What every command of a tool needs to know of its command line. */
@@ -190,7 +198,7 @@ export async function followMessages(run: ToolRun): Promise<void> {
       const isVain = !silent.note && !(await isAnyLoggedIn(gateway))
       await writeNote(isVain ? noSession(again) : silent, command)
     }
-    if (terminal.err && !json) await writeErr(errColours.dim('following; Ctrl-C ends it\n'))
+    if (!json) await writeFollowing()
     for (let count = 1; ; count++) {
       const { done, value: message } = await next
       if (done) break

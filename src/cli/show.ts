@@ -9,7 +9,7 @@ import { byteSize, counted, localTime } from '../platform/format.ts'
 import { chatLines } from './chat.ts'
 import { table } from './columns.ts'
 import { forgottenSandbox } from './command.ts'
-import { colours, errColours, oneLine, writeErr } from './terminal.ts'
+import { colours, errColours, oneLine, terminal, writeErr } from './terminal.ts'
 
 /** What goes to stdout, and a word about it that is no result, for stderr. */
 export interface Shown {
@@ -88,6 +88,11 @@ export async function writeNote({ note: said, bare }: Shown, command: Command): 
   if (said === undefined) return
   const more = bare ? forgottenSandbox(command) : ''
   await writeErr(more ? `${said}${note(more)}` : said)
+}
+
+/** Says on a terminal that more may come. */
+export async function writeFollowing(): Promise<void> {
+  if (terminal.err) await writeErr(note('following; Ctrl-C ends it'))
 }
 
 function sendText(result: SendResult, to: string, again: string): string {

@@ -6,7 +6,7 @@ import { badArgument, invalid, renamed, type SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { shellWord } from '../platform/format.ts'
 import type { Tool } from '../tools/index.ts'
-import { parse } from '../tools/parse.ts'
+import { parse, words } from '../tools/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
 import type { CommandShape } from '../tools/tool.ts'
 import { type CommandSpec, ListOption } from './command.ts'
@@ -66,7 +66,7 @@ export function toolFlags(tool: Flagged): ToolFlags {
     told: error =>
       renamed(error, ({ field, problem }) => ({
         field: asTyped(tool, field, series, flagged),
-        problem: problem + more(tool, field, typed),
+        problem: asShown(tool, field, problem) + more(tool, field, typed),
       })),
   }
 }
@@ -111,7 +111,7 @@ function declareFlags(command: Command, tool: Flagged, series: Series): void {
       ? new ListOption(flags, helpOf(tool, key), list.map(String))
       : new Option(flags, helpOf(tool, key))
     // Shown in help and offered by the shell; our own parse is what checks.
-    if (schema.enum) option.argChoices = schema.enum.map(one => String(one).toLowerCase())
+    option.argChoices = choicesOf(schema)
     if (cli.series?.entries[key]) option.argParser((text: string) => series.push([key, text]))
     else if (schema.type === 'array' || schema.type === 'object')
       option.argParser((text: string, before?: string[]) => [...(before ?? []), text])
@@ -147,6 +147,14 @@ function asTyped(tool: Flagged, field: string, series: Series, flagged: (key: st
   const isPlaced = tool.cli.positionals.includes(key) && !flagged(key)
   return (isPlaced ? `<${nameOf(tool, key)}>` : `--${nameOf(tool, key)}`) + (at === undefined ? '' : rest)
 }
+
+/** The problem with the choices as help and shell have them. */
+function asShown(tool: Flagged, field: string, problem: string): string {
+  const schema = schemaOf(tool, field)
+  return problem.replace(words(schema), words({ ...schema, enum: choicesOf(schema) }))
+}
+
+const choicesOf = (schema: JsonSchema) => schema.enum?.map(one => String(one).toLowerCase())
 
 /** What a person is told besides: what was typed in place of a choice, and how such an object looks. */
 function more(tool: Flagged, field: string, typed: Readonly<Record<string, unknown>>): string {

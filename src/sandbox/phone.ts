@@ -48,8 +48,10 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
       const routes = phoneRoutes.filter(route => route.path === path)
       const route = routes.find(route => route.method === request.method)
       if (!route) {
-        const code = routes.length > 0 || still ? 'method_not_allowed' : 'not_found'
-        throw new SvcError(code, 'no such call')
+        const methods = still ? ['GET'] : routes.map(({ method }) => method)
+        if (methods.length === 0) throw new SvcError('not_found', 'no such call')
+        const error = new SvcError('method_not_allowed', `this call takes ${methods.join(' or ')}`)
+        return failed(world, error, { allow: methods.join(', ') })
       }
       const answer = await route.run(await readAsked(request, url, path === '/phone/media'), world)
       return typeof answer === 'string' ? page(answer, 'text/plain')() : json(answer)
@@ -128,18 +130,18 @@ async function showMedia(world: World, id: string): Promise<Response> {
 const nameFor = (piece: Piece, type: string) =>
   type === 'application/octet-stream' ? piece.kind : `${piece.kind}.${type.split('/')[1]}`
 
-const json = (value: unknown, status = 200) =>
+const json = (value: unknown, status = 200, headers = {}) =>
   new Response(`${JSON.stringify(value, null, 1)}\n`, {
     status,
-    headers: { ...common, 'content-type': 'application/json' },
+    headers: { ...common, ...headers, 'content-type': 'application/json' },
   })
 
 const everyCall = 'GET /phone/api lists every call with its arguments.'
 
-function failed({ core }: World, error: unknown): Response {
+function failed({ core }: World, error: unknown, headers = {}): Response {
   if (isSvcError(error)) {
     const { code, message: detail, options, status } = error
-    return json({ code, detail, hint: options.hint ?? everyCall }, status)
+    return json({ code, detail, hint: options.hint ?? everyCall }, status, headers)
   }
   core.log.error('phone call failed', { error })
   return json({ code: 'internal', detail: 'the sandbox failed; its log says why', hint: 'Report it.' }, 500)

@@ -33,7 +33,7 @@ Start with \`sessions\`; without a connected one, \`login\`. Then \`recv\` waits
 
 **What WeChat allows a bot.** A user must write first. Then the bot may answer for about 24 hours, about 10 times per message of the user. Accepted by WeChat is not delivered. There are no groups, no voice bubbles, and one bot per account.
 
-**Errors** are \`application/problem+json\`: decide by \`code\`, follow \`hint\`, and repeat only after \`retry_after\` seconds. Ids are strings, since most exceed 2^53; times are Unix milliseconds.`
+**Errors** are \`application/problem+json\`: decide by \`code\`, follow \`hint\`, and repeat only after \`retry_after\` seconds. Message ids are strings, since most exceed 2^53; times are Unix milliseconds.`
 
 type Json = Record<string, unknown>
 

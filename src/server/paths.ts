@@ -1,6 +1,7 @@
 /** Paths and methods of an Elysia app: what it is asked for, and the answers where it has no route. */
 import type { Elysia } from 'elysia'
 import { SvcError } from '../model/error.ts'
+import { tools } from '../tools/index.ts'
 import { problemResponse } from './errors.ts'
 
 /** The path as it was sent, without query: what both the guard and the router see. */
@@ -73,7 +74,9 @@ export function absent(request: Request, methods: ReadonlyMap<string, readonly s
       }),
     )
   // As if that part of the path were an account.
-  const asAccount = `It is /tools/default/${name} for all accounts; name one of them in the argument "session".`
+  const takes = tools.find(tool => tool.name === name)?.inputSchema.properties ?? {}
+  const argument = ['session', 'session_name'].find(key => Object.hasOwn(takes, key))
+  const asAccount = `It is /tools/default/${name} for all accounts${argument ? `; name one of them in the argument "${argument}"` : ''}.`
   const few = `There is ${[...methods.keys()].join(', ')}.`
   const hint = names.includes(name) ? asAccount : names.length === 0 ? few : undefined
   return problemResponse(new SvcError('not_found', 'There is nothing at this path', { hint }))

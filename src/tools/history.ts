@@ -37,7 +37,9 @@ export const HistoryInput = closed({
     ),
   ),
   limit: optional(between(1, 200, 'Most messages to return.', { default: 50 })),
-  offset: optional(Offset('Matches to skip, from the newest; at most 10,000, beyond that page with before.')),
+  offset: optional(
+    Offset('Matches to skip, from the newest. To go back more than 10,000, page with `before`.'),
+  ),
   before: optional(RowId('Row id: only messages before it, as given by next_before.')),
 })
 
@@ -64,7 +66,8 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
       since:
         'Not older than this time: 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).',
       until: 'Older than this time.',
-      before: 'Row id: only messages before it, as the end of the page before told.',
+      offset: 'Matches to skip, from the newest (0 to 10000; default 0). To go back further, use --before.',
+      before: 'Row id: only messages before it. The end of the output names the one for the next page.',
     },
   },
   examples: [

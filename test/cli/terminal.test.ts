@@ -221,6 +221,13 @@ test('recv --follow shows a conversation as it comes; Ctrl-C ends it with 0', as
   expect(await screen.exited).toEqual({ status: 0, signal: null })
 })
 
+test('events --follow says at its start that it follows, as recv does', async () => {
+  await using screen = svcOnTerminal(on(service, 'events', '--follow'), { home })
+  await screen.until(/Ctrl-C[^\n]*\n/)
+  screen.type('\u0003')
+  expect(await screen.exited).toEqual({ status: 0, signal: null })
+})
+
 test('a recv that waits is ended by Ctrl-C, as a signal does', async () => {
   await using t = await fresh()
   await logIn(t)

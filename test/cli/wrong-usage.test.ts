@@ -92,6 +92,15 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
   })
 })
 
+test('the error names the choices as the help does', async () => {
+  const { stdout } = await svc(['history', '--help'], { home })
+  const [, choices = ''] = /--type [^(]*\(choices:([^)]*)\)/.exec(stdout) ?? []
+  const shown = choices.match(/\w+/g) ?? []
+  expect(shown).toContain('text')
+  const { details } = await refused(['history', '--type', 'nope'])
+  expect(details.errors[0]?.problem.match(/\w+/g)).toEqual(expect.arrayContaining(shown))
+})
+
 /** The error of a command that has no `--json`, as it is thrown. */
 async function chosenWrong(word: string, typed: string): Promise<SvcError> {
   const [spec] = await needed([word])
@@ -107,7 +116,7 @@ async function chosenWrong(word: string, typed: string): Promise<SvcError> {
 
 interface Refused {
   readonly code: string
-  readonly details: { readonly errors: { field: string }[]; readonly meant?: string[] }
+  readonly details: { readonly errors: { field: string; problem: string }[]; readonly meant?: string[] }
 }
 
 /** The error of a command line, which is told in one line too. */

@@ -11,7 +11,7 @@ import { typesOf } from '../../push/events.ts'
 import { itemWords } from '../chat.ts'
 import { againFlags, type CommandSpec, ListOption, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
-import { note, sessionsText, writeNote } from '../show.ts'
+import { note, sessionsText, writeFollowing, writeNote } from '../show.ts'
 import { oneLine, writeErr, writeOut } from '../terminal.ts'
 import { typedStart } from '../typed-time.ts'
 
@@ -82,6 +82,7 @@ async function showEvents(command: Command): Promise<void> {
   const found = follow
     ? events.follow(begin ?? (await events.head()), wanted, call.signal, onGone)
     : upToNow(events, begin ?? (await events.head(clock.now() - dayMs)), { wanted, call, onGone })
+  if (follow && !json) await writeFollowing()
   // From a place on it is the first of them; else the newest.
   const isTail = most !== undefined && begin === undefined && !follow
   const tail: Event[] = []

@@ -29,7 +29,7 @@ const movedFrom = (program: Program, summary: string, from: Option): CommandSpec
     [`svc migrate ${program}`, 'then do it; stop the other program before you start svc'],
   ],
   after:
-    'Nothing in the folder it moves from is changed. Once more, it brings only what is new; after a break, the rest.\nMessages of before are in the history and are handed to no reader. Here 1 also means that something could not come over.',
+    'The folder that it reads is not changed. If you run it again, it takes over what is new or was left by a run that broke off.\nMessages that come over are found by svc history; svc recv does not return them. Exit status 1 also means that something could not be taken over.',
   run: command => runMigrate(program, command),
 })
 

@@ -66,7 +66,7 @@ export const commands: readonly CommandSpec[] = [
     words: 'service install',
     summary: 'install svc as a service and start it, or bring it up to date',
     about:
-      "Run 'svc openapi' with the options given here as a service of systemd or launchd: it starts with the machine (as an ordinary user: when you log in), and again when it fails. As root it is the machine's, locked in, and runs as an existing user on /var/lib/svc; else yours, on your data directory. What svc is told by the environment here goes along. Once more, with other options, changes and restarts it.",
+      "Run 'svc openapi' with the options given here as a service of systemd or launchd: it starts with the machine (as an ordinary user: when you log in), and again when it fails. As root it is the machine's, locked in, and runs as an existing user on /var/lib/svc; else yours, on your data directory. What svc is told by the environment here goes along. To change its options, run the command again with the new ones: the service is changed and restarted.",
     config: 'openapi',
     own: {
       basePath:

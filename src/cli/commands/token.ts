@@ -26,7 +26,7 @@ export const commands: readonly CommandSpec[] = [
           'not_found',
           `no token was given, and none is kept in ${tokenPath(config.basePath)}`,
           {
-            hint: 'A service on a loopback address needs none. One that other machines reach makes it at its start, unless it was given one: that is known to whoever gave it.',
+            hint: 'A service on a loopback address needs none. One that other machines can reach makes a token when it starts. If it was started with --token, ask the person who started it.',
           },
         )
       await writeOut(`${token}\n`)

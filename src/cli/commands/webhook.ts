@@ -73,13 +73,14 @@ export const commands = [
     work: ({ webhooks }, added) => webhooks.add(added),
     show: secretText,
   }),
-  ofOne('show', 'how one endpoint does', 'Whether it works, since when not, and why', {
+  ofOne('show', 'show whether an endpoint works', 'Whether it works, since when not, and why', {
+    about:
+      'Shows an endpoint: its status, the events it gets, how many deliveries succeeded and failed, and why the last one failed.',
     work: ({ webhooks }, id) => webhooks.get(id),
     show: oneText,
   }),
   ofOne('test', 'deliver a test now', 'Whether the receiver answers', {
-    about:
-      'Delivers an event of type webhook.test, and tells what came of it. Exit status 1 where it failed.',
+    about: 'Delivers an event of type webhook.test, and shows the result. The exit status is 1 if it failed.',
     async work({ webhooks }, id) {
       const { commandCall } = await import('../open.ts')
       using call = commandCall()
@@ -94,12 +95,14 @@ export const commands = [
   }),
   inputCommand({
     words: 'webhook log',
-    summary: 'the newest tries to deliver',
+    summary: 'list the newest deliveries to an endpoint',
+    about:
+      'Lists the newest deliveries to an endpoint, newest first, with the answer of the receiver. svc keeps the last 100 that succeeded, 200 that failed and 1000 that it gave up.',
     input: closed({ id: text(idHelp), ...WebhookLogQuery.properties }),
     cli: {
       positionals: ['id'],
       short: { limit: 'n' },
-      help: { outcome: 'Only those that came to this.' },
+      help: { outcome: 'Only deliveries with this outcome.' },
       defaults: { limit: 20 },
     },
     examples: [[`svc webhook log ${id} --outcome gave_up`, 'What was not delivered in the end']],
@@ -107,28 +110,26 @@ export const commands = [
     show: logText,
   }),
   ofOne('pause', 'deliver nothing until it is resumed', 'What happens meanwhile waits', {
+    about: 'Stops deliveries to an endpoint until it is resumed. Events that happen meanwhile wait.',
     work: ({ webhooks }, id) => webhooks.pause(id),
     show: oneText,
   }),
-  ofOne(
-    'resume',
-    'go on from where it was, also where svc switched it off',
-    'Deliver what waits, and what comes',
-    { work: ({ webhooks }, id) => webhooks.resume(id), show: oneText },
-  ),
-  ofOne(
-    'rotate',
-    'a new secret; that of before signs as well for 24 hours',
-    'Shows the new secret, this once',
-    {
-      work: ({ webhooks }, id) => webhooks.rotate(id),
-      show: secretText,
-    },
-  ),
+  ofOne('resume', 'deliver again to a paused or disabled endpoint', 'Deliver what waits, and what comes', {
+    about:
+      'Resumes deliveries to an endpoint that was paused, or that svc has switched off. It continues with the first event that was not delivered.',
+    work: ({ webhooks }, id) => webhooks.resume(id),
+    show: oneText,
+  }),
+  ofOne('rotate', 'replace the secret of an endpoint', 'Shows the new secret, this once', {
+    about:
+      'Makes a new secret for an endpoint and shows it, this once. For 24 hours deliveries are signed with the old secret too.',
+    work: ({ webhooks }, id) => webhooks.rotate(id),
+    show: secretText,
+  }),
   resultCommand({
     words: 'webhook replay',
     summary: 'deliver events again',
-    about: 'Delivers everything again from an event or a time on, with the ids that it had.',
+    about: 'Delivers all events from an event or a time on once more. Each event keeps its id.',
     takes: command =>
       takesId(command)
         .requiredOption(
@@ -151,7 +152,8 @@ export const commands = [
       text: `${replayText(replayed, typed.dryRun)}\n${oneText(replayed).text}`,
     }),
   }),
-  ofOne('remove', 'deliver nothing to it any more', 'Its log goes with it', {
+  ofOne('remove', 'remove an endpoint', 'Its log goes with it', {
+    about: 'Removes an endpoint with its log. Events that it did not get yet are not delivered.',
     work: ({ webhooks }, id) => webhooks.remove(id),
     show: ({ id }) => ({ text: `removed: ${oneLine(id)}\n` }),
   }),
