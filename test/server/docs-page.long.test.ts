@@ -153,6 +153,44 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await narrow.close()
   })
 
+  test('what is edited in a window of a request stays, also when it was opened while the page looked for news', async () => {
+    await using open = await startRest()
+    const page = await browser.newPage()
+    watch(page, open.url, complaints)
+    await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/send`)
+    await page.getByText('"USER_ID"').first().waitFor()
+    open.gateway.log.push(...wroteLast)
+    const held = Promise.withResolvers<void>()
+    const looked = page.waitForRequest('**/history')
+    await page.route('**/history', async route => {
+      await held.promise
+      await route.continue()
+    })
+    await page.evaluate(() => dispatchEvent(new Event('focus')))
+    await looked
+    await tryOut('/send', page)
+    const dialog = page.getByRole('dialog')
+    const text = dialog.getByText('Hello!')
+    await text.waitFor()
+    await text.dblclick()
+    await page.keyboard.type('Edited')
+    await dialog.getByText('Edited').waitFor()
+    const asked: string[] = []
+    page.on('request', request => asked.push(new URL(request.url()).pathname))
+    const answered = page.waitForResponse('**/history')
+    held.resolve()
+    await (await answered).finished()
+    // With news it would ask for the document at once, and what is edited would go with the old one.
+    const frame = () => page.evaluate(() => new Promise(done => requestAnimationFrame(done)))
+    for (let nth = 0; nth < 5; nth++) await frame()
+    expect(asked).toEqual([])
+    expect(await dialog.getByText('Edited').count()).toBe(1)
+    // The news come once it is closed.
+    await page.getByRole('button', { name: 'Close Client' }).click()
+    await page.getByText(from_user).first().waitFor()
+    await page.close()
+  })
+
   test('its examples name who wrote last, and the newest file, also of what came while nobody looked', async () => {
     await using open = await startRest()
     const page = await browser.newPage()

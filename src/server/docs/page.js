@@ -69,14 +69,13 @@ async function look() {
   return { to: messages[0]?.from_user, message_id: media?.message_id }
 }
 
-/** Looks again, and fills the examples anew where there is news. */
-async function refresh() {
+/** Looks again, and fills the examples anew where there is news. What was edited in an open window would be lost. */
+async function refresh(evenOpen = false) {
   const now = await look().catch(() => known)
-  if (JSON.stringify(now) === JSON.stringify(known)) return
+  if (JSON.stringify(now) === JSON.stringify(known) || (isEditing() && !evenOpen)) return
   known = now
   reference.updateConfiguration({ ...settings, url: `/openapi.json?${++refreshes}` })
 }
-// What was edited in an open window of a request would be lost.
 const isEditing = () => document.querySelector('.scalar-client--open') !== null
 
 /**
@@ -144,10 +143,10 @@ new MutationObserver(() => {
 document.addEventListener('change', ({ target }) => {
   if (!target.matches('.scalar-password-input')) return
   authorization = target.value && `Bearer ${target.value}`
-  void refresh()
+  void refresh(true)
 })
 // Back from another tab: somebody may have written on the phone.
-addEventListener('focus', () => isEditing() || void refresh())
+addEventListener('focus', () => void refresh())
 
 const settings = {
   url: '/openapi.json',
