@@ -55,18 +55,20 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
 
     const lower = await release('0.0.2')
     expect([lower.status, lower.stdout]).toEqual([1, ''])
-    expect(lower.stderr.split('\n')).toEqual([
-      'error: nothing was changed; first mend this:',
-      '  - this is the branch work; releases come from main: git switch main',
-      '  - not committed: README.md, left.txt; commit it, or put it away with git stash -u',
-      `  - 0.0.2 is lower than ${pkg.version}, which package.json states; take a higher one`,
-      '  - CHANGELOG.md says nothing about 0.0.2; write under "## Unreleased" what you can do now, what breaks, what to run',
-      `  - the version stands a second time, at LICENSE:1:svc ${pkg.version}; take it from package.json there`,
-      '',
-    ])
-    expect((await release('next')).stderr).toContain('next is no version; give one like 1.2.3')
+    const reasons = lower.stderr.split('\n').filter(line => line.startsWith('  - '))
+    const named = [
+      ['work', 'git switch main'],
+      ['README.md', 'left.txt', 'git stash -u'],
+      ['0.0.2', pkg.version, 'package.json'],
+      ['CHANGELOG.md', '0.0.2', '## Unreleased'],
+      [`LICENSE:1:svc ${pkg.version}`, 'package.json'],
+    ]
+    expect(reasons.length).toBe(named.length)
+    for (const [index, facts] of named.entries())
+      for (const fact of facts) expect(reasons[index]).toContain(fact)
+    expect((await release('next')).stderr).toMatch(/^error: .*\bnext\b.*\d\.\d\.\d/s)
     await inside('tag', 'v9.0.0')
-    expect((await release('9.0.0')).stderr).toContain('the tag v9.0.0 is there already')
+    expect((await release('9.0.0')).stderr).toContain('v9.0.0')
     await inside('tag', '--delete', 'v9.0.0')
     expect(await state()).toEqual(before)
   })
@@ -75,12 +77,12 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     const { release, state } = await of.fresh('usage')
     const before = await state()
     for (const [args, said] of [
-      [[], 'one version is needed'],
-      [['1.0.0', '2.0.0'], 'one version is needed'],
-      [['1.0.0', '--skip-tests'], 'for a dry run'],
-      [['1.0.0', '--only', 'linux-x64,toaster'], 'there is no part toaster'],
-      [['1.0.0', '--url', "https://example.org/'"], 'expected an address'],
-      [['1.0.0', '--url', 'http://example.org/svc'], 'expected an address like https://'],
+      [[], 'major'],
+      [['1.0.0', '2.0.0'], 'major'],
+      [['1.0.0', '--skip-tests'], '--skip-tests'],
+      [['1.0.0', '--only', 'linux-x64,toaster'], ' toaster'],
+      [['1.0.0', '--url', "https://example.org/'"], "https://example.org/'"],
+      [['1.0.0', '--url', 'http://example.org/svc'], 'http://example.org/svc'],
       [['1.0.0', '--sing'], '--sing'],
     ] as const) {
       const { status, stderr } = await release(...args)
@@ -100,7 +102,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       'deno',
       'scripts/test',
       () => '#!/bin/sh\necho "3 passed, 1 failed"\nexit 1\n',
-      'the tests fail',
+      '3 passed, 1 failed',
     ],
     ['build', own, 'src/main.ts', (text: string) => `${text}\nimport './absent.ts'\n`, 'absent.ts'],
     // It starts, and says that it is another.
@@ -112,7 +114,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       const before = await state()
       const failed = await release('0.2.0', '--only', part)
       expect([failed.status, failed.stderr]).toEqual([1, expect.stringContaining(said)])
-      expect(failed.stderr).toEndWith('hint: nothing was changed; mend it and begin again\n')
+      expect(failed.stderr).toMatch(/^hint: .+\n$/m)
       expect(await state()).toEqual(before)
     }, 300_000)
   }
@@ -182,12 +184,12 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       '0.2.0',
     )
     // What is said of those that only other machines can start.
-    expect(await lookInto(target, out, '0.2.0')).toEndWith('with svc 0.2.0 in it')
-    expect((await failure(lookInto(target, out, '0.3.0'))).message).toContain('does not hold svc 0.3.0')
+    expect(await lookInto(target, out, '0.2.0')).toContain('svc 0.2.0')
+    expect((await failure(lookInto(target, out, '0.3.0'))).message).toContain('svc 0.3.0')
     await link(join(out, file), join(path, 'dist/svc-windows-x64.exe'))
     const windows = targetNamed('bun-windows-x64')
-    expect((await failure(lookInto(windows, join(path, 'dist'), '0.2.0'))).message).toContain(
-      'svc-windows-x64.exe is ELF',
+    expect((await failure(lookInto(windows, join(path, 'dist'), '0.2.0'))).message).toMatch(
+      /svc-windows-x64\.exe .*\bELF\b/,
     )
 
     expect(await inside('status', '--porcelain')).toBe('')
@@ -202,23 +204,19 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     )
 
     const notes = await readFile(join(out, 'NOTES.md'), 'utf8')
+    expect(notes.split('\n')).toContain('curl -fsSL https://example.org/svc/install.sh | sh')
     for (const line of [
-      'curl -fsSL https://example.org/svc/install.sh | sh',
-      '- types, lint and tests: 7 passed, 0 failed',
-      '- needs the moon: a test that was skipped',
-    ]) {
-      expect(notes.split('\n')).toContain(line)
-    }
-    expect(notes).toMatch(/^- .*, deno, package: not made this time$/m)
-    expect(notes).toMatch(new RegExp(`^- ${file}: a whole conversation in \\d\\d steps, on ${own}$`, 'm'))
+      '.*: 7 passed, 0 failed$',
+      'needs the moon: ',
+      '.*, deno, package: ',
+      `${file}: .* \\d\\d .*\\b${own}$`,
+    ])
+      expect(notes).toMatch(new RegExp(`^- ${line}`, 'm'))
     expect(await inside('cat-file', '-t', 'v0.2.0')).toBe('tag')
     expect(await inside('rev-parse', 'v0.2.0^{commit}')).toBe(await inside('rev-parse', 'main'))
     expect(await inside('tag', '--list', '--format=%(contents)', 'v0.2.0')).toBe(notes.trim())
 
     const again = await release('0.2.0')
-    expect([again.status, again.stderr]).toEqual([
-      1,
-      expect.stringContaining('the tag v0.2.0 is there already'),
-    ])
+    expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('v0.2.0')])
   }, 300_000)
 })
