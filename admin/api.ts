@@ -2,7 +2,14 @@
 
 import type { LoginStatus } from '../src/model/login.ts'
 import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
-import type { KnownUser, NameProblem, Session, SessionCheck, SessionUser } from '../src/model/session.ts'
+import type {
+  KnownUser,
+  NamedUser,
+  NameProblem,
+  Session,
+  SessionCheck,
+  SessionUser,
+} from '../src/model/session.ts'
 import { heardTime } from './times.ts'
 
 export type { KnownUser, Message, OutboxEntry, SendResult, Session, SessionUser }
@@ -225,7 +232,7 @@ export const api = {
   send: (message: Outgoing) => request<SendResult>('POST', '/api/messages', message),
   /** An empty name takes it away. */
   nameUser: (session: string, userId: string, name: string) =>
-    request<KnownUser>('PUT', `/api/users/${part(userId)}/name`, { session, name }),
+    request<NamedUser>('PUT', `/api/users/${part(userId)}/name`, { session, name }),
   outbox: () => request<OutboxEntry[]>('GET', '/api/outbox'),
   /** A person's yes. */
   approve: (id: string) => request<OutboxEntry>('POST', `/api/outbox/${part(id)}/approve`),

@@ -27,6 +27,13 @@ has() { command -v "$1" >/dev/null 2>&1; }
 
 usage() { say 'usage: sh install.sh [--from ADDRESS-OR-FOLDER-OR-FILE] [--to FOLDER]'; }
 
+help() {
+  usage
+  say '  --from  the files of a release: an https address, a folder, or one file of it. Without it SVC_FROM, else where this'
+  say '          script came from. Files are checked by SHA256SUMS, which lies beside them.'
+  say '  --to    the folder for svc. The default is /usr/local/bin if it can be written, else ~/.local/bin.'
+}
+
 # Where a folder does not hold a release.
 built='Run "npm run build -- --all" in the sources to make one, in dist/release. Nothing was changed.'
 
@@ -47,7 +54,7 @@ main() {
         shift
         ;;
       -h | --help)
-        usage
+        help
         exit 0
         ;;
       *) fail "unknown argument $1" "$(usage)" ;;

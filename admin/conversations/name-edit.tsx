@@ -4,10 +4,12 @@ import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { ApiError, api } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { t } from '../i18n.ts'
+import { listed, t } from '../i18n.ts'
 import { named, nameOf } from '../live.ts'
+import { isolated } from '../sessions/names.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
+import { tellDoubt } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
 
 /** As src/model/user-name.ts has it. */
@@ -68,7 +70,12 @@ function NameForm({ session, userId, onClose }: { session: string; userId: strin
   const save = async () => {
     const name = field.current?.value.trim() ?? ''
     if (name === before) return onClose()
-    named(await api.nameUser(session, userId, name))
+    const given = await api.nameUser(session, userId, name)
+    named(given)
+    if (given.namesakes) {
+      const accounts = listed([...new Set(given.namesakes.map(one => isolated(one.session)))])
+      tellDoubt(t('name.shared', { accounts }))
+    }
     // Else this one is closed already.
     if (field.current) onClose()
   }

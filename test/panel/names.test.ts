@@ -57,6 +57,23 @@ describe.skipIf(!hasBrowser)('names', () => {
     expect(panel.complaints.filter(one => !/422/.test(one))).toEqual([])
   })
 
+  test('a name that somebody of another account has is taken, and the panel says whose it is too', async () => {
+    await using panel = await withPanel({ sessions: ['one', 'two'] })
+    const { sandbox } = panel
+    const [one, two] = ['one', 'two'].map(name => panel.bots.get(name)!)
+    for (const { user_id, bot_id } of [one!, two!]) await sandbox.say('hello', { from: user_id, to: bot_id })
+    await panel.until('both are known', async () => (await panel.gateway.users.list()).length === 2)
+    await panel.gateway.users.name({ user_id: one!.user_id, name: 'Mum' })
+    const page = await panel.open({ path: `/conversations/two/${encodeURIComponent(two!.user_id)}` })
+    const edit = page.locator('.chat-head .name-edit')
+    await edit.getByRole('button').click()
+    await edit.getByRole('textbox').fill('Mum')
+    await page.keyboard.press('Enter')
+    await page.locator('.chat-head').getByRole('heading', { name: 'Mum' }).waitFor()
+    await page.locator('.toast', { hasText: 'one' }).waitFor({ timeout: 15_000 })
+    expect(panel.complaints).toEqual([])
+  })
+
   test('on a phone, in Chinese: given in the account’s list, shown as the title of the conversation', async () => {
     await using panel = await withPanel({ sessions: ['one', 'two'] })
     const { sandbox } = panel
