@@ -1,6 +1,6 @@
 /** The door: what listens on the configured port, who can reach it, and whether the token is kept well. */
 import { takeOver } from '../inspect/advised-commands.ts'
-import { addressIn, askHealth, type HealthAnswer } from '../inspect/healthz.ts'
+import { addressIn, askHealth, type HealthAnswer, isOfAnother } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -56,9 +56,7 @@ function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): 
   }
   const { seen, status } = answer
   const says = `svc ${seen.version} answers on ${url} as ${seen.role}`
-  // A service polls its directory, or follows the process that does.
-  if (seen.store === 'ok' && polling?.held === false)
-    return note('port', `${says}, for another data directory`, elsewhere)
+  if (isOfAnother(seen, polling)) return note('port', `${says}, for another data directory`, elsewhere)
   if (status !== 200)
     return bad(
       'port',

@@ -6,6 +6,7 @@ import { dataFiles } from '../model/data-files.ts'
 import { apiFetch, failureOf, socketIn } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
 import { processState } from '../platform/other-process.ts'
+import type { Polling } from '../storage/sight.ts'
 
 /**
  * - svc: a service answered, and `seen` is what it said of itself
@@ -58,6 +59,14 @@ async function running(line: string): Promise<NotedAddress | undefined> {
     return undefined
   }
 }
+
+/**
+ * Whether a service that answers is not of the directory: it would poll it, or follow the process that does.
+ *
+ * @param polling who polls the directory; absent where that cannot be told
+ */
+export const isOfAnother = ({ store }: Health, polling: Polling | undefined): boolean =>
+  store === 'ok' && polling?.held === false
 
 /** Asks the service at `url`; never throws. */
 export async function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { saidOfHealth } from '../../src/cli/commands/health.ts'
+import { notServed, saidOfHealth } from '../../src/cli/commands/health.ts'
 import type { Report } from '../../src/doctor/examine.ts'
 import type { StatusReport } from '../../src/inspect/status-report.ts'
 import { version } from '../../src/version.ts'
@@ -391,9 +391,14 @@ describe('svc health', () => {
     ...({ status: 'degraded', version, role: 'poller', stalled: false, store: 'ok', disk: 'ok' } as const),
     ...{ sessions: 2, connected: 2, failing: 1 },
   }
-  test('what listens on the usual port, and in no data directory, may be the service of another one', () => {
+  test('what listens on the usual port, while nobody polls the data directory, is the service of another one', async () => {
     const answer = { kind: 'svc', status: 200, seen: health } as const
-    expect(saidOfHealth(answer, '/data/of mine')).toContain('/data/of mine')
+    const dir = folder('of mine')
+    expect(await notServed(answer, dir)).toBe(dir)
+    // A service that noted no address polls it all the same.
+    expect(await notServed(answer, service.dir)).toBeUndefined()
+    expect(await notServed({ kind: 'nobody' }, dir)).toBeUndefined()
+    expect(saidOfHealth(answer, dir)).toContain(dir)
     expect(saidOfHealth(answer)).not.toContain('director')
   })
 

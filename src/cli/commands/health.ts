@@ -1,8 +1,15 @@
 /** `svc health`: one question to a running service, one line, one exit status. */
 import type { Command } from 'commander'
 import { type Config, type Flags, spelledOut, type Usual } from '../../config.ts'
-import { addressIn, askHealth, type HealthAnswer, notedAddresses } from '../../inspect/healthz.ts'
+import {
+  addressIn,
+  askHealth,
+  type HealthAnswer,
+  isOfAnother,
+  notedAddresses,
+} from '../../inspect/healthz.ts'
 import { badArgument } from '../../model/error.ts'
+import { systemClock } from '../../platform/clock.ts'
 import { shellWord } from '../../platform/format.ts'
 import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { againFlags, type CommandSpec, configFrom, forgottenSandbox, typedUrl } from '../command.ts'
@@ -31,7 +38,7 @@ export const commands: readonly CommandSpec[] = [
       ['HEALTHCHECK CMD ["svc", "health"]', 'in a Dockerfile'],
     ],
     after:
-      'Here 0 means that it works, 1 that it does not or does not answer. What is degraded (an account that is not connected, polls that fail) is said and still 0: a restart would not help it.',
+      'Here 0 means that it works, 1 that it does not or does not answer. What is degraded (an account that is not connected, polls that fail) is said and still 0: a restart would not help it. Without an address, a service of another data directory is 1.',
     run: runHealth,
   },
 ]
@@ -44,22 +51,38 @@ async function runHealth(command: Command): Promise<0 | 1> {
   spareLoopbackTheProxy()
   const { url, unnamed } = given === undefined ? await configured(command) : { url: typedUrl(given) }
   const answer = await askHealth(url, deadlineMs)
-  const healthy = answer.kind === 'svc' && answer.status === 200
+  const other = await notServed(answer, unnamed)
+  const healthy = answer.kind === 'svc' && answer.status === 200 && other === undefined
   // As GET /healthz says it; what is degraded works, and a restart would not help.
   const word = !healthy ? 'unhealthy' : answer.seen.status === 'ok' ? 'healthy' : 'degraded'
-  const what = saidOfHealth(answer, unnamed)
+  const what = saidOfHealth(answer, other)
   const forgotten = unnamed === undefined ? '' : forgottenSandbox(command)
   // Whoever names a whole address may mean another machine.
   const next =
     answer.kind === 'nobody' && given === undefined
       ? `; to start it: ${startLine(command)}. One that listens elsewhere is named with --port.${forgotten && ` ${forgotten}`}`
-      : ''
+      : other === undefined
+        ? ''
+        : `; to start one: ${startLine(command)} --port 0${forgotten && `. ${forgotten}`}`
   await writeOut(
     json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
       : `${word}: ${oneLine(what)} (${url})${next}\n`,
   )
   return healthy ? 0 : 1
+}
+
+/** The data directory that should have named the service that answers, and is not the one it serves. */
+export async function notServed(
+  answer: HealthAnswer,
+  unnamed: string | undefined,
+): Promise<string | undefined> {
+  if (unnamed === undefined || answer.kind !== 'svc') return undefined
+  const { sightOf } = await import('../../inspect/data-directory.ts')
+  const polling = await sightOf(unnamed)
+    .polling(systemClock)
+    .catch(() => undefined)
+  return isOfAnother(answer.seen, polling) ? unnamed : undefined
 }
 
 /** The command that starts what was asked for. */
@@ -95,8 +118,8 @@ async function configured(command: Command): Promise<{ url: string; unnamed?: st
   return { url: addressIn(config), ...(isUsual && { unnamed: config.basePath }) }
 }
 
-/** What the answer means, for people. @param unnamed the data directory that names no service, so that it may be another's */
-export function saidOfHealth(answer: HealthAnswer, unnamed?: string): string {
+/** What the answer means, for people. @param other the data directory that it does not serve */
+export function saidOfHealth(answer: HealthAnswer, other?: string): string {
   switch (answer.kind) {
     case 'svc': {
       const { version, role, stalled, sessions, connected, failing, store, disk, trouble } = answer.seen
@@ -112,7 +135,7 @@ export function saidOfHealth(answer: HealthAnswer, unnamed?: string): string {
       // One of an older version says nothing of it.
       const low = disk === 'low' ? '; its disk is nearly full, so uploads and downloads are refused' : ''
       const whose =
-        unnamed === undefined ? '' : `; no service is noted in ${unnamed}, so it may be another directory's`
+        other === undefined ? '' : `; it is of another data directory: no service runs on ${other}`
       const who = sessions === 0 ? 'nobody is logged in' : `${connected} of ${sessions} sessions connected`
       return `svc ${version} ${work}, ${who}${failed}${but}${low}${whose}`
     }
