@@ -60,11 +60,19 @@ export const wroteBefore = (error: SvcError, session: string): SvcError =>
     next: { action: 'queue' },
   })
 
-/** Nor will this user write to it: they know the bot of a session that is not connected. */
-export const wroteElsewhere = ({ code, problem }: SvcError, session: string): SvcError =>
-  new SvcError(code, `${problem}, but to "${session}", which is not connected`, {
-    next: { action: 'login', session },
-  })
+/**
+ * Nor will this user write to it: they know the bot of a session that is not connected.
+ *
+ * @param tried the session by which it was, or would have been, sent
+ * @param error absent where WeChat was not asked
+ */
+export const wroteElsewhere = (tried: string, session: string, error?: SvcError): SvcError =>
+  refusal(
+    'window_closed',
+    `this user has never written to "${tried}", but to "${session}", which is not connected`,
+    error,
+    { details: { wrote: 'elsewhere', session, tried }, next: { action: 'login', session } },
+  )
 
 /** WeChat refused: `problem`, with what it said. */
 export function refusal(

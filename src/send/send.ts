@@ -168,10 +168,12 @@ export class Sender {
     const { before } = route
     // Kept for a session that this user does not know, it would wait for a message that never comes.
     if (when_closed === 'queue' && before?.isLoggedIn === false)
-      throw wroteElsewhere(neverWrote(), before.session)
+      throw wroteElsewhere(route.name, before.session)
     return work(route).catch(error => {
       if (!before || !isSvcError(error, 'window_closed')) throw error
-      throw before.isLoggedIn ? wroteBefore(error, before.session) : wroteElsewhere(error, before.session)
+      throw before.isLoggedIn
+        ? wroteBefore(error, before.session)
+        : wroteElsewhere(route.name, before.session, error)
     })
   }
 

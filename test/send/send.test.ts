@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
 import { directCall } from '../../src/model/call.ts'
+import type { SvcError } from '../../src/model/error.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { failure } from '../support/failure.ts'
 import type { FaultKind } from '../support/faults.ts'
@@ -69,15 +70,17 @@ describe('which session sends', () => {
     const { user_id: to } = t.bots.get('work')!
     await t.gateway.accounts.logout('work')
     const next = { action: 'login', session: 'work' }
+    const details = { wrote: 'elsewhere', session: 'work', tried: 'default' }
     // The other session cannot answer them either.
-    expect(await failure(t.send({ to, text: '1' }))).toMatchObject({
-      code: 'window_closed',
-      advice: { next },
-    })
+    const refused = (await failure(t.send({ to, text: '1' }))) as SvcError
+    expect(refused).toMatchObject({ code: 'window_closed', advice: { next }, details })
+    // WeChat's words stand apart, behind the whole sentence.
+    expect(refused.problem).toEndWith(`: ${refused.options.quote}`)
     // Kept there, it would wait for a message that never comes.
     expect(await failure(t.send({ to, text: '1', when_closed: 'queue' }))).toMatchObject({
       code: 'window_closed',
       advice: { next },
+      details,
     })
     expect(await t.gateway.outbox.list()).toEqual([])
     await t.gateway.accounts.logout('default')
