@@ -54,6 +54,8 @@ export interface StatusReport {
   store?: { messages: number; size_bytes: number }
   /** As `svc outbox` lists them, each of one or more messages. */
   outbox: { sends: number; messages: number; users: number; oldest_at?: number }
+  /** Sends that wait for a person's yes, as `svc approvals` lists them. */
+  approvals: number
   /** Webhooks that do not work, where there are any. */
   webhooks?: WebhookTrouble[]
   /** What could not be read. */
@@ -109,6 +111,7 @@ export async function readStatus(options: {
     ...{ session_count: sessions.length, connected_count: connected, sessions },
     store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },
     outbox: { sends, messages, users, oldest_at: oldestAt },
+    approvals: store?.asked ?? 0,
     ...(store?.webhooks && { webhooks: store.webhooks }),
     trouble,
   }

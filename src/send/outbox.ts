@@ -83,12 +83,7 @@ export class Outbox {
   async get(outboxId: string | number): Promise<OutboxEntry> {
     const { worker } = this.#ports
     const entry = await this.#entry(outboxId)
-    if (entry?.mode !== 'queue') {
-      throw new SvcError('not_found', 'no send of the last 7 days that was queued has this id', {
-        hint: 'history tells what became of older ones.',
-        next: { action: 'see', what: 'outbox' },
-      })
-    }
+    if (entry?.mode !== 'queue') throw unknownSend('outbox')
     return this.#shown(entry, entry.ended ? {} : await worker.waiting(entry))
   }
 
@@ -115,11 +110,12 @@ export class Outbox {
     const { log } = this.#runtime
     const { media, store } = this.#ports
     const entry = await this.#entry(outboxId)
-    const reason = entry?.asked ? declined : cancelled
-    const ended = entry && (await store.outbox.end(entry.id, reason, 'queue'))
+    if (!entry) throw unknownSend('outbox')
+    const reason = entry.asked ? declined : cancelled
+    const ended = await store.outbox.end(entry.id, reason, 'queue')
     if (!ended) {
       throw new SvcError('not_found', 'nothing of this id waits in the outbox', {
-        hint: 'history tells what became of what left it.',
+        hint: 'history (svc history) tells what became of what left it.',
         next: { action: 'see', what: 'outbox' },
       })
     }
@@ -140,10 +136,11 @@ export class Outbox {
     const { log } = this.#runtime
     const { worker } = this.#ports
     const entry = await this.#entry(outboxId)
-    const approved = entry?.asked && (await worker.approve(entry))
+    if (!entry) throw unknownSend('approvals')
+    const approved = entry.asked && (await worker.approve(entry))
     if (!approved) {
       throw new SvcError('not_found', 'nothing of this id waits for a yes', {
-        hint: 'It was approved, declined or given up; history tells.',
+        hint: 'It was approved, declined or given up; svc history tells.',
         next: { action: 'see', what: 'approvals' },
       })
     }
@@ -225,6 +222,12 @@ export class Outbox {
 }
 
 /** Its text and file go when it has ended; the history keeps them. */
+const unknownSend = (what: 'outbox' | 'approvals') =>
+  new SvcError('not_found', 'no send of the last 7 days that was queued has this id', {
+    hint: 'history (svc history) tells what became of older ones.',
+    next: { action: 'see', what },
+  })
+
 function shown(part: EntryPart): OutboxPart {
   const { file_name, size, source }: Partial<KeptFile> = part.file ?? {}
   const text = part.kind === 'text' && part.text !== '' ? part.text : undefined

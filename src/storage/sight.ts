@@ -57,6 +57,8 @@ export interface StoreStats {
   walBytes: number
   messages: number
   outbox: { sends: number; messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
+  /** Sends that wait for a person's yes. */
+  asked: number
   /** By session, how many messages of the last 24 h WeChat took without giving them an id. */
   suspects: ReadonlyMap<string, number>
   /** Webhooks that do not work, where there are any. */

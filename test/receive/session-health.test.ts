@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import { statusText } from '../../src/cli/commands/status.ts'
 import { readStatus } from '../../src/inspect/status-report.ts'
+import { localTime } from '../../src/platform/format.ts'
 import {
   type Heard,
   healthAfter,
@@ -342,6 +344,11 @@ describe('polls that fail', () => {
     expect(await t.gateway.health()).toMatchObject({ status: 'degraded', connected: 1, failing: 1 })
     const status = () => readStatus({ basePath: t.dir, version: '0' })
     expect(await status()).toMatchObject({ ok: false, sessions: [{ status: 'connected', poll_error }] })
+    const [failed] = (await status()).sessions
+    const row = statusText(await status())
+      .split('\n')
+      .find(line => line.startsWith('* default'))
+    expect(row).toContain(localTime(failed?.failing_since))
     await using watcher = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
     expect((await watcher.gateway.accounts.list())[0]).toMatchObject({ poll_error })
     expect(await watcher.gateway.health()).toMatchObject({ role: 'watcher', status: 'degraded', failing: 1 })

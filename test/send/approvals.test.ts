@@ -3,6 +3,7 @@ import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readStatus } from '../../src/inspect/status-report.ts'
 import { type Message, OutboxEntry, SendResult } from '../../src/model/message.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { failure } from '../support/failure.ts'
@@ -28,6 +29,7 @@ describe('a yes', () => {
     const key = { idempotency_key: 'asked' }
     const asked = await t.send({ text: 'may I?', media: [file], approval, ...key })
     expect(asked).toMatchObject({ success: false, status: 'queued', waits_for: 'approval' })
+    expect(await readStatus({ basePath: t.dir, version: '0' })).toMatchObject({ approvals: 1 })
     expect([asked.hint, problemsOf(SendResult, asked)]).toEqual([expect.any(String), []])
     const id = asked.outbox_id!
     // Who has the key hears how it stands.
@@ -56,7 +58,14 @@ describe('a yes', () => {
       'accepted',
     ])
     expect(await seen(t)).toEqual(['another', 'and one more', 'may I?', 'file'])
-    expect(await failure(t.gateway.outbox.approve(id))).toMatchObject({ code: 'not_found' })
+    expect(await readStatus({ basePath: t.dir, version: '0' })).toMatchObject({ approvals: 0 })
+    // Of one that never was nothing is said to have become of it.
+    const { outbox } = t.gateway
+    for (const verb of ['approve', 'cancel'] as const) {
+      const [gone, never] = [await failure(outbox[verb](id)), await failure(outbox[verb]('999'))]
+      expect([gone, never]).toMatchObject([{ code: 'not_found' }, { code: 'not_found' }])
+      expect(never.message).not.toBe(gone.message)
+    }
     const again = await t.send({ text: 'may I?', media: [file], approval, ...key })
     expect(again).toMatchObject({ status: 'accepted', success: true })
     expect(await t.gateway.outbox.list()).toEqual([])

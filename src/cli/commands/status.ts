@@ -53,6 +53,7 @@ export function statusText(seen: StatusReport): string {
   const listens = service_pid === polling.pid ? '' : `; process ${service_pid} listens`
   const at = service_url === undefined ? '' : `${listens} at ${oneLine(service_url)}`
   const waits = outbox.sends === 0 ? '' : `, ${counted(outbox.sends, 'send')} waiting: ${advised('outbox')}`
+  const asks = seen.approvals === 0 ? '' : `, ${seen.approvals} waiting for a yes: ${advised('approvals')}`
   const lost = sessions.find(session => !session.connected)
   const connected = `${connected_count} of ${session_count} connected`
   const sight =
@@ -63,7 +64,7 @@ export function statusText(seen: StatusReport): string {
     `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,
     `${dim('service')}    ${service}${at}`,
     `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}` : sight}`,
-    `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${byteSize(store.size_bytes)}${waits}` : 'none'}`,
+    `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${byteSize(store.size_bytes)}${waits}${asks}` : 'none'}`,
     ...sessions
       .filter(({ suspect_count = 0 }) => suspect_count > 0)
       .map(
@@ -87,7 +88,7 @@ export function statusText(seen: StatusReport): string {
     session.status,
     String(session.user_count),
     localTime(session.created_at),
-    localTime(session.expired_at ?? session.lapsed_at),
+    localTime(session.expired_at ?? session.lapsed_at ?? session.failing_since),
     oneLine(session.bot_id ?? '–'),
   ])
   const listed =

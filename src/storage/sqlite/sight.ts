@@ -123,7 +123,7 @@ async function read(
     db.exec(`PRAGMA busy_timeout = ${busyMs}`)
     const form = db.one<{ user_version: number }>`PRAGMA user_version`.user_version
     const sight: Read = {
-      ...{ form, newest: newestForm, messages: 0 },
+      ...{ form, newest: newestForm, messages: 0, asked: 0 },
       ...{ outbox: { sends: 0, messages: 0, users: 0 }, suspects: new Map() },
     }
     if (check) sight.damage = damageOf(db)
@@ -132,7 +132,7 @@ async function read(
     return {
       ...sight,
       messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message`.n,
-      ...(form >= 2 && { outbox: outboxOf(db) }),
+      ...(form >= 2 && { outbox: outboxOf(db), asked: askedOf(db) }),
       ...webhooksOf(db, Date.now()),
       ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
     }
@@ -162,6 +162,9 @@ function outboxOf(db: Database): StoreStats['outbox'] {
     FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry
     WHERE part.status = 'queued' AND part.message IS NOT NULL`
 }
+
+const askedOf = (db: Database): number =>
+  db.one<{ n: number }>`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'`.n
 
 /** The paused ones are somebody's wish. */
 function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
