@@ -227,7 +227,7 @@ async function runsAlready(config: Config, error: unknown): Promise<SvcError | u
     'internal',
     `svc already runs on ${config.basePath}: process ${there.pid} at ${url}${panel}`,
     {
-      hint: `Use that one, stop it first, or choose another with ${config.socket === undefined ? '--port' : '--socket'}.`,
+      hint: `Use that one, stop it first, or choose another ${config.socket === undefined ? 'port with --port' : 'socket with --socket'}.`,
       cause: error,
     },
   )
