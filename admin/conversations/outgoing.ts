@@ -144,17 +144,20 @@ export class Desk {
         return one
       })
     if (before.length === 0) return
-    this.outgoing.value = [...before, ...this.outgoing.value]
     const under = before.filter(({ state }) => state.value === 'sending')
-    if (under.length === 0) return
-    await this.#claimStored().catch(() => {})
+    // What the service stored before the page went never stands beside its row.
+    const stored = under.length > 0 ? await this.#stored().catch(() => []) : []
+    batch(() => {
+      this.outgoing.value = [...before, ...this.outgoing.value]
+      for (const message of stored) this.#claim(message)
+    })
     for (const one of under) await this.#run(one)
   }
 
-  /** What the service stored of them before the page went. */
-  async #claimStored(): Promise<void> {
+  /** What the service stored last of what was sent, oldest first. */
+  async #stored(): Promise<Message[]> {
     const { messages } = await api.messages({ session: this.session, user_id: this.userId, limit: 60 })
-    for (const message of messages.reverse()) if (message.direction === 'sent') this.#claim(message)
+    return messages.reverse().filter(({ direction }) => direction === 'sent')
   }
 
   #keep({ key, text, files, queue, after, at, error }: Outgoing): void {
@@ -214,7 +217,7 @@ export class Desk {
       this.drop(one)
     } catch (error) {
       // What was stored shows itself what became of it; its event may be behind the answer.
-      if (!stored()) await this.#claimStored().catch(() => {})
+      if (!stored()) for (const message of await this.#stored().catch(() => [])) this.#claim(message)
       if (stored()) return this.drop(one)
       this.#fail(one, error)
     }

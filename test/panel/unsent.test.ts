@@ -176,8 +176,12 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await using browser = await launchBrowser()
     await using context = await browser.newContext({ locale: 'en' })
     const page = await openChat(panel, context, false)
-    // The service holds it and its key; the answer does not come before the page is gone.
-    await page.route('**/api/messages', async route => void (await route.fetch()), { times: 1 })
+    // The service holds it and its key; the answer does not come before the page is gone, nor that to the second message.
+    let posted = 0
+    await page.route('**/api/messages', async route => {
+      const response = await route.fetch()
+      if (![1, 3].includes(++posted)) await route.fulfill({ response })
+    })
     await field(page).fill('stored')
     await field(page).press('Enter')
     await panel.sandbox.seen(messages => messages.length === 1)
@@ -188,8 +192,21 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await page.goto(`${panel.url}/settings`)
     await panel.sandbox.seen(messages => messages.length === 3)
     expect(await sentOf(panel)).toEqual(['stored', 'not stored', 'file'])
+    // What asks after the list does what of it was stored.
+    const looked = Promise.withResolvers<void>()
+    let asked = 0
+    await page.route('**/api/messages?**', async route => {
+      if (++asked > 1) await looked.promise
+      await route.continue()
+    })
     await page.goBack()
     await bubble(page, 'not stored').getByText('Sent', { exact: true }).waitFor()
+    await panel.until('it is asked', () => asked > 1)
+    expect(await log(page).locator('article.out').count()).toBe(3)
+    const repeated = page.waitForResponse('**/api/messages')
+    looked.resolve()
+    expect((await repeated).status()).toBe(200)
+    expect(await sentOf(panel)).toEqual(['stored', 'not stored', 'file'])
     expect(await log(page).locator('article.out').count()).toBe(3)
   })
 

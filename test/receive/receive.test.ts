@@ -124,6 +124,8 @@ describe('the inbox', () => {
   for (const duplicate of ['same_id', 'new_id', 'new_token'] as const) {
     test(`a message that upstream delivers again (${duplicate}) is stored once`, async () => {
       await using t = await withGateway({ switches: { duplicate, duplicate_after_ms: 50 } })
+      // In one batch both would be real.
+      await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
       await t.sandbox.say('once')
       expect(texts(await t.recv())).toEqual(['once'])
       const before = await cursorOf(t)
