@@ -111,7 +111,7 @@ function declareFlags(command: Command, tool: Flagged, series: Series): void {
       ? new ListOption(flags, helpOf(tool, key), list.map(String))
       : new Option(flags, helpOf(tool, key))
     // Shown in help and offered by the shell; our own parse is what checks.
-    option.argChoices = choicesOf(schema)
+    if (schema.enum) option.argChoices = choicesOf(schema)
     if (cli.series?.entries[key]) option.argParser((text: string) => series.push([key, text]))
     else if (schema.type === 'array' || schema.type === 'object')
       option.argParser((text: string, before?: string[]) => [...(before ?? []), text])
