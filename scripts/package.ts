@@ -17,9 +17,12 @@ const program = `#!/usr/bin/env node
 if (process.versions.bun || globalThis.Deno) await import('./main.js')
 else {
   const { spawn } = await import('node:child_process')
+  const { delimiter, dirname } = await import('node:path')
   const { fileURLToPath } = await import('node:url')
+  // Beside this one in node_modules/.bin lies the Bun that npm installed.
+  const PATH = process.env.PATH + delimiter + dirname(process.argv[1])
   const main = fileURLToPath(new URL('./main.js', import.meta.url))
-  const child = spawn('bun', [main, ...process.argv.slice(2)], { stdio: 'inherit' })
+  const child = spawn('bun', [main, ...process.argv.slice(2)], { stdio: 'inherit', env: { ...process.env, PATH } })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   // npx hands a signal to the shell between alone, which ends of it.
   const { ppid } = process

@@ -206,6 +206,13 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
         const none = await ended(npx, { cwd: project, env: await box(), withinMs: 60_000 })
         expect([none.status, none.stdout]).toEqual([1, ''])
         expect(none.stderr).toMatch(/^error: .*npm install bun\n/)
+        // As npm installs the package "bun", and beside the name that npm gave svc.
+        const bin = join(project, 'node_modules/.bin')
+        await symlink(process.execPath, join(bin, 'bun'))
+        const beside = [node!, join(bin, 'svc'), '--version']
+        const found = await ended(beside, { cwd: project, env: await box(), withinMs: 60_000 })
+        await rm(join(bin, 'bun'))
+        expect(found.stdout).toBe(`${ours.version}\n`)
         const env = await box({ bun: process.execPath })
         expect((await ended(npx, { cwd: project, env, withinMs: 60_000 })).stdout).toBe(`${ours.version}\n`)
       },
