@@ -20,6 +20,13 @@ export interface Sight {
   store(options?: { check?: boolean }): Promise<StoreStats | undefined>
 
   /**
+   * What people call users, and the webhooks. Empty where there is no store, or one of a newer version.
+   *
+   * @throws the engine's error when it cannot be read
+   */
+  named(): Promise<Named>
+
+  /**
    * Who polls. A holder whose last sign of life is old, or in the future after the clock was set, is watched for one more
    * sign, some 5 s, before it counts as stalled.
    *
@@ -65,6 +72,12 @@ export interface StoreStats {
   webhooks?: WebhookTrouble[]
   /** What the check of the whole file found wrong; absent when it was not asked for. */
   damage?: string[]
+}
+
+/** What a command line may name. */
+export interface Named {
+  users: { name: string; session: string }[]
+  webhooks: { id: string; url: string }[]
 }
 
 /** A webhook that svc switched off, or of which nothing has succeeded for a minute. */

@@ -1,6 +1,6 @@
 /** Tab in real shells: bash always, zsh and fish where they are installed. */
 import { describe, expect, test } from 'bun:test'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { shellWord } from '../../src/platform/format.ts'
 import { svc } from '../support/command.ts'
@@ -22,7 +22,7 @@ for (const [name, users] of Object.entries(sessions)) {
   const bot = { bot_id: 'b@im.bot', token: 't', base_url: 'http://127.0.0.1:1', cursor: '', created_at: 1 }
   await writeFile(join(folder, 'token.json'), JSON.stringify(bot))
   const contexts = {
-    ...Object.fromEntries(users.map(user => [user, { used: 0, first_seen: 1, received_at: 1 }])),
+    ...Object.fromEntries(users.map(user => [user, { used: 0, first_seen: 1, received_at: 1, token: 'c' }])),
     // Somebody who was written to, with an error in the id, and who never wrote.
     'o9cq80abd@im.wechat': { used: 0, first_seen: 1, last_sent_at: 2 },
   }
@@ -90,6 +90,23 @@ describe('what is offered', () => {
     expect(await offered('sessions', 'rename', 'w')).toEqual(['work'])
     expect(await offered('send', '')).toEqual(['o9cq80abc@im.wechat'])
     expect(await offered('send', '-d', join(home, 'nowhere'), '')).toEqual([])
+  })
+
+  test('names of users, of one word, and ids of webhooks', async () => {
+    const dir = join(home, 'named')
+    await cp(join(home, '.svc'), dir, { recursive: true })
+    expect(await offered('webhook', 'show', '-d', dir, '')).toEqual([])
+    const run = async (...args: string[]) => {
+      const { status, stdout, stderr } = await svc([...args, '-d', dir, '--json'], { home })
+      expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+      return JSON.parse(stdout)
+    }
+    await run('users', 'name', 'o9cq80abc@im.wechat', 'Grandma')
+    await run('users', 'name', 'x;rm -rf@y', 'Old Joe')
+    expect(await offered('send', '-d', dir, 'Gr')).toEqual(['Grandma'])
+    expect(await offered('send', '-d', dir, '')).toEqual(['Grandma', 'o9cq80abc@im.wechat'])
+    const { id } = await run('webhook', 'add', 'http://127.0.0.1:9/hook', '--allow-private')
+    expect(await offered('webhook', 'show', '-d', dir, 'wh')).toEqual([id])
   })
 
   test('a path is the business of the shell', async () => {

@@ -13,7 +13,7 @@ import {
   ListOption,
   quiet,
 } from '../command.ts'
-import { writeOut } from '../terminal.ts'
+import { oneLine, writeOut } from '../terminal.ts'
 
 /** Completes by asking `svc complete -- <words>`; each line is a word, a tab, and what it means. */
 const scripts: Readonly<Record<string, string>> = {
@@ -67,7 +67,7 @@ export const commands: readonly CommandSpec[] = [
   {
     words: 'completion',
     summary: 'print the completion script of your shell',
-    about: 'Prints a script that completes commands, options, sessions and users with the Tab key.',
+    about: 'Prints a script that completes commands, options, sessions, users and webhooks with the Tab key.',
     takes: command => command.addArgument(choice('<shell>', 'your shell', Object.keys(scripts))),
     examples: [
       ['eval "$(svc completion bash)"', 'bash: add this line to ~/.bashrc'],
@@ -165,7 +165,8 @@ const visible = (command: Command): Offer[] =>
 
 /** What the data directory knows by that name. A look at its files, nothing is opened or made. */
 async function named(what: string | undefined, before: readonly string[]): Promise<Offer[]> {
-  if (what !== 'session' && what !== 'user') return []
+  const isWebhook = what === 'id' && before[0] === 'webhook'
+  if (what !== 'session' && what !== 'user' && !isWebhook) return []
   try {
     const { sightOf } = await import('../../inspect/data-directory.ts')
     const at = before.findIndex(word => word === '-d' || word === '--base-path')
@@ -173,10 +174,13 @@ async function named(what: string | undefined, before: readonly string[]): Promi
       ...(at >= 0 && before[at + 1] !== undefined && { basePath: before[at + 1] }),
       ...(before.includes('--sandbox') && { sandbox: true }),
     })
-    const { sessions } = await sightOf(basePath).sessions()
-    return what === 'session'
-      ? sessions.map(session => [session.name, 'session'] as const)
-      : sessions.flatMap(session => [...session.users.keys()].map(user => [user, session.name] as const))
+    const sight = sightOf(basePath)
+    if (isWebhook) return (await sight.named()).webhooks.map(({ id, url }) => [id, oneLine(url)] as const)
+    const { sessions } = await sight.sessions()
+    if (what === 'session') return sessions.map(({ name }) => [name, 'session'] as const)
+    const ids = sessions.flatMap(({ name, users }) => [...users.keys()].map(user => [user, name] as const))
+    const { users } = await sight.named().catch(() => ({ users: [] }))
+    return [...users.map(({ name, session }) => [name, session] as const), ...ids]
   } catch {
     return []
   }

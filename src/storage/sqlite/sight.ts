@@ -14,7 +14,15 @@ import { lookAtLock } from '../../platform/lock-look.ts'
 import { silentLog } from '../../platform/log.ts'
 import { processState } from '../../platform/other-process.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
-import type { Polling, SeenSession, SeenSessions, Sight, StoreStats, WebhookTrouble } from '../sight.ts'
+import type {
+  Named,
+  Polling,
+  SeenSession,
+  SeenSessions,
+  Sight,
+  StoreStats,
+  WebhookTrouble,
+} from '../sight.ts'
 import { suspectsOf } from './conversations.ts'
 import { sessionFolders } from './directory-claim.ts'
 import { beatEveryMs, stalledMs } from './leases.ts'
@@ -24,6 +32,7 @@ import { openState } from './state/state.ts'
 export const sightOf = (dir: string): Sight => ({
   sessions: () => lookAtSessions(dir),
   store: options => readStoreStats(dir, options),
+  named: async () => (await lookAtStore(dir, readNamed))?.seen ?? { users: [], webhooks: [] },
   polling: clock => lookAtPolling(dir, clock),
 })
 
@@ -93,51 +102,80 @@ async function readStoreStats(
   dir: string,
   options: { check?: boolean } = {},
 ): Promise<StoreStats | undefined> {
+  const looked = await lookAtStore(dir, db => read(db, options.check))
+  return looked && { sizeBytes: looked.sizeBytes, walBytes: looked.walBytes, ...looked.seen }
+}
+
+/** What `work` reads of the store, and how large that is; undefined when there is none. */
+async function lookAtStore<T>(
+  dir: string,
+  work: (db: Database) => T,
+): Promise<{ sizeBytes: number; walBytes: number; seen: T } | undefined> {
   const path = join(dir, dataFiles.store)
   const file = await statOf(path)
   if (!file) return undefined
   const wal = () => statOf(`${path}-wal`)
   // Without a -wal file nobody has it open. An ordinary reader would make one.
   const isOpen = await wal()
-  const reads = () => read(path, { readonly: true }, options.check)
+  const reads = () => opened(path, { readonly: true }, work)
   const seen = isOpen
     ? await reads()
-    : await read(path, { immutable: true }, options.check).catch(async error => {
+    : await opened(path, { immutable: true }, work).catch(async error => {
         if (await wal()) return reads()
         throw error
       })
   // Somebody has opened it meanwhile: what was read is not to be trusted.
   const sure = !isOpen && (await wal()) ? await reads() : seen
-  return { sizeBytes: file.size, walBytes: (await wal())?.size ?? 0, ...sure }
+  return { sizeBytes: file.size, walBytes: (await wal())?.size ?? 0, seen: sure }
 }
 
 type Read = Omit<StoreStats, 'sizeBytes' | 'walBytes'>
 
-async function read(
+async function opened<T>(
   path: string,
   how: { readonly?: boolean; immutable?: boolean },
-  check = false,
-): Promise<Read> {
+  work: (db: Database) => T,
+): Promise<T> {
   const db = await openDatabase(path, how)
   try {
     db.exec(`PRAGMA busy_timeout = ${busyMs}`)
-    const form = db.one<{ user_version: number }>`PRAGMA user_version`.user_version
-    const sight: Read = {
-      ...{ form, newest: newestForm, messages: 0, asked: 0 },
-      ...{ outbox: { sends: 0, messages: 0, users: 0 }, suspects: new Map() },
-    }
-    if (check) sight.damage = damageOf(db)
-    // The tables of a newer version are not ours to judge.
-    if (form === 0 || form > newestForm || sight.damage?.length) return sight
-    return {
-      ...sight,
-      messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message`.n,
-      ...(form >= 2 && { outbox: outboxOf(db), asked: askedOf(db) }),
-      ...webhooksOf(db, Date.now()),
-      ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
-    }
+    return work(db)
   } finally {
     db.close()
+  }
+}
+
+const formIn = (db: Database) => db.one<{ user_version: number }>`PRAGMA user_version`.user_version
+const hasTable = (db: Database, name: string) =>
+  db.get`SELECT 1 FROM sqlite_schema WHERE name = ${name}` !== undefined
+
+function read(db: Database, check = false): Read {
+  const form = formIn(db)
+  const sight: Read = {
+    ...{ form, newest: newestForm, messages: 0, asked: 0 },
+    ...{ outbox: { sends: 0, messages: 0, users: 0 }, suspects: new Map() },
+  }
+  if (check) sight.damage = damageOf(db)
+  // The tables of a newer version are not ours to judge.
+  if (form === 0 || form > newestForm || sight.damage?.length) return sight
+  return {
+    ...sight,
+    messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message`.n,
+    ...(form >= 2 && { outbox: outboxOf(db), asked: askedOf(db) }),
+    ...webhooksOf(db, Date.now()),
+    ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
+  }
+}
+
+/** As of `Sight.named`. */
+function readNamed(db: Database): Named {
+  const has = (table: string) => formIn(db) <= newestForm && hasTable(db, table)
+  return {
+    users: has('user_name')
+      ? db.all`SELECT DISTINCT user_name.name AS name, session.name AS session FROM user_name
+          JOIN session ON session.key = user_name.session ORDER BY 1, 2`
+      : [],
+    webhooks: has('webhook') ? db.all`SELECT id, url FROM webhook ORDER BY created_at` : [],
   }
 }
 
@@ -168,7 +206,7 @@ const askedOf = (db: Database): number =>
 
 /** The paused ones are somebody's wish. */
 function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
-  if (!db.get`SELECT 1 FROM sqlite_schema WHERE name = 'webhook'`) return {}
+  if (!hasTable(db, 'webhook')) return {}
   const webhooks = db.all<WebhookTrouble>`SELECT id, iif(disabled IS NULL, 'failing', 'disabled') AS status,
     coalesce(disabled, last_error, '') AS why, iif(disabled IS NULL, failing_since, disabled_at) AS since
     FROM webhook WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs})
