@@ -37,7 +37,7 @@ WeChat: a user must write to the bot before the bot can write to that user. Text
     ),
     ack: optional(
       RowId(
-        'Row id (`id` of a message): everything up to it is dealt with, with `session` of that session; returns what follows. 0 acknowledges nothing, and begins. Needs a `consumer`; not with `after`.',
+        'Row id (`id` of a message): acknowledges all messages up to it (with `session`, those of that session) and returns what follows. 0 acknowledges nothing: give it when the program starts. Needs a `consumer`; cannot be combined with `after`.',
       ),
     ),
     session: optional(bounded(200, 'Only messages of this session.')),
@@ -52,6 +52,11 @@ WeChat: a user must write to the bot before the bot can write to that user. Text
     positionals: [],
     short: { timeout: 't', limit: 'n', consumer: 'c', session: 's' },
     defaults: { consumer: 'cli' },
+    help: {
+      after:
+        'Row id (id of a message): print what follows it, without moving the consumer; 0 reads from the oldest.',
+      ack: 'Row id (id of a message): acknowledge all messages up to it (with --session, those of that session) and print what follows. 0 acknowledges nothing: give it when the program starts. Needs --consumer; cannot be combined with --after.',
+    },
     about: `Prints new messages that users wrote to the bot, oldest first, of all sessions; waits for the first one up to --timeout seconds. With --follow it goes on.
 
 Where no service runs it asks WeChat itself, and each message comes once: the consumer is a reader with its own place in the message log, which moves when the output was written. What a kill interrupted comes again, marked. A new consumer begins with what comes after its first call.
