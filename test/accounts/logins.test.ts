@@ -31,9 +31,7 @@ async function follow(
 
 /** How logins ended without a session, as the log has it at INFO. */
 const endsIn = (t: TestGateway) =>
-  t.lines.flatMap(line =>
-    line.includes('INFO') ? (/not logged in .*status=(\w+)/.exec(line)?.[1] ?? []) : [],
-  )
+  t.lines.flatMap(line => / INFO logins: .* status=(\w+)/.exec(line)?.[1] ?? [])
 
 const fresh = (switches = {}) => withGateway({ sessions: [], switches })
 
@@ -325,7 +323,7 @@ describe('login', () => {
     await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
     await t.until('a failed try', () => {
       t.clock.advance(500)
-      return t.lines.some(line => line.includes('credentials not stored'))
+      return t.lines.some(line => / ERROR logins: .* session=x .* tries=/.test(line))
     })
     await rmdir(blocked)
     expect((await follow(t, ['confirmed'], 'x')).status).toBe('confirmed')

@@ -85,7 +85,7 @@ describe('who may call', () => {
         ...{ transport: 'http', changes: { subscribe: () => () => {} } },
         config: { host: '0.0.0.0', allowHosts: [] },
       }),
-    ).toThrow('needs a token')
+    ).toThrow('0.0.0.0')
   })
 })
 

@@ -321,7 +321,7 @@ test('failures of the other server are the URL’s fault and do not repeat its q
   expect(missing.message).toContain('HTTP 404')
   const refused = await failure(fetchPublic('http://x.test:1/a?sig=s3cret', { ...limits, ...here }))
   expect(refused.code).toBe('invalid_arguments')
-  expect(refused.message).toContain('nothing listens there (ECONNREFUSED)')
+  expect(refused.message).toContain('(ECONNREFUSED)')
   for (const error of [missing, refused]) expect(error.message).not.toContain('s3cret')
 })
 

@@ -56,6 +56,9 @@ async function withStorage() {
 }
 
 /** Somebody else writes to messages.db, and takes his time; not while svc starts, which waits for him five times as long. */
+/** Whether a batch could not be stored. */
+const hasFailed = (t: TestGateway) => t.lines.some(line => / ERROR poller: .* messages=\d/.test(line))
+
 async function busyStore(t: TestGateway): Promise<Disposable> {
   await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
   const db = new Database(join(t.dir, 'messages.db'))
@@ -81,7 +84,7 @@ describe('the inbox', () => {
       {
         using _busy = await busyStore(t)
         await t.sandbox.say('second')
-        await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
+        await t.until('a failed commit', () => hasFailed(t))
         expect(await cursorOf(t)).toBe(cursor)
         expect((await t.other.contexts.of('default')).get(user_id)).toEqual(context!)
       }
@@ -97,7 +100,7 @@ describe('the inbox', () => {
       await mkdir(contexts)
       await t.sandbox.say('hello')
       expect(texts(await t.recv())).toEqual(['hello'])
-      await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
+      await t.until('a failed commit', () => hasFailed(t))
       expect(await stored(t)).toEqual(['hello'])
       expect(await cursorOf(t)).toBe('')
       await rmdir(contexts)
@@ -114,7 +117,7 @@ describe('the inbox', () => {
     {
       using _busy = await busyStore(t)
       await t.sandbox.say('late')
-      await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
+      await t.until('a failed commit', () => hasFailed(t))
     }
     await t.gateway.close()
     await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
@@ -334,7 +337,7 @@ describe('changes during a long poll', () => {
     {
       using _busy = await busyStore(t)
       await t.sandbox.say('in hand')
-      await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
+      await t.until('a failed commit', () => hasFailed(t))
     }
     await t.gateway.accounts.logout('default')
     expect(texts(await t.recv())).toEqual(['in hand'])
@@ -427,7 +430,7 @@ describe('two gateways on one directory', () => {
   test('a lost poll lock makes a watcher, and then a poller again', async () => {
     await using t = await withGateway()
     await rename(join(t.dir, '.poll.lock'), join(t.dir, 'gone'))
-    await t.until('the loss is noticed', () => t.lines.some(line => line.includes('poll lock lost')))
+    await t.until('the loss is noticed', () => t.lines.some(line => line.includes(' WARNING polling: ')))
     await t.sandbox.say('still there')
     expect(texts(await t.recv())).toEqual(['still there'])
   })

@@ -127,7 +127,7 @@ describe('a refusal of upstream', () => {
     await t.sandbox.fail('getuploadurl', '500', { times: 1 })
     await write(t)
     await t.until('asked', () => t.requests('getuploadurl') === 1)
-    await t.until('held', () => t.lines.join('').includes('queued message not sent'))
+    await t.until('held', () => t.lines.join('').includes(' WARNING send: '))
     await pass(t, 10_000)
     await nothingWaits(t)
     expect((await sent(t)).map(({ status }) => status)).toEqual(['accepted'])

@@ -222,7 +222,7 @@ describe('behind a proxy that --allow-host names', () => {
   test('nobody calls without the token, which is asked for on a loopback address too', async () => {
     for (const host of ['svc.example.org', 'localhost'])
       expect(statusOf(await raw(rest.server, call(`Host: ${host}\r\n`)))).toBe(401)
-    expect(() => createGuard({ host: '127.0.0.1', allowHosts: ['svc.example.org'] })).toThrow('needs a token')
+    expect(() => createGuard({ host: '127.0.0.1', allowHosts: ['svc.example.org'] })).toThrow('127.0.0.1')
   })
 })
 
@@ -305,7 +305,7 @@ test('behind a short public name every path is found', async () => {
 
 test('an address open to others without a token is never served', () => {
   for (const host of ['0.0.0.0', '::', '192.168.1.4', 'example.org', ''])
-    expect(() => createGuard({ host })).toThrow('needs a token')
+    expect(() => createGuard({ host })).toThrow(host)
   expect(() =>
     createOpenApiApp({
       gateway: new MemoryGateway(),
@@ -314,7 +314,7 @@ test('an address open to others without a token is never served', () => {
       log: silentLog,
       version: '0',
     }),
-  ).toThrow('needs a token')
+  ).toThrow('0.0.0.0')
 })
 
 test.each([

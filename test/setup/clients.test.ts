@@ -275,7 +275,8 @@ for (const client of clients) {
       for (const work of [setUp, takeBack]) {
         const error = await failure(work(request(client)))
         expect(error).toMatchObject({ code: 'forbidden' })
-        expect(error.message).toStartWith(`${path} is not valid ${client.format.name} (line `)
+        expect(error.message).toStartWith(`${path} `)
+        expect(error.message).toMatch(new RegExp(`\\b${client.format.name}\\b.*\\bline \\d`))
       }
       expect(await readFile(path, 'utf8')).toBe(text)
     })
@@ -288,7 +289,9 @@ for (const client of clients) {
       })
       await place(path, settings)
       for (const work of [setUp, takeBack])
-        expect((await failure(work(request(client)))).message).toContain('that svc did not write')
+        expect(await failure(work(request(client)))).toMatchObject({
+          ...{ code: 'forbidden', hint: expect.stringContaining('--force') },
+        })
       expect(await readFile(path, 'utf8')).toBe(settings)
       await setUp(request(client, { name: 'svc2' }))
       await takeBack(request(client, { name: 'svc2' }))

@@ -79,6 +79,6 @@ describe('an entry in TOML', () => {
     })
 
   test('what does not parse is refused, with the line', () => {
-    expect(() => toml.put('a = 1\nb = \n', entry)).toThrow(/is not valid TOML \(line 2/)
+    expect(() => toml.put('a = 1\nb = \n', entry)).toThrow(/\bline 2\b/)
   })
 })

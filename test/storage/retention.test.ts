@@ -111,7 +111,7 @@ describe('a clock that jumps', () => {
     t.clock.at += 3_600_000
     await t.store.upkeep.prune()
     expect(await left(t.store)).toHaveLength(405)
-    expect(warnings(t).filter(line => line.includes('the clock jumped'))).toHaveLength(1)
+    expect(warnings(t)).toHaveLength(1)
     expect((await t.store.consumers.claim('default', { limit: 1000 }))?.rows).toHaveLength(405)
     t.clock.off = 0
     await add(t.store, 5)

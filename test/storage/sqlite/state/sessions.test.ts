@@ -62,7 +62,7 @@ test('a damaged token.json is set aside, told once, and healed by a login; its c
 
 test('a token.json that cannot be read is told once; and again when it happens again', async () => {
   await using t = await openTestState()
-  const told = () => t.lines.filter(line => line.includes('token.json cannot be read')).length
+  const told = () => t.lines.filter(line => / WARNING .* folder=s /.test(line)).length
   const path = join(t.dir, 's', 'token.json')
   for (const times of [1, 2]) {
     await t.sessions.save('s', bot('b'))
