@@ -38,7 +38,7 @@ async function confirmedBeside(
     const user = t.bots.get(name)?.user_id ?? (await t.sandbox.addUser(`who scans for ${name}`))
     await t.sandbox.scan({ user, confirm: true })
     await t.until('the credentials are about to be stored', () =>
-      t.lines.some(line => line.includes('storing the credentials')),
+      t.lines.some(line => / DEBUG logins: .* session=/.test(line)),
     )
     // Too late to call it off: nobody else has the new credentials.
     const calledOff = t.gateway.logins.callOff(login_id)

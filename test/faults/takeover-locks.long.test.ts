@@ -116,7 +116,7 @@ describe.concurrent('takeover', () => {
     unlinkSync(join(site.dir, '.poll.lock'))
     using watch = stopwatch()
     const other = site.launch()
-    await until('the loss is noticed', 30_000, () => poller.log().includes('poll lock lost'))
+    await until('the loss is noticed', 30_000, () => poller.log().includes(' WARNING polling: '))
     expect(watch.ms).toBeLessThan(2500)
     await other.ready
     await site.say('after')

@@ -209,8 +209,8 @@ async function everyToolWorks(client: McpClient, sandbox: TestSandbox, way: Way)
 
   const page = await client.call('history', { limit: 3 })
   expect(page.structuredContent).toMatchObject({ total: 4, limit: 3 })
-  expect(texts(page)[0]).toStartWith('3 of 4 messages, newest first.')
-  expect(texts(page)[0]).toEndWith(`call history with before ${page.structuredContent.next_before}.`)
+  expect(texts(page)[0]).toMatch(/^3\D+4\b/)
+  expect(texts(page)[0]).toMatch(new RegExp(`\\bbefore ${page.structuredContent.next_before}\\b`))
 
   expect(await client.value('rename_session', { old_name: 'work', new_name: 'shop' })).toMatchObject({
     new_name: 'shop',
