@@ -59,13 +59,10 @@ describe('a yes', () => {
     ])
     expect(await seen(t)).toEqual(['another', 'and one more', 'may I?', 'file'])
     expect(await readStatus({ basePath: t.dir, version: '0' })).toMatchObject({ approvals: 0 })
-    // Of one that never was nothing is said to have become of it.
     const { outbox } = t.gateway
-    for (const verb of ['approve', 'cancel'] as const) {
-      const [gone, never] = [await failure(outbox[verb](id)), await failure(outbox[verb]('999'))]
-      expect([gone, never]).toMatchObject([{ code: 'not_found' }, { code: 'not_found' }])
-      expect(never.message).not.toBe(gone.message)
-    }
+    for (const verb of ['approve', 'cancel'] as const)
+      for (const none of [id, '999'])
+        expect(await failure(outbox[verb](none))).toMatchObject({ code: 'not_found' })
     const again = await t.send({ text: 'may I?', media: [file], approval, ...key })
     expect(again).toMatchObject({ status: 'accepted', success: true })
     expect(await t.gateway.outbox.list()).toEqual([])

@@ -74,8 +74,8 @@ describe('which session sends', () => {
     // The other session cannot answer them either.
     const refused = (await failure(t.send({ to, text: '1' }))) as SvcError
     expect(refused).toMatchObject({ code: 'window_closed', advice: { next }, details })
-    // WeChat's words stand apart, behind the whole sentence.
-    expect(refused.problem).toEndWith(`: ${refused.options.quote}`)
+    // WeChat's words stand apart.
+    expect(refused.options.quote).toBe('prepare failed')
     // Kept there, it would wait for a message that never comes.
     expect(await failure(t.send({ to, text: '1', when_closed: 'queue' }))).toMatchObject({
       code: 'window_closed',
