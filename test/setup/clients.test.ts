@@ -351,22 +351,31 @@ describe('files', () => {
     const path = await fileOf(cursor)
     await mkdir(dirname(path), { recursive: true })
     await symlink('mcp.json', path)
-    expect((await failure(setUp(request(cursor)))).message).toContain('lead in a circle')
+    expect(await failure(setUp(request(cursor)))).toMatchObject({
+      code: 'forbidden',
+      cause: { code: 'ELOOP' },
+    })
     await rm(path)
 
     await writeFile(path, '{}')
     await chmod(path, 0o444)
-    expect((await failure(setUp(request(cursor)))).message).toContain('is read-only; it was left as it is')
+    expect(await failure(setUp(request(cursor)))).toMatchObject({ code: 'forbidden' })
     expect(await readFile(path, 'utf8')).toBe('{}')
     expect((await stat(path)).mode & 0o777).toBe(0o444)
     await rm(path)
 
     await writeFile(path, new Uint8Array([0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00]))
-    expect((await failure(setUp(request(cursor)))).message).toContain('is not text in UTF-8')
+    expect(await failure(setUp(request(cursor)))).toMatchObject({
+      code: 'forbidden',
+      cause: expect.any(TypeError),
+    })
     await rm(path)
 
     await mkdir(path)
-    expect((await failure(setUp(request(cursor)))).message).toContain('is a folder')
+    expect(await failure(setUp(request(cursor)))).toMatchObject({
+      code: 'forbidden',
+      cause: { code: 'EISDIR' },
+    })
     expect(await readdir(path)).toEqual([])
   })
 
