@@ -128,17 +128,6 @@ describe('a failure is always a problem', () => {
       const found = await problem(await post(`/tools/work/${tool}`, '{}', json))
       expect(found).toMatchObject({ code: 'not_found', hint: expect.any(String) })
     }
-    // Named are arguments that the tool has.
-    for (const [tool, argument] of [
-      ['recv', ['"session"']],
-      ['login', ['"session_name"']],
-      ['sessions', null],
-      ['download', null],
-      ['rename_session', null],
-    ] as const) {
-      const { hint } = await problem(await post(`/tools/work/${tool}`, '{}', json))
-      expect([tool, hint.match(/"\w+"/g)]).toEqual([tool, argument])
-    }
   })
 
   test('HEAD answers as GET without the body, and 405 where there is no GET', async () => {
