@@ -163,6 +163,8 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     await card('客服-shop').getByText(t('session.connected')).waitFor()
     await hand.choose(menuOf('客服-shop'), t('sessions.logout'))
     await hand.press(question.getByRole('button', { name: t('sessions.logout'), exact: true }))
+    // Behind an open question no card is found by its role.
+    await question.waitFor({ state: 'detached' })
     await card('客服-shop').waitFor({ state: 'detached' })
     await navigate(t('nav.conversations'))
     await page

@@ -82,6 +82,8 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
 
     await hand.choose(own.menu, t('webhooks.remove'))
     await hand.press(button(t('webhooks.remove')))
+    // Behind an open question no card is found by its role.
+    await dialog.waitFor({ state: 'detached' })
     await card.waitFor({ state: 'detached' })
     expect(await webhooks.list()).toEqual([])
     // The browser notes the refusal of before.
