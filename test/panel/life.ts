@@ -59,6 +59,8 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     const inTitle = (name: string) => `\u2068${name}\u2069`
     /** That of English is asked page by page. */
     const isForAll = async (what: string) => {
+      // Judged is what is there, not what is being loaded.
+      await page.waitForFunction(() => document.querySelector('.skeleton, [aria-busy=true]') === null)
       if (language !== 'en') expect([what, await violationsInBothThemes(page)]).toEqual([what, []])
     }
     const menuOf = (name: string) => button(t('session.menu', { name: inTitle(name) }))

@@ -66,3 +66,15 @@ test.skipIf(!hasBrowser)(
     await row('c').and(page.locator(':focus')).waitFor()
   },
 )
+
+test.skipIf(!hasBrowser)(
+  'a list that is being loaded is fit for everybody, on a low screen too',
+  async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ viewport: { width: 390, height: 500 } })
+    await page.route('**/api/conversations**', () => {})
+    await page.goto(`${panel.url}/conversations`)
+    await page.locator('.list > .skeleton').waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+  },
+)
