@@ -156,7 +156,7 @@ export class ContextFiles implements Contexts {
     return textOf({ users, others })
   }
 
-  /** Takes those who wrote longest ago out of `users`, once they are safe in the archive; but nobody of this batch (`back`). */
+  /** Takes those who wrote longest ago out of `users`, once they are safe in the archive; but nobody of this batch, whom `back` drops there. */
   async #archived(
     session: string,
     users: Map<string, UserContext>,
