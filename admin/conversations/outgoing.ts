@@ -156,8 +156,10 @@ export class Desk {
 
   /** What the service stored last of what was sent, oldest first. */
   async #stored(): Promise<Message[]> {
-    const { messages } = await api.messages({ session: this.session, user_id: this.userId, limit: 60 })
-    return messages.reverse().filter(({ direction }) => direction === 'sent')
+    const { messages } = await api.messages({
+      ...{ session: this.session, user_id: this.userId, direction: 'sent', limit: 60 },
+    })
+    return messages.reverse()
   }
 
   #keep({ key, text, files, queue, after, at, error }: Outgoing): void {

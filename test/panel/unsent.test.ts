@@ -192,16 +192,16 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await page.goto(`${panel.url}/settings`)
     await panel.sandbox.seen(messages => messages.length === 3)
     expect(await sentOf(panel)).toEqual(['stored', 'not stored', 'file'])
-    // What asks after the list does what of it was stored.
+    // The list comes before the answer to what of it was stored; which of the two is asked for first is open.
     const looked = Promise.withResolvers<void>()
-    let asked = 0
-    await page.route('**/api/messages?**', async route => {
-      if (++asked > 1) await looked.promise
+    const asked = page.waitForRequest(/\/api\/messages\?.*direction=sent/)
+    await page.route(/\/api\/messages\?.*direction=sent/, async route => {
+      await looked.promise
       await route.continue()
     })
     await page.goBack()
     await bubble(page, 'not stored').getByText('Sent', { exact: true }).waitFor()
-    await panel.until('it is asked', () => asked > 1)
+    await asked
     expect(await log(page).locator('article.out').count()).toBe(3)
     const repeated = page.waitForResponse('**/api/messages')
     looked.resolve()
