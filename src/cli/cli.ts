@@ -10,6 +10,7 @@ import {
   addCommand,
   addConfigOptions,
   type CommandLine,
+  CutShort,
   configFrom,
   fitted,
   forgottenSandbox,
@@ -99,6 +100,8 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
     if (told) await writeOut(told)
   } catch (error) {
+    // You know that you pressed Ctrl-C: it is not an error to tell.
+    if (error instanceof CutShort) process.kill(process.pid, error.by)
     const status = await sayWhy(error, { help, args, named, ran: line.ran })
     // A prompt hook that ends with 2 would hold the prompt back.
     return known === 'hook-poll' ? Math.min(status, 1) : status

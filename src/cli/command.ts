@@ -29,6 +29,16 @@ export interface CommandLine {
   cutBy?: 'SIGINT' | 'SIGTERM'
 }
 
+/** What a call is aborted with that a signal cut short. */
+export class CutShort extends SvcError {
+  readonly by: 'SIGINT' | 'SIGTERM'
+
+  constructor(by: CutShort['by']) {
+    super('shutting_down', `stopped by ${by}`)
+    this.by = by
+  }
+}
+
 /** A command, as data. What it does is loaded when it runs. */
 export interface CommandSpec {
   /** As they are typed. */

@@ -10,6 +10,7 @@ import { createLog, type Log } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { isUserId } from '../send/plan.ts'
 import { version } from '../version.ts'
+import { CutShort } from './command.ts'
 import { openSandboxFor } from './serving.ts'
 
 export interface Opened extends AsyncDisposable {
@@ -72,7 +73,7 @@ export function commandCall(more: Pick<Call, 'progress' | 'ask'> = {}): CommandC
   let cutBy: CommandCall['cutBy']
   const forget = onStopSignals(signal => {
     cutBy = signal
-    stop.abort()
+    stop.abort(new CutShort(signal))
   })
   return {
     ...more,

@@ -167,7 +167,7 @@ export function openSend(
   const rules = { quota: quotaPerInbound, windowMs, pace, patienceMs: sendPatienceMs }
   const ports = { upstream, state, check, store, media, rules }
   const worker = new Worker(ports, named(runtime, 'send'))
-  const outbox = new Outbox({ store, worker, media, rules }, named(runtime, 'outbox'))
+  const outbox = new Outbox({ store, worker, media, rules, meant }, named(runtime, 'outbox'))
   const route = async (to: string, session: string | undefined) => {
     // The message that is answered may have come this moment.
     await commits.ended()

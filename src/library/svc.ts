@@ -350,7 +350,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
   }
 
   async #close(): Promise<void> {
-    this.#stop.abort()
+    this.#stop.abort(new SvcError('shutting_down', 'svc is closed'))
     await Promise.all([
       this.#handlers.stop(graceMs),
       endsWithin(graceMs, Promise.all(this.#iterating)),

@@ -257,7 +257,7 @@ export const OutboxEntry = Type.Object(
 export type OutboxEntry = Static<typeof OutboxEntry>
 
 export const OutboxFilter = closed({
-  user_id: optional(bounded(512, 'Only what waits for this user.')),
+  user_id: optional(bounded(512, 'Only what waits for this user, by id or name.')),
   session: optional(bounded(200, 'Only what this session is to send.')),
 })
 export type OutboxFilter = Static<typeof OutboxFilter>

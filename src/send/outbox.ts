@@ -5,7 +5,6 @@
 import type { SendRules } from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
 import type { Cancelled, OutboxEntry, OutboxFilter, OutboxPart, Waiting } from '../model/message.ts'
-import { sessionName } from '../model/session.ts'
 import { defined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { EndReason, Entry, EntryPart, KeptFile, LaneFilter } from '../storage/outbox.ts'
@@ -20,6 +19,7 @@ export interface OutboxPorts {
   worker: Worker
   media: Pick<MediaFiles, 'kept'>
   rules: SendRules
+  meant(who: { session?: string; user?: string }, field: string): Promise<{ session?: string; user?: string }>
 }
 
 /** The lanes are looked at this often, besides whenever a user has written. */
@@ -58,12 +58,15 @@ export class Outbox {
     })
   }
 
-  /** What waits, oldest first. @throws SvcError `invalid_arguments` for a bad session name */
-  async list({ user_id, session }: OutboxFilter = {}): Promise<OutboxEntry[]> {
-    const entries = await this.#ports.store.outbox.list({
-      user_id,
-      session: session === undefined ? undefined : sessionName(session),
-    })
+  /**
+   * What waits, oldest first.
+   *
+   * @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has, or several
+   */
+  async list(filter: OutboxFilter = {}): Promise<OutboxEntry[]> {
+    const { meant, store } = this.#ports
+    const { user, session } = await meant({ user: filter.user_id, session: filter.session }, 'user_id')
+    const entries = await store.outbox.list({ user_id: user, session })
     // By lane: its messages go out in their order, but for those that wait for a yes.
     const waiting = new Map<number | string | undefined, Promise<Waiting>>()
     return Promise.all(

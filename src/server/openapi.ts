@@ -118,7 +118,8 @@ function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
     const open = openPaths.has(path) || isShared(path)
     const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
     if (refusal) return tries.answer(problemResponse(refusal), peer)
-    if (!open) peer?.accept()
+    // Who may call the rest is no stranger where anybody may look: clients keep one connection for both.
+    if (!open || !guard.refusal(request, false)) peer?.accept()
     return answerOf(app, methods, request, path)
   }
   return {

@@ -61,7 +61,7 @@ export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = '')
       'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out, and those that a person has to say yes to first. What has been sent, has expired or was cancelled is not here any more: GET /outbox/{id} tells what became of it.',
     query: OutboxFilter,
     answer: Type.Array(OutboxEntry, { description: 'Oldest first.' }),
-    errors: ['store_unavailable'],
+    errors: ['session_not_found', 'store_unavailable'],
     examples: [{ summary: 'One message waits', output: [exampleEntry] }],
     run: ({ query }) => outbox.list(query),
   })

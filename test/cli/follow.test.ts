@@ -52,6 +52,30 @@ function following(service: Service, ...words: string[]) {
   }
 }
 
+test('Ctrl-C ends typing whose request is not answered, with 0 and without a word', async () => {
+  await using service = await withService()
+  const { id, from_user } = await (async () => {
+    await service.phone('say', { text: 'are you there?' })
+    const [message] = (await service.call('recv', { timeout: 20 })).body as Message[]
+    return message!
+  })()
+  expect(id).toBe(1)
+  const child = Bun.spawn([...svcProgram, ...args(service, 'typing', from_user, '--seconds', '60')], {
+    ...{ cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'pipe' },
+  })
+  const said = overhear(child)
+  await until('it is shown', 30_000, () => said.stdout.includes('\n'))
+  // The next request finds a WeChat that stands still.
+  process.kill(service.pid, 'SIGSTOP')
+  try {
+    await Bun.sleep(5000)
+    child.kill('SIGINT')
+    expect([await said.exited, said.stderr]).toEqual([0, ''])
+  } finally {
+    process.kill(service.pid, 'SIGCONT')
+  }
+})
+
 /** A new consumer begins at the end: it is there once its first call was made. */
 const begun = async (service: Service, consumer: string) => {
   expect((await service.call('recv', { timeout: 0, consumer })).body).toEqual([])

@@ -10,6 +10,7 @@ import { receiver, verify } from '../push/receiver.ts'
 import { type Ended, sandboxAlone, svc } from '../support/command.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
 import { type Json, logIn, startService } from '../support/service.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 const began = Date.now()
@@ -258,6 +259,18 @@ describe('beside a running service', () => {
       const time = new Date(next_try_at + 8 * 3_600_000).toISOString().slice(0, 19).replace('T', ' ')
       return (await run(['webhook', 'show', id])).stdout.includes(time)
     })
+    const asked = Promise.withResolvers<void>()
+    r.answer = () => {
+      asked.resolve()
+      return new Promise(() => {})
+    }
+    const cut = Bun.spawn([...svcProgram, 'webhook', 'test', id, ...here, '-d', dir], {
+      ...{ cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'pipe' },
+    })
+    await asked.promise
+    cut.kill('SIGINT')
+    const heard = await Promise.all([new Response(cut.stdout).text(), new Response(cut.stderr).text()])
+    expect([...heard, await cut.exited, cut.signalCode]).toEqual(['', '', expect.any(Number), 'SIGINT'])
     expect(await json('webhook', 'remove', id)).toEqual({ success: true, id })
     expect(await errorOf(['webhook', 'show', id], 1)).toMatchObject({ code: 'not_found' })
   })
@@ -278,6 +291,11 @@ describe('beside a running service', () => {
     const id = /svc outbox cancel (\d+)/.exec(queued.stdout)![1]!
     expect((await run(['outbox'])).stdout).toMatch(new RegExp(`\\n${id} .* later \\| picture.png\\n$`))
     expect(await json('outbox', '--session', 'default')).toMatchObject([{ outbox_id: id }])
+    await json('users', 'name', user, 'Auntie')
+    expect(await json('outbox', '-u', 'auntie')).toMatchObject([{ outbox_id: id, user_name: 'Auntie' }])
+    expect((await errorOf(['outbox', '-u', 'Dad'], 2)).details.errors).toMatchObject([{ field: '-u' }])
+    expect(await errorOf(['outbox', '-s', 'nobody'], 1)).toMatchObject({ code: 'session_not_found' })
+    await json('users', 'name', user, '--clear')
     // Counted as they are listed.
     expect(await json('status')).toMatchObject({ outbox: { sends: 1, messages: 2, users: 1 } })
     expect((await run(['status'])).stdout).toContain('1 send ')

@@ -18,6 +18,10 @@ test('a send to a closed window waits, is listed, cancelled, and goes out when t
     { outbox_id: never.outbox_id, to_user: to, parts: [{ text: 'never' }] },
   ])
   expect(await svc.outbox.list({ session: 'default', user_id: 'somebody@else' })).toEqual([])
+  expect(await failure(svc.outbox.list({ session: 'nobody' }))).toMatchObject({ code: 'session_not_found' })
+  expect(await failure(svc.outbox.list({ user_id: 'Mum' }))).toMatchObject({
+    ...{ code: 'invalid_arguments', field: 'user_id' },
+  })
   expect(await svc.outbox.cancel(never.outbox_id!)).toMatchObject({ success: true, cancelled: 1 })
   expect(await failure(svc.outbox.cancel('999'))).toMatchObject({ code: 'not_found' })
   expect(await failure(svc.outbox.approve(laterId))).toMatchObject({ code: 'not_found' })

@@ -36,12 +36,16 @@ export const commands: readonly CommandSpec[] = [
       await using opened = await openForCommand(config)
       const request = { to, media: [], typing: true, session }
       const until = systemClock.monotonic() + longest * 1000
-      for (let nth = 0; !call.signal.aborted && systemClock.monotonic() < until; nth++) {
-        const result = await opened.gateway.sender.send(request, call)
-        const text = `${colours.green('typing')}  ${oneLine(result.session)} → ${oneLine(to)}, for ${longest} s`
-        if (nth === 0) await writeOut(`${json ? jsonLine(result) : text}\n`)
-        const leftMs = until - systemClock.monotonic()
-        await systemClock.sleep(Math.max(0, Math.min(fadesMs, leftMs)), call.signal)
+      try {
+        for (let nth = 0; !call.signal.aborted && systemClock.monotonic() < until; nth++) {
+          const result = await opened.gateway.sender.send(request, call)
+          const text = `${colours.green('typing')}  ${oneLine(result.session)} → ${oneLine(to)}, for ${longest} s`
+          if (nth === 0) await writeOut(`${json ? jsonLine(result) : text}\n`)
+          const leftMs = until - systemClock.monotonic()
+          await systemClock.sleep(Math.max(0, Math.min(fadesMs, leftMs)), call.signal)
+        }
+      } catch (error) {
+        if (!call.signal.aborted) throw error
       }
       // Ctrl-C has ended the call by now. Where this does not get through, it fades.
       const last = directCall({ signal: AbortSignal.timeout(lastWordMs) })
