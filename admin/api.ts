@@ -1,6 +1,6 @@
 /** The panel's API as the pages call it: types, one fetch, errors that can be shown. */
 
-import type { LoginStatus } from '../src/model/login.ts'
+import type { Conversation, Hour } from '../src/model/conversation.ts'
 import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
 import type {
   KnownUser,
@@ -9,70 +9,23 @@ import type {
   Session,
   SessionCheck,
   SessionUser,
+  SessionWithUsers,
 } from '../src/model/session.ts'
+import type { Login, Messages, SendBody, Status } from '../src/server/admin/bodies.ts'
 import { heardTime } from './times.ts'
 
-export type { KnownUser, Message, OutboxEntry, SendResult, Session, SessionUser }
-
-export interface Status {
-  version: string
-  connected: boolean
-  session_count: number
-  connected_count: number
-  role: 'poller' | 'watcher'
-  /** Of a watcher: the process that polls shows no life. */
-  stalled: boolean
-  /** Of a stalled one, which process that is. */
-  poller_pid?: number
-  store: 'ok' | 'unavailable'
-  /** Unix ms. */
-  started_at: number
-  /** Of a poller, since when it is; Unix ms. */
-  polls_since?: number
-  base_path: string
-  media_root: string
-  /** 0: no limit. */
-  store_max_age_days: number
-  store_max_count: number
-  max_upload_bytes: number
-  /** The simulated phone, in a sandbox. */
-  sandbox_phone?: string
-  rest_url?: string
-  /** Whether somebody must sign in, and can sign out. */
-  token_required: boolean
-}
-
-export type SessionWithUsers = Session & { users: SessionUser[] }
-
-export interface Login extends LoginStatus {
-  login_id: string
-  revision: number
-  notice?: 'wrong_code' | 'renewed' | 'renewed_after_wrong_codes' | 'called_off' | 'failed'
-  qr_svg?: string
-}
-
-export interface Conversation {
-  session: string
-  user_id: string
-  last_message: Message
-  /** Received and not read here yet, counted up to 100. */
-  unread: number
-  window_expires_at?: number
-  remaining?: number
-}
-
-interface MessagePage {
-  messages: Message[]
-  total: number
-  total_is_lower_bound: boolean
-  next_before?: number
-}
-
-export interface Hour {
-  /** Unix ms of its beginning. */
-  from: number
-  received: number
-  sent: number
+export type {
+  Conversation,
+  Hour,
+  KnownUser,
+  Login,
+  Message,
+  OutboxEntry,
+  SendResult,
+  Session,
+  SessionUser,
+  SessionWithUsers,
+  Status,
 }
 
 export interface MessageQuery {
@@ -84,17 +37,7 @@ export interface MessageQuery {
   since?: number
   until?: number
   before?: number
-  after?: number
   limit?: number
-}
-
-export interface Outgoing {
-  to: string
-  session: string
-  text?: string
-  media?: { kind: string; upload_id: string; file_name?: string }[]
-  idempotency_key: string
-  when_closed?: 'fail' | 'queue'
 }
 
 /** What is known of a problem besides, as data. */
@@ -228,8 +171,8 @@ export const api = {
       up_to: upTo,
     }),
   messages: (filter: MessageQuery, signal?: AbortSignal) =>
-    request<MessagePage>('GET', `/api/messages${query(filter)}`, undefined, signal),
-  send: (message: Outgoing) => request<SendResult>('POST', '/api/messages', message),
+    request<Messages>('GET', `/api/messages${query(filter)}`, undefined, signal),
+  send: (message: SendBody) => request<SendResult>('POST', '/api/messages', message),
   /** An empty name takes it away. */
   nameUser: (session: string, userId: string, name: string) =>
     request<NamedUser>('PUT', `/api/users/${part(userId)}/name`, { session, name }),

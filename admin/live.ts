@@ -1,5 +1,6 @@
 /** What the service says as it happens, as signals that the pages read. */
 import { batch, computed, signal } from '@preact/signals'
+import type { ReadBody } from '../src/server/admin/bodies.ts'
 import {
   ApiError,
   api,
@@ -158,15 +159,8 @@ function listed(message: Message): void {
   conversations.value = [updated, ...all.filter(one => one !== known)]
 }
 
-interface ReadMark {
-  session: string
-  user_id: string
-  /** Row id of the newest message that was looked at. */
-  up_to: number
-}
-
 /** Somebody looked at a conversation, here or elsewhere. */
-function wasRead({ session, user_id, up_to }: ReadMark): void {
+function wasRead({ session, user_id, up_to }: ReadBody): void {
   const known = conversationOf(session, user_id)
   if (!known || known.unread === 0) return
   if (known.last_message.id <= up_to) {
@@ -219,7 +213,7 @@ export function follow(): void {
       for (const listener of listeners) listener(message)
     })
     source.addEventListener('read', event => {
-      const mark = JSON.parse(event.data) as ReadMark
+      const mark = JSON.parse(event.data) as ReadBody
       happened(() => wasRead(mark))
     })
     source.addEventListener('sessions', event => {

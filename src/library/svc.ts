@@ -318,7 +318,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     const from = after ?? (await events.head())
     await this.runBackground()
     using ended = linked(signal ?? this.#stop.signal, this.#stop.signal)
-    yield* events.follow(from, chosen, ended.signal, onGone)
+    yield* events.follow(from, chosen, ended.signal, { onGone })
   }
 
   /** The same as `messages()`. */

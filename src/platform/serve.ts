@@ -35,7 +35,7 @@ export interface Peer {
   accept(): void
 }
 
-/** A connection without a call under way is closed after this; so is a call that was not accepted. */
+/** A connection whose last call was not accepted is closed after this, with that call. */
 const strangerSeconds = 10
 /**
  * An answer of which nothing could be written for so long is given up, with its connection; 255 is the most. The kernel

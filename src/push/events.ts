@@ -92,12 +92,15 @@ export class EventReader {
     return { ...page, events: told }
   }
 
-  /** Events as they come, until the signal; `onGone` is called where retention took some before they were read. */
+  /**
+   * Events as they come, until the signal, or with `toEnd` until there are no more; `onGone` is called where retention
+   * took some before they were read.
+   */
   async *follow(
     after: string,
     wanted: Omit<WantedEvents, 'limit'>,
     signal: AbortSignal,
-    onGone?: () => void,
+    { onGone, toEnd }: { onGone?: () => void; toEnd?: boolean } = {},
   ): AsyncGenerator<Event, void, void> {
     for (let cursor = after; !signal.aborted; ) {
       const page = await this.page(cursor, { ...wanted, limit: followed })
@@ -106,7 +109,10 @@ export class EventReader {
         if (signal.aborted) return
         yield event
       }
-      if (page.cursor === cursor) await this.wait(cursor, signal)
+      if (page.cursor === cursor) {
+        if (toEnd) return
+        await this.wait(cursor, signal)
+      }
       cursor = page.cursor
     }
   }

@@ -2,7 +2,6 @@
 import type { Command } from 'commander'
 import { whole } from '../../config/values.ts'
 import type { Gateway } from '../../gateway/gateway-api.ts'
-import type { Call } from '../../model/call.ts'
 import { badArgument } from '../../model/error.ts'
 import { type Event, eventTypes } from '../../model/event.ts'
 import type { EventStart } from '../../model/webhook.ts'
@@ -26,7 +25,6 @@ interface Flags {
 }
 
 const dayMs = 24 * 60 * 60_000
-const pageEvents = 100
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -79,9 +77,8 @@ async function showEvents(command: Command): Promise<void> {
   const wanted = await events.wanted(asked)
   const begin = start ? await placeOf(start(clock.now()), events) : after
   const onGone = () => void writeErr('Some events were removed before they were read.\n')
-  const found = follow
-    ? events.follow(begin ?? (await events.head()), wanted, call.signal, onGone)
-    : upToNow(events, begin ?? (await events.head(clock.now() - dayMs)), { wanted, call, onGone })
+  const from = begin ?? (await events.head(follow ? undefined : clock.now() - dayMs))
+  const found = events.follow(from, wanted, call.signal, { onGone, toEnd: !follow })
   if (follow && !json) await writeFollowing()
   // From a place on it is the first of them; else the newest.
   const isTail = most !== undefined && begin === undefined && !follow
@@ -103,22 +100,6 @@ async function showEvents(command: Command): Promise<void> {
 }
 
 type Events = Gateway['events']
-
-/** Those there are after a place, page by page. */
-async function* upToNow(
-  events: Events,
-  begin: string,
-  { wanted, call, onGone }: { wanted: Awaited<ReturnType<Events['wanted']>>; call: Call; onGone: () => void },
-): AsyncGenerator<Event, void, void> {
-  let cursor = begin
-  for (let isEnd = false; !isEnd && !call.signal.aborted; ) {
-    const page = await events.page(cursor, { ...wanted, limit: pageEvents })
-    if (page.gone) onGone()
-    for (const { event } of page.events) yield event
-    isEnd = page.cursor === cursor
-    cursor = page.cursor
-  }
-}
 
 const placeOf = async (start: EventStart, events: Events): Promise<string> =>
   'event' in start ? start.event : events.head(start.since)

@@ -84,6 +84,7 @@ export const ReadBody = closed({
   user_id: bounded(512),
   up_to: RowId('Row id of the newest message that was looked at.'),
 })
+export type ReadBody = Static<typeof ReadBody>
 
 const { bot_id: _, offset: __, ...filters } = HistoryInput.properties
 export const MessagesQuery = closed({
@@ -91,6 +92,7 @@ export const MessagesQuery = closed({
   msg_type: optional(told(MessageKind, 'With an item of this kind.')),
 })
 export const Messages = Type.Omit(HistoryPage, ['limit', 'offset'])
+export type Messages = Static<typeof Messages>
 
 const { to, text: words, session, idempotency_key, when_closed } = SendInput.properties
 const { kind, file_name } = MediaContent.properties
@@ -99,6 +101,7 @@ export const SendBody = closed({
   ...{ to, text: words, session, idempotency_key, when_closed },
   media: optional(Type.Array(Uploaded, { maxItems: 20 })),
 })
+export type SendBody = Static<typeof SendBody>
 
 export const StatsQuery = closed({ hours: optional(Type.Integer({ minimum: 1, maximum: 168, default: 24 })) })
 export const Stats = Type.Object({
