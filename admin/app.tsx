@@ -106,16 +106,19 @@ const Keys = later(
   () => null,
 )
 
-/** Ctrl or ⌘ and K go to the search, from any page and from where one writes; ? shows all keys, but where one writes. */
+/** Ctrl or ⌘ and K go to the search, from any page and from where one writes; so does /, and ? shows all keys, but where one writes. */
 function useKeys(show: () => void): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
+      if (document.querySelector('[role$=dialog]') || event.altKey) return
       const writes = (event.target as HTMLElement).matches('input:not([type=range]), textarea, select')
-      if (event.key === '?' && !writes && !document.querySelector('[role$=dialog]')) show()
-      const isIt = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey
-      if (!isIt || event.key.toLowerCase() !== 'k' || document.querySelector('[role$=dialog]')) return
+      const held = event.ctrlKey || event.metaKey
+      if (event.key === '?' && !writes) show()
+      const isIt = held ? !event.shiftKey && event.key.toLowerCase() === 'k' : event.key === '/' && !writes
+      if (!isIt) return
       event.preventDefault()
       const field = document.querySelector<HTMLInputElement>('search input')
+      field?.focus()
       if (field) field.select()
       else navigate('/conversations', { state: searchNow })
     }

@@ -220,6 +220,7 @@ export function follow(): void {
       const { sessions: all } = JSON.parse(event.data) as { sessions: SessionWithUsers[] }
       happened(() => accountsAre(all))
     })
+    source.addEventListener('names', () => void refresh().catch(failed))
     source.addEventListener('status', event => {
       const before = status.value?.store
       const told = JSON.parse(event.data) as Status

@@ -6,8 +6,15 @@ import { inLanguage, t } from './i18n.ts'
 export const now = signal(Date.now())
 /** How far the service's clock is ahead of this one's. */
 let ahead = 0
+let wasHeard = false
+/** So long a step is no tick: the machine slept, or its clock was set. */
+const stepMs = 120_000
+/** When that happened last, by the service's clock, unix ms: what is known from before says nothing of now. */
+export let movedAt = 0
 const tick = () => {
-  now.value = Date.now() + ahead
+  const next = Date.now() + ahead
+  if (Math.abs(next - now.value) > stepMs) movedAt = next
+  now.value = next
 }
 
 /** The time to the moment; whoever asks is asked again when `now` moves on. */
@@ -19,8 +26,13 @@ const worthMs = 20_000
 /** The service said its time: whoever looks may have a clock that is wrong, and everything here is by that one's. */
 export function heardTime(at: number): void {
   const apart = at - Date.now()
-  if (Number.isNaN(apart) || Math.abs(apart - ahead) < worthMs) return
+  if (Number.isNaN(apart)) return
+  const isFirst = !wasHeard
+  wasHeard = true
+  if (Math.abs(apart - ahead) < worthMs) return
   ahead = Math.abs(apart) < worthMs ? 0 : apart
+  // How far this machine's clock is off is no step of the service's.
+  if (isFirst) now.value = Date.now() + ahead
   tick()
 }
 

@@ -104,6 +104,9 @@ export function holdBlob(
   }
 }
 
+/** Whether they are here, or on their way. */
+export const isHeld = (row: number, item: number): boolean => entries.has(keyOf(row, item))
+
 /** A file of this page, shown as the media of a row before WeChat has it, and after. */
 export function seedBlob(row: number, item: number, file: File): void {
   if (entries.has(keyOf(row, item))) return

@@ -1,5 +1,5 @@
 /** The list by keyboard. */
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { keyOf, type Line } from './lines.ts'
 import type { VirtualList } from './virtual.ts'
 
@@ -46,20 +46,4 @@ export function useArrows(
     if (line) setRow(keyOf(line))
   }
   return { current, onKeyDown, onFocus }
-}
-
-/** `/` goes to the search from anywhere but where one writes. */
-export function useSlash(field: { current: HTMLInputElement | null }): void {
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const at = event.target as HTMLElement
-      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return
-      if (at.matches('input:not([type=range]), textarea, select, [contenteditable]')) return
-      event.preventDefault()
-      field.current?.focus()
-      field.current?.select()
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  }, [])
 }

@@ -12,7 +12,7 @@ import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { Filters } from './filters.tsx'
 import { keyOf, linesOf } from './lines.ts'
-import { useArrows, useSlash } from './list-keyboard.ts'
+import { useArrows } from './list-keyboard.ts'
 import { LineView } from './list-line.tsx'
 import { type Filter, hrefOf, type Place } from './place.ts'
 import { keyOfSearch, Search } from './search.ts'
@@ -53,7 +53,6 @@ export function List({ place }: { place: Place }) {
     const timer = setTimeout(() => navigate(hrefOf({ ...place, q: wanted }), { replace: true }), 200)
     return () => clearTimeout(timer)
   }, [typed.value, place])
-  useSlash(field)
   useLayoutEffect(() => {
     if ((history.state as { search?: unknown } | null)?.search === true) field.current?.focus()
   }, [place])

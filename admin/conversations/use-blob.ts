@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { Message } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { type Blobbed, holdBlob } from './blobs.ts'
+import { type Blobbed, holdBlob, isHeld } from './blobs.ts'
 
 export interface MediaProps {
   message: Message
@@ -27,13 +27,14 @@ export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
   const { id, message_id } = message
   const { has_media } = item
   useEffect(() => {
-    if (!wanted) return
+    // Of a file of this page; of one that waits elsewhere the service has nothing to give.
+    if (!wanted || !(has_media || isHeld(id, index))) return
     let gone = false
     const hold = holdBlob({ id, message_id }, index, loaded => {
       if (!gone) held.value = { ...held.value, bytes: loaded }
     })
     if (hold.ready) held.value = { blob: hold.ready, problem: '', bytes: 0 }
-    else if (has_media)
+    else
       hold.promise.then(
         blob => {
           if (!gone) held.value = { blob, problem: '', bytes: blob.size }

@@ -1,6 +1,7 @@
 /** How an account is: the one judgement that every page shows. */
 import type { Session, SessionWithUsers, Status } from '../api.ts'
 import { inLanguage, type TextKey } from '../i18n.ts'
+import { movedAt } from '../times.ts'
 
 /**
  * The worst first. `silent`: connected, and WeChat has not answered for long, or polls fail. `starting`: it has not
@@ -27,7 +28,7 @@ export function healthOf(session: SessionWithUsers, service: Status | undefined,
   if (failing_since !== undefined) return 'silent'
   if (service?.polls_since === undefined) return 'well'
   const heard = heardAt(session, now)
-  if (now - Math.max(heard ?? 0, service.polls_since) > silentMs) return 'silent'
+  if (now - Math.max(heard ?? 0, service.polls_since, movedAt) > silentMs) return 'silent'
   return heard === undefined ? 'starting' : 'well'
 }
 

@@ -29,6 +29,8 @@ export interface ContentOptions {
   readonly input: unknown
   /** The client can read the paths it gets. */
   readonly local: Call['local']
+  /** Names of the tools that are offered. */
+  readonly tools?: readonly string[]
   /** Of recv and history. */
   readonly reading?: Reading
   /** Whether any session can receive; asked where nothing came. */
@@ -93,11 +95,12 @@ const silence = ({ name, status }: SilentSession) =>
     : `Session ${name} is lapsed: WeChat answers and may bring no messages. A login mends it.`
 
 /** How the messages of an answer are shown. */
-function lookOf({ reading }: ContentOptions): UntrustedOptions {
-  if (!reading) return {}
+function lookOf({ reading, tools }: ContentOptions): UntrustedOptions {
+  if (!reading) return { tools }
   const maxTextLength = textLength(reading.max_chars)
   // What does not fit was left out before: only a single text is cut.
   return {
+    tools,
     format: reading.format,
     maxTextLength,
     maxTotalLength: Number.POSITIVE_INFINITY,

@@ -41,7 +41,9 @@ const answerArguments = argumentsOf(
   Type.Object({
     session: optional(text('Only messages of this session; all sessions without it.')),
     user: optional(
-      text('Only messages of this user id; without it, everybody who wrote last and has no answer.'),
+      text(
+        'Only messages of this user, by id or name; without it, everybody who wrote last and has no answer.',
+      ),
     ),
   }),
 )
@@ -49,7 +51,7 @@ const answerArguments = argumentsOf(
 const summaryArguments = argumentsOf(
   Type.Object({
     session: text('Name of the session.'),
-    user: text('User id, as in from_user of a message.'),
+    user: text('User id, as in from_user of a message, or the name that a person gave.'),
     since: optional(text('Not older than this: ISO 8601 or Unix milliseconds; no zone = UTC.')),
   }),
 )
@@ -60,7 +62,7 @@ const untrusted =
 const answering = [
   untrusted,
   'Answer in the language of the user, with one message per conversation: each text and each piece of media costs one of about ten answers that WeChat allows until the user writes again.',
-  'Call the tool send with "to" the id after "from" and "session" the session of the message, and with an idempotency_key of your own: then a call that got no answer can be repeated without sending twice.',
+  'Call the tool send with "to" the whole id of the user and "session" the session of the conversation, and with an idempotency_key of your own: then a call that got no answer can be repeated without sending twice.',
   'Never send the same again to be sure: "accepted" means that WeChat took it. On "unknown" it may have arrived; look into history first.',
   'On window_closed or quota_exhausted stop: nothing can be sent until the user writes again (about 24 hours after their last message the window closes). Only if it is worth it, use when_closed: "queue", which sends when they write.',
   'Leave a message unanswered when it needs no answer, and ask your own user when you are not sure what to say.',
@@ -80,7 +82,11 @@ export function addPrompts(server: McpServer, context: McpContext): void {
       argsSchema: answerArguments,
     },
     async ({ session, user }, ctx) => {
-      const found = await toAnswer(context, session || undefined, user || undefined, ctx.mcpReq.signal)
+      const found = await toAnswer(
+        context,
+        { session: session || undefined, user: user || undefined },
+        ctx.mcpReq.signal,
+      )
       if (found.length === 0) {
         return prompt('Nothing to answer', [
           'No WeChat conversation waits for an answer. To wait for new messages, call the tool recv with a timeout.',
@@ -121,10 +127,10 @@ export function addPrompts(server: McpServer, context: McpContext): void {
 /** The conversations that wait for an answer; one that was asked for by name whatever its newest message is. */
 async function toAnswer(
   { gateway }: McpContext,
-  session: string | undefined,
-  user: string | undefined,
+  asked: { session?: string; user?: string },
   signal: AbortSignal,
 ): Promise<Conversation[]> {
+  const { session, user } = await gateway.events.wanted(asked)
   const newest = await gateway.conversations.list({ session, user_id: user, limit: recentConversations })
   const wanted =
     user === undefined
@@ -132,8 +138,6 @@ async function toAnswer(
       : newest.slice(0, 1)
   if (wanted.length === 0 && user !== undefined)
     throw badArgument('user', 'there is no conversation with this user')
-  // A misspelt name would look like a session with nothing to do.
-  if (newest.length === 0 && session !== undefined) await gateway.accounts.users(session)
   const limit = answerMessages
   const found = await Promise.all(
     wanted

@@ -100,6 +100,7 @@ async function callTool(
     const result: CallToolResult = {
       content: await contentOf(tool, value, {
         ...{ input: own, reading, local: context.local },
+        tools: context.tools.map(({ name }) => name),
         loggedIn: () => loggedIn(context),
         // What fails here is told elsewhere; messages are not held back for it.
         silent: () => context.gateway.accounts.silent(verbs.recv.parse(own).session).catch(() => []),

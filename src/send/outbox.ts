@@ -118,7 +118,7 @@ export class Outbox {
     const ended = await store.outbox.end(entry.id, reason, 'queue')
     if (!ended) {
       throw new SvcError('not_found', 'nothing of this id waits in the outbox', {
-        hint: 'history (svc history) tells what became of what left it.',
+        hint: 'history tells what became of what left it.',
         next: { action: 'see', what: 'outbox' },
       })
     }
@@ -226,8 +226,8 @@ export class Outbox {
 
 /** Its text and file go when it has ended; the history keeps them. */
 const unknownSend = (what: 'outbox' | 'approvals') =>
-  new SvcError('not_found', 'no send of the last 7 days that was queued has this id', {
-    hint: 'history (svc history) tells what became of older ones.',
+  new SvcError('not_found', 'no queued send of the last 7 days has this id', {
+    hint: 'history tells what became of older ones.',
     next: { action: 'see', what },
   })
 

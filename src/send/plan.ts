@@ -114,7 +114,7 @@ function partsOf(text: string): string[] {
   if (parts) return parts
   throw new SvcError(
     'text_too_long',
-    `the text has ${bytes} bytes; it does not fit into ${quotaPerInbound} messages of ${textLimitBytes} bytes, the most there are`,
+    `the text has ${bytes} bytes and does not fit into ${quotaPerInbound} messages, the most that one call may send, of at most ${textLimitBytes} bytes each`,
   )
 }
 

@@ -24,6 +24,8 @@ export interface UntrustedOptions {
   maxTotalLength?: number
   /** Characters of the first message's text that are left out, since they were read before. */
   textFrom?: number
+  /** Names of the tools that the reader has; all without it. */
+  tools?: readonly string[]
   /** For tests; drawn by default. */
   boundary?: string
 }
@@ -59,7 +61,7 @@ export function untrustedText(messages: readonly Message[], options: UntrustedOp
     ...(options.format === 'full' ? [] : [...aliases.values()].map(({ line }) => line)),
     ...parts.map(part => (typeof part === 'string' ? part : cut(part, cap))),
     `</wechat-messages boundary="${boundary}">`,
-    ...howTo(messages),
+    ...howTo(messages, options.tools),
   ].join('\n')
 }
 
@@ -250,9 +252,10 @@ function cut({ words, mark, from, of, pageable }: Exclude<Part, string>, cap: nu
   return `${begun}${marked(rest.slice(0, fits), mark)}\n(cut here: ${rest.length - fits} more characters; ${how})`
 }
 
-function howTo(messages: readonly Message[]): string[] {
-  const received = messages.some(message => message.direction === 'received')
-  const media = messages.some(message => message.items.some(item => item.has_media))
+function howTo(messages: readonly Message[], tools: readonly string[] = ['send', 'download']): string[] {
+  const received = tools.includes('send') && messages.some(message => message.direction === 'received')
+  const media =
+    tools.includes('download') && messages.some(message => message.items.some(item => item.has_media))
   return [
     ...(received
       ? [

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { contentOf } from '../../src/mcp/content.ts'
+import type { Message } from '../../src/model/message.ts'
 import { verbs } from '../../src/tools/index.ts'
 import { folderOfFile } from '../support/folder.ts'
 
@@ -59,4 +60,19 @@ describe('media for a client on another machine', () => {
     expect(more).toEqual([{ type: 'text', text: expect.stringContaining('from a WeChat user') }])
     expect((described as { text: string }).text.split('\n')).toContain(`path: ${join(dir, 'file')}`)
   })
+})
+
+test('an answer names no tool that is not offered', async () => {
+  const message: Message = {
+    ...{ id: 1, message_id: '1', session: 'default', bot_id: 'b@im.bot', direction: 'received' },
+    ...{ from_user: 'u@im.wechat', to_user: 'b@im.bot', msg_type: 'IMAGE', text: '', timestamp: 0 },
+    items: [{ kind: 'IMAGE', has_media: true }],
+  }
+  const page = { messages: [message], total: 1, total_is_lower_bound: false, limit: 50, offset: 0 }
+  const said = async (tools?: string[]) =>
+    JSON.stringify(await contentOf(verbs.history, page, { input: {}, local: false, tools }))
+  for (const name of ['send', 'download']) {
+    expect(await said()).toContain(`tool ${name} `)
+    expect(await said(['history', 'sessions'])).not.toContain(`tool ${name} `)
+  }
 })

@@ -59,6 +59,13 @@ describe('prompts', () => {
     const named = await client.getPrompt({ name: 'answer_newest', arguments: { user: user_id } })
     expect(textsOf(named)[1]).toContain('> already answered')
     expect(textsOf(named)[1]).toContain('The bot may answer 9 more times')
+    await t.gateway.users.name({ user_id, session: 'default', name: 'Mum' })
+    expect(
+      textsOf(await client.getPrompt({ name: 'answer_newest', arguments: { user: 'mum' } }))[1],
+    ).toContain('The bot may answer 9 more times')
+    const asked = { session: 'default', user: 'Mum' }
+    const summary = await client.getPrompt({ name: 'summarise_conversation', arguments: asked })
+    expect(textsOf(summary)[1]).toContain('The bot may answer 9 more times')
   })
 
   test('summarise_conversation shows one conversation since a time', async () => {

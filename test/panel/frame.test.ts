@@ -139,6 +139,13 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
       await page.getByRole('searchbox').and(page.locator(':focus')).waitFor()
       expect(new URL(page.url()).pathname).toBe('/conversations')
     }
+    // Where one does not write, so does a slash.
+    await page.goto(`${panel.url}/`)
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    await page.keyboard.press('/')
+    const search = page.getByRole('searchbox').and(page.locator(':focus'))
+    await search.waitFor()
+    expect([new URL(page.url()).pathname, await search.inputValue()]).toEqual(['/conversations', ''])
     await page.setViewportSize({ width: 1280, height: 800 })
     await page.goto(`${panel.url}${chat}`)
     await page.getByRole('textbox', { name: 'Message' }).and(page.locator(':focus')).waitFor()

@@ -106,6 +106,13 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     const page = await panel.open({ path: '/sessions' })
     const row = (of: Page) => of.getByRole('link').filter({ hasText: 'Is it blue?' })
     await row(other).waitFor()
+    // Asked for in the middle of the rename: the messages stand under the old name yet, and the account has the new one.
+    for (const each of [page, other])
+      await each.route(
+        '**/api/conversations',
+        route => route.fulfill({ contentType: 'application/json', body: '{"conversations":[]}' }),
+        { times: 1 },
+      )
     await page.getByRole('button', { name: 'Actions for' }).click()
     await page.getByRole('menuitem', { name: 'Rename' }).click()
     await dialog(page).getByLabel('Name').fill('shop')

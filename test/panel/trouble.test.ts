@@ -308,6 +308,12 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     panel.clock.advance(16_000)
     await page.locator('.chat-state').getByText('Closed').waitFor()
     expect(Date.parse((await newestDay())!) - Date.parse(before!)).toBe(72 * hourMs)
+    // What was heard before that is no silence since then.
+    await page.getByRole('link', { name: 'Overview' }).click()
+    await page.locator('.sentence').waitFor()
+    expect(await page.locator('.sentence').allTextContents()).toEqual([
+      expect.stringContaining('Your account is well'),
+    ])
     expect(panel.complaints).toEqual([])
   })
 })

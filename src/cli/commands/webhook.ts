@@ -133,7 +133,7 @@ export const commands = [
     takes: command =>
       takesId(command)
         .requiredOption(
-          '--from <from>',
+          '--from <place>',
           'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',
         )
         .option('--dry-run', 'Only say what would be delivered again.'),

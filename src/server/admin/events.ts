@@ -84,9 +84,18 @@ export class PanelEvents {
     this.#looking = looking
     this.#unsubscribe = this.#ports.gateway.changes.subscribe({
       message: message => this.#tell(this.#event('message', message, message.id)),
-      sessions: sessions => this.#tell(this.#event('sessions', { sessions })),
+      sessions: (sessions, before) => {
+        this.#tell(this.#event('sessions', { sessions }))
+        if (namesOf(sessions) !== namesOf(before)) void this.#tellOfNames(looking.signal)
+      },
     })
     void this.#look(looking.signal)
+  }
+
+  /** Whoever looks in the middle of a rename finds the messages under the old name yet: said again once it is over. */
+  async #tellOfNames(signal: AbortSignal): Promise<void> {
+    await this.#ports.clock.sleep(lookEveryMs, signal)
+    if (!signal.aborted) this.#tell(this.#event('names', {}))
   }
 
   #leave(reader: ReadableStreamDefaultController<Uint8Array>): void {
@@ -136,3 +145,6 @@ export class PanelEvents {
     return this.#encoder.encode(`${head}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`)
   }
 }
+
+const namesOf = (sessions: readonly { name: string }[]): string =>
+  JSON.stringify(sessions.map(({ name }) => name))
