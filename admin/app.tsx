@@ -106,15 +106,18 @@ const Keys = later(
   () => null,
 )
 
-/** Ctrl or ⌘ and K go to the search, from any page and from where one writes; so does /, and ? shows all keys, but where one writes. */
+/** Ctrl or ⌘ and K go to the search, from any page and from where one writes; so does /, and ? shows all keys, except in a text field. */
 function useKeys(show: () => void): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      if (document.querySelector('[role$=dialog]') || event.altKey) return
+      if (document.querySelector('[role$=dialog]')) return
       const writes = (event.target as HTMLElement).matches('input:not([type=range]), textarea, select')
       const held = event.ctrlKey || event.metaKey
       if (event.key === '?' && !writes) show()
-      const isIt = held ? !event.shiftKey && event.key.toLowerCase() === 'k' : event.key === '/' && !writes
+      // What a keyboard needs for a slash is its own affair.
+      const isIt = held
+        ? !event.shiftKey && !event.altKey && event.key.toLowerCase() === 'k'
+        : event.key === '/' && !writes
       if (!isIt) return
       event.preventDefault()
       const field = document.querySelector<HTMLInputElement>('search input')

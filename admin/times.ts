@@ -7,9 +7,9 @@ export const now = signal(Date.now())
 /** How far the service's clock is ahead of this one's. */
 let ahead = 0
 let wasHeard = false
-/** So long a step is no tick: the machine slept, or its clock was set. */
+/** A longer step is no tick: the machine slept, or its clock was set. */
 const stepMs = 120_000
-/** When that happened last, by the service's clock, unix ms: what is known from before says nothing of now. */
+/** When that happened last, by the service's clock, unix ms: what was known before says nothing about now. */
 export let movedAt = 0
 const tick = () => {
   const next = Date.now() + ahead

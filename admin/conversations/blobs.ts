@@ -104,7 +104,7 @@ export function holdBlob(
   }
 }
 
-/** Whether they are here, or on their way. */
+/** Whether the bytes are here, or on their way. */
 export const isHeld = (row: number, item: number): boolean => entries.has(keyOf(row, item))
 
 /** A file of this page, shown as the media of a row before WeChat has it, and after. */

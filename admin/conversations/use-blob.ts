@@ -27,7 +27,7 @@ export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
   const { id, message_id } = message
   const { has_media } = item
   useEffect(() => {
-    // Of a file of this page; of one that waits elsewhere the service has nothing to give.
+    // The bytes of this page's own files are here; of others that wait the service has none to give.
     if (!wanted || !(has_media || isHeld(id, index))) return
     let gone = false
     const hold = holdBlob({ id, message_id }, index, loaded => {

@@ -12,6 +12,8 @@ export type Health = (typeof healths)[number]
 
 /** A poll is answered within 40 s, whether there is something or not; some misses in a row are no news yet. */
 const silentMs = 3 * 60_000
+/** After the clock was set, or a sleep, a poll that was answered since is known by then. */
+const catchUpMs = 60_000
 
 /** When WeChat answered last: a poll, or the login just now. Unix ms, as `now`; undefined where this process does not know */
 export const heardAt = ({ last_poll_at, created_at = 0 }: Session, now: number): number | undefined =>
@@ -28,7 +30,8 @@ export function healthOf(session: SessionWithUsers, service: Status | undefined,
   if (failing_since !== undefined) return 'silent'
   if (service?.polls_since === undefined) return 'well'
   const heard = heardAt(session, now)
-  if (now - Math.max(heard ?? 0, service.polls_since, movedAt) > silentMs) return 'silent'
+  const isLate = now - Math.max(heard ?? 0, service.polls_since) > silentMs
+  if (isLate && now - movedAt > catchUpMs) return 'silent'
   return heard === undefined ? 'starting' : 'well'
 }
 

@@ -101,10 +101,12 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     if (told) await writeOut(told)
   } catch (error) {
     // You know that you pressed Ctrl-C: it is not an error to tell.
-    if (error instanceof CutShort) process.kill(process.pid, error.by)
-    const status = await sayWhy(error, { help, args, named, ran: line.ran })
-    // A prompt hook that ends with 2 would hold the prompt back.
-    return known === 'hook-poll' ? Math.min(status, 1) : status
+    if (error instanceof CutShort) line.cutBy = error.by
+    else {
+      const status = await sayWhy(error, { help, args, named, ran: line.ran })
+      // A prompt hook that ends with 2 would hold the prompt back.
+      return known === 'hook-poll' ? Math.min(status, 1) : status
+    }
   }
   // Dying of the signal, and not just ending, is what lets a loop in a shell end too.
   if (line.cutBy) process.kill(process.pid, line.cutBy)

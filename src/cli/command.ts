@@ -29,12 +29,12 @@ export interface CommandLine {
   cutBy?: 'SIGINT' | 'SIGTERM'
 }
 
-/** What a call is aborted with that a signal cut short. */
+/** The abort reason of a call that a signal ended. */
 export class CutShort extends SvcError {
   readonly by: 'SIGINT' | 'SIGTERM'
 
   constructor(by: CutShort['by']) {
-    super('shutting_down', `stopped by ${by}`)
+    super('shutting_down', `stopped by ${by}; nothing more was sent`)
     this.by = by
   }
 }

@@ -39,9 +39,11 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
         return seen.failed ? 1 : 0
       }
       const asked = await typed(command)
-      const { isAbsent, openForCommand } = await import('./open.ts')
-      if (nothing !== undefined && command.args.length === 0 && (await isAbsent(config)))
+      const { isAbsent, openForCommand, refuseAbsent } = await import('./open.ts')
+      if (nothing !== undefined && command.args.length === 0 && (await isAbsent(config))) {
+        refuseAbsent(command.opts())
         return tell(nothing, { ...sessionsText([], again), failed: nothingFails })
+      }
       await using opened = await openForCommand(config)
       const { gateway } = opened
       const result = await work(gateway, asked)

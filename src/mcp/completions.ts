@@ -1,4 +1,4 @@
-/** Completions: session names, user ids and message ids, for the arguments of prompts and the variables of templates. */
+/** Completions: session names, users and message ids, for the arguments of prompts and the variables of templates. */
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { sessionKey } from '../model/session.ts'
@@ -13,12 +13,14 @@ type Completer = (gateway: Gateway, given: Given) => Promise<string[]>
 
 const sessions: Completer = async gateway => readable(await gateway.accounts.list()).map(({ name }) => name)
 
-/** Of the session that is filled in, else of all: who wrote last first. */
+/** Ids and names, of the session that is filled in, else of all: who wrote last first. */
 const users: Completer = async (gateway, { session }) => {
   const names = session ? [session] : await sessions(gateway, {})
   const found = await Promise.all(names.map(name => gateway.accounts.users(name).catch(() => [])))
   const byAge = found.flat().sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
-  return [...new Set(byAge.map(({ user_id }) => user_id))]
+  return [
+    ...new Set(byAge.flatMap(({ user_id, name }) => (name === undefined ? [user_id] : [user_id, name]))),
+  ]
 }
 
 const withMedia = async (gateway: Gateway) =>

@@ -18,7 +18,7 @@ export interface Conversation {
 }
 
 /**
- * The newest messages with one user, by id or name; undefined when there are none and the user is not known to the session.
+ * The newest messages with one user; undefined when there are none and the user is not known to the session.
  *
  * @throws SvcError `session_not_found`, `invalid_arguments`, `store_unavailable`
  */
@@ -27,11 +27,7 @@ export async function conversationWith(
   request: { session: string; user: string; limit: number; since?: number },
   signal: AbortSignal,
 ): Promise<Conversation | undefined> {
-  const { limit, since, ...who } = request
-  const { session = who.session, user = who.user } = await gateway.events.wanted({
-    session: who.session,
-    user: who.user,
-  })
+  const { session, user, limit, since } = request
   const [page, users] = await Promise.all([
     gateway.history.page({ session, user_id: user, limit, offset: 0, since }, signal),
     usersOf(gateway, session),

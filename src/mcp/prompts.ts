@@ -113,7 +113,8 @@ export function addPrompts(server: McpServer, context: McpContext): void {
       const since = given ? parseTime(given) : undefined
       if (given && since === undefined)
         throw badArgument('since', 'expected ISO 8601, such as 2026-01-31, or Unix milliseconds')
-      const request = { session, user, since, limit: summaryMessages }
+      const { user: user_id = user } = await gateway.events.wanted({ session, user })
+      const request = { session, user: user_id, since, limit: summaryMessages }
       const found = await conversationWith(gateway, request, ctx.mcpReq.signal)
       if (!found) throw badArgument('user', 'this session has no conversation with this user')
       return prompt('Conversation to summarise', [

@@ -143,7 +143,8 @@ function addConversations(server: McpServer, { gateway }: McpContext): void {
     async (uri, variables, ctx) => {
       const [session, user] = [needed(variables, 'session', uri), needed(variables, 'user', uri)]
       const limit = shownMessages
-      const found = await conversationWith(gateway, { session, user, limit }, ctx.mcpReq.signal)
+      const { user: id = user } = await gateway.events.wanted({ session, user })
+      const found = await conversationWith(gateway, { session, user: id, limit }, ctx.mcpReq.signal)
       if (!found) throw absent(uri)
       return text(uri.href, conversationText(found, gateway.clock.now()))
     },

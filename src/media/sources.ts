@@ -86,8 +86,12 @@ export class Sources {
     }
   }
 
-  #openPath(path: string, call: Caller): Promise<OpenedFile> {
+  async #openPath(path: string, call: Caller): Promise<OpenedFile> {
     const { folders, maxUploadBytes } = this.#ports
+    if (/^https?:\/\//.test(path))
+      throw badArgument('media.path', 'expected a path, got a URL', {
+        hint: 'Give a URL as an entry of media: {"kind": "image", "url": "https://…"}.',
+      })
     const given = { path, field: 'media.path', refusal: "svc's own files are not sent" }
     return openRegular(path, {
       maxBytes: maxUploadBytes,

@@ -150,9 +150,7 @@ const hardLinked = () =>
 const unreadableAs =
   (path: string) =>
   (error: unknown): never => {
-    const isUrl = /^https?:/.test(path)
     throw badArgument('media.path', `${JSON.stringify(path)} cannot be read: ${reasonOf(error)}`, {
       cause: error,
-      ...(isUrl && { hint: 'What has a URL is an entry of media: {"kind": …, "url": …}.' }),
     })
   }

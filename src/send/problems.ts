@@ -104,7 +104,7 @@ export function tooSoon(waitMs: number, sandboxed: boolean): SvcError {
     details: { why: 'pace' },
     ...(sandboxed && {
       // The sandbox refuses bursts of its own, as WeChat does.
-      hint: 'Or, for tries in the sandbox: start svc, and each command that sends, with --pace off, and switch "burst" off at the phone.',
+      hint: 'In the sandbox you can send without waiting: start svc, and each command that sends, with --pace off, and switch "burst" off at the phone.',
       next: { action: 'wait' },
     }),
   })

@@ -102,7 +102,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     try {
       const refusal = (await access.refusal(request, open)) ?? context.waiting.stopped
       if (refusal) return await tries.answer(problemResponse(refusal), peer)
-      if (!open) peer?.accept()
+      if (!open || !access.required) peer?.accept()
       const answer = await answered(request, path, isApi)
       // The page tells times by it: in a sandbox the phone moves the clock.
       if (isApi) answer.headers.set('date', new Date(clock.now()).toUTCString())
@@ -251,7 +251,7 @@ const liveDetail = {
   operationId: 'events',
   summary: 'Live changes',
   description:
-    'Server-sent events: hello at the start, message (also when the status of a sent one changes), read (somebody looked at a conversation), sessions, status, and now and then the time (Unix milliseconds).',
+    'Server-sent events: hello at the start, message (also when the status of a sent one changes), read (somebody looked at a conversation), sessions, names (an account is gone or has another name), status, and now and then the time (Unix milliseconds).',
   tags: ['panel'],
   ...noted({ errors: doorErrors }),
 }

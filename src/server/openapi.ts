@@ -118,7 +118,7 @@ function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
     const open = openPaths.has(path) || isShared(path)
     const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
     if (refusal) return tries.answer(problemResponse(refusal), peer)
-    // Who may call the rest is no stranger where anybody may look: clients keep one connection for both.
+    // A caller who may make every call is accepted on open paths too: clients use one connection for both.
     if (!open || !guard.refusal(request, false)) peer?.accept()
     return answerOf(app, methods, request, path)
   }

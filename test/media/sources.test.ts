@@ -85,6 +85,16 @@ describe('path', () => {
       expect(await send(t, { kind, path }, { local: true })).toMatchObject({ success: true })
   })
 
+  test('a URL in the place of a path is no file that is missing, and is not fetched', async () => {
+    await using t = await withTalk()
+    for (const local of [true, false]) {
+      const given = { kind: 'image' as const, path: `${t.sandbox.url}/x.png` }
+      const error = await failure(send(t, given, { local }))
+      expect(error).toMatchObject({ code: 'invalid_arguments', field: 'media[0].path' })
+      expect((error as SvcError).problem).not.toContain(t.mediaRoot)
+    }
+  })
+
   test('a file with more than one hard link is refused to a remote caller, and sent once it is a file of its own', async () => {
     await using t = await withTalk()
     const path = join(t.mediaRoot, 'in', 'hard')

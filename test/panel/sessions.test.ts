@@ -106,7 +106,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     const page = await panel.open({ path: '/sessions' })
     const row = (of: Page) => of.getByRole('link').filter({ hasText: 'Is it blue?' })
     await row(other).waitFor()
-    // Asked for in the middle of the rename: the messages stand under the old name yet, and the account has the new one.
+    // Asked for in the middle of the rename: the messages still stand under the old name, the account has the new one.
     for (const each of [page, other])
       await each.route(
         '**/api/conversations',

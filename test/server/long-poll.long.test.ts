@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { raw, startRest } from '../support/rest.ts'
+import type { Socket } from 'node:net'
+import { type Rest, raw, startRest } from '../support/rest.ts'
 
 test('a waiting call outlives the idle cut of the server', async () => {
   await using rest = await startRest()
@@ -11,17 +12,21 @@ test('a waiting call outlives the idle cut of the server', async () => {
 })
 
 test('a connection on which a caller looked at the health of the service is kept as any other of theirs', async () => {
-  await using rest = await startRest()
-  const call = (path: string) => `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`
+  const token = 'token-of-the-test-long-enough'
+  await using open = await startRest()
+  await using closed = await startRest({ token })
   const answers = (text: string) => text.match(/HTTP\/1\.1 200 /g)?.length ?? 0
   // Bun closes that of a stranger after 8 to 12 s.
-  const text = await raw(
-    rest.server,
-    socket => {
+  const answered = async ({ server }: Pick<Rest, 'server'>, header = '') => {
+    const call = (path: string) => `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${header}\r\n`
+    const begin = (socket: Socket) => {
       socket.write(call('/healthz'))
-      setTimeout(() => socket.write(call('/tools')), 14_000)
-    },
-    text => answers(text) === 2,
-  )
-  expect(answers(text)).toBe(2)
+      setTimeout(() => socket.write(call('/healthz')), 14_000)
+    }
+    return answers(await raw(server, begin, text => answers(text) === 2))
+  }
+  const right = `Authorization: Bearer ${token}\r\n`
+  const wrong = 'Authorization: Bearer token-of-somebody-else\r\n'
+  const all = [answered(open), answered(closed, right), answered(closed), answered(closed, wrong)]
+  expect(await Promise.all(all)).toEqual([2, 2, 1, 1])
 })

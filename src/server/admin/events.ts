@@ -86,13 +86,14 @@ export class PanelEvents {
       message: message => this.#tell(this.#event('message', message, message.id)),
       sessions: (sessions, before) => {
         this.#tell(this.#event('sessions', { sessions }))
-        if (namesOf(sessions) !== namesOf(before)) void this.#tellOfNames(looking.signal)
+        if (before.some(({ name }) => !sessions.some(one => one.name === name)))
+          void this.#tellOfNames(looking.signal)
       },
     })
     void this.#look(looking.signal)
   }
 
-  /** Whoever looks in the middle of a rename finds the messages under the old name yet: said again once it is over. */
+  /** Whoever looks in the middle of a rename still finds the messages under the old name: this makes panels look again. */
   async #tellOfNames(signal: AbortSignal): Promise<void> {
     await this.#ports.clock.sleep(lookEveryMs, signal)
     if (!signal.aborted) this.#tell(this.#event('names', {}))
@@ -145,6 +146,3 @@ export class PanelEvents {
     return this.#encoder.encode(`${head}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`)
   }
 }
-
-const namesOf = (sessions: readonly { name: string }[]): string =>
-  JSON.stringify(sessions.map(({ name }) => name))
