@@ -100,8 +100,32 @@ export async function answered<T>(asked: Promise<T>, take: (answer: T) => void):
   }
 }
 
-/** Loads everything anew; the conversations in full, unless the store fails: the rest is there all the same. */
-export async function refresh(): Promise<void> {
+/** The question that is under way, and the one after it, for all who asked meanwhile. */
+let asking: Promise<void> | undefined
+let asksAgain: Promise<void> | undefined
+
+/**
+ * Loads everything anew. One question at a time: whoever asks during one waits for the next, whose answer is newer than
+ * what made them ask. So answers never cross, and a flood of events makes no flood of questions.
+ */
+export function refresh(): Promise<void> {
+  if (!asking) {
+    asking = load().finally(() => {
+      asking = undefined
+    })
+    return asking
+  }
+  asksAgain ??= asking
+    .catch(() => {})
+    .then(() => {
+      asksAgain = undefined
+      return refresh()
+    })
+  return asksAgain
+}
+
+/** The conversations in full, unless the store fails: the rest is there all the same. */
+async function load(): Promise<void> {
   const talks = api.conversations().then(
     answer => answer.conversations,
     error => {

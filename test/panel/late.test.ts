@@ -61,6 +61,43 @@ describe.skipIf(!hasBrowser)('an answer that is older than what was told meanwhi
     expect(panel.complaints).toEqual([])
   })
 
+  test('is asked for once more at most, however much was read elsewhere meanwhile', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'first')
+    await write(panel, 'second')
+    const page = await panel.open()
+    const waiting = page.getByRole('navigation').locator('.count')
+    await waiting.getByText('2').waitFor()
+    const { messages } = await panel.gateway.history.page({ limit: 2, offset: 0 })
+    const [, first] = messages
+    let questions = 0
+    page.on('request', request => void (request.url().endsWith('/api/conversations') && questions++))
+    const slow = await hold(page, /\/api\/conversations$/)
+    const read = () =>
+      page.evaluate(
+        body =>
+          fetch('/api/conversations/read', {
+            method: 'POST',
+            headers: { 'content-type': 'application/json' },
+            body: JSON.stringify(body),
+          }),
+        { session: 'default', user_id: panel.bots.get('default')!.user_id, up_to: first!.id },
+      )
+    await read()
+    await slow.asked
+    for (let times = 0; times < 20; times++) await read()
+    // The marks were told before it.
+    await write(panel, 'third')
+    await page.getByRole('link', { name: /third/ }).waitFor()
+    const next = page.waitForResponse(/\/api\/conversations$/)
+    await slow.release()
+    await (await next).finished()
+    await page.evaluate(() => new Promise(done => setTimeout(done, 500)))
+    expect(questions).toBeLessThanOrEqual(3)
+    await waiting.getByText('2').waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
   test('of the webhooks it shows none that was removed', async () => {
     await using panel = await withPanel()
     await panel.gateway.webhooks.add({ url: 'https://example.com/hook' })
