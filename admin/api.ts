@@ -199,9 +199,13 @@ export const api = {
   signOut: () => request<{ success: boolean }>('POST', '/api/sign-out', {}),
 }
 
-/** Where the bytes of received or sent media are. */
-export const mediaUrl = (messageId: string, item: number, download = false): string =>
-  `/api/media/${part(messageId)}/${item}${download ? '?download=1' : ''}`
+/** Where the bytes of media are: with WeChat, or still here with what waits. */
+export const mediaUrl = (
+  { id, message_id, status }: Pick<Message, 'id' | 'message_id' | 'status'>,
+  item: number,
+): string => (status === 'queued' ? waitingFileUrl(id) : `/api/media/${part(message_id)}/${item}`)
+
+export const waitingFileUrl = (row: number): string => `/api/waiting-files/${row}`
 
 /**
  * Uploads a file for a later send. XMLHttpRequest, since fetch tells no progress of what it sends.

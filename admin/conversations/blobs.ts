@@ -58,7 +58,7 @@ function makeRoom(): void {
  * @param onProgress bytes so far
  */
 export function holdBlob(
-  message: Pick<Message, 'id' | 'message_id'>,
+  message: Pick<Message, 'id' | 'message_id' | 'status'>,
   item: number,
   onProgress?: (bytes: number) => void,
 ): { promise: Promise<Blobbed>; ready: Blobbed | undefined; release(): void } {
@@ -71,7 +71,7 @@ export function holdBlob(
       try {
         // Nobody looks any more: whoever comes next asks again.
         if (own.users === 0) throw new DOMException('', 'AbortError')
-        const blob = await api.media(mediaUrl(message.message_id, item), onProgress)
+        const blob = await api.media(mediaUrl(message, item), onProgress)
         own.done = { url: URL.createObjectURL(blob), type: blob.type, size: blob.size }
         return own.done
       } catch (error) {

@@ -34,7 +34,7 @@ export function LightboxView() {
             {message.id > 0 && (
               <a
                 class="button plain icon-only"
-                href={mediaUrl(message.message_id, index, true)}
+                href={mediaUrl(message, index)}
                 download
                 aria-label={t('chat.download')}
                 title={t('chat.download')}

@@ -8,7 +8,7 @@ import { set } from '../ui/set.ts'
 import { knownShape, learnShape, type Shape } from './blobs.ts'
 import { look } from './lightbox.tsx'
 import { fileName, itemWords } from './message-summary.ts'
-import { isThere, type MediaProps, useBlob } from './use-blob.ts'
+import { isThere, type MediaProps, useBlob, waits } from './use-blob.ts'
 
 const box: Shape = { width: 264, height: 320 }
 /** Between a picture that fills the box and a small one: neither is to move much when it comes. */
@@ -36,10 +36,10 @@ const shapeOf = ({ message, item: { width, height }, index }: MediaProps): Shape
 
 /** The way to the bytes themselves. */
 export const Download = ({ message, index, item }: MediaProps) =>
-  item.has_media ? (
+  item.has_media || waits(message) ? (
     <a
       class="button plain icon-only download"
-      href={mediaUrl(message.message_id, index, true)}
+      href={mediaUrl(message, index)}
       download
       aria-label={`${t('chat.download')}: ${itemWords(item)}`}
       title={t('chat.download')}

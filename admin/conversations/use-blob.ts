@@ -12,8 +12,11 @@ export interface MediaProps {
   index: number
 }
 
+/** What waits has its file with it. */
+export const waits = ({ id, status }: Pick<Message, 'id' | 'status'>) => id > 0 && status === 'queued'
+
 /** Whether the bytes are there, or can be asked for. */
-export const isThere = ({ message, item }: MediaProps) => item.has_media || message.id < 0
+export const isThere = ({ message, item }: MediaProps) => item.has_media || message.id < 0 || waits(message)
 
 export interface Held {
   blob: Blobbed | undefined
@@ -24,13 +27,13 @@ export interface Held {
 /** Media while it is on screen; `wanted` says whether to load it. */
 export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
   const held = useSignal<Held>({ blob: undefined, problem: '', bytes: 0 })
-  const { id, message_id } = message
-  const { has_media } = item
+  const { id, message_id, status } = message
+  const canAsk = item.has_media || waits(message)
   useEffect(() => {
-    // The bytes of this page's own files are here; of others that wait the service has none to give.
-    if (!wanted || !(has_media || isHeld(id, index))) return
+    // The bytes of this page's own files are here; of others that are on their way the service has none to give.
+    if (!wanted || !(canAsk || isHeld(id, index))) return
     let gone = false
-    const hold = holdBlob({ id, message_id }, index, loaded => {
+    const hold = holdBlob({ id, message_id, status }, index, loaded => {
       if (!gone) held.value = { ...held.value, bytes: loaded }
     })
     if (hold.ready) held.value = { blob: hold.ready, problem: '', bytes: 0 }
@@ -49,6 +52,6 @@ export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
       hold.release()
     }
     // A row keeps its bytes when its message id changes.
-  }, [id, index, wanted, has_media])
+  }, [id, index, wanted, canAsk])
   return held
 }

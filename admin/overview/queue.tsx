@@ -1,5 +1,5 @@
 /** What waits in the outbox, for its user or for a person's yes; and saying yes or no to it. */
-import { api, type OutboxEntry } from '../api.ts'
+import { api, type OutboxEntry, waitingFileUrl } from '../api.ts'
 import { Who } from '../conversations/avatar.tsx'
 import { itemWords } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
@@ -109,8 +109,11 @@ function Asked({ entry: { parts, session, to_user: to } }: { entry: OutboxEntry 
         ({ id, kind, file_name, source }) =>
           kind !== 'text' && (
             <p key={id} class="asked-file">
+              {kind === 'image' && <img src={waitingFileUrl(id)} alt="" />}
               <Icon name={kind === 'image' ? 'image' : 'file'} size={16} />
-              <bdi>{file_name}</bdi>
+              <a class="link" href={waitingFileUrl(id)} download>
+                <bdi>{file_name}</bdi>
+              </a>
               <bdi class="soft small">{source}</bdi>
             </p>
           ),

@@ -7,6 +7,7 @@ import type { Accounts } from '../accounts/accounts.ts'
 import type { Logins } from '../accounts/logins.ts'
 import type { Users } from '../accounts/users.ts'
 import type { Downloads } from '../media/downloads.ts'
+import type { KeptFiles } from '../media/outbox-files.ts'
 import type { Uploads } from '../media/uploads.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { EventReader } from '../push/events.ts'
@@ -46,6 +47,8 @@ export interface PanelGateway extends Gateway {
   readonly accounts: Gateway['accounts'] & Pick<Accounts, 'withUsers'>
   readonly logins: Gateway['logins'] &
     Pick<Logins, 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
+  /** What waits can be looked at before somebody says yes to it. */
+  readonly media: Gateway['media'] & Pick<KeptFiles, 'show'>
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'hours'>
   readonly signIns: SignIns
   /** The system's; in a sandbox that of the simulated world, which its phone moves. */

@@ -127,10 +127,11 @@ const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway[
       }
     : inbox
 
-const mediaOf = ({ downloads, uploads }: Media): Gateway['media'] => ({
+const mediaOf = ({ downloads, kept, uploads }: Media): PanelGateway['media'] => ({
   accept: (upload, signal) => uploads.accept(upload, signal),
   open: (request, signal) => downloads.open(request, signal),
   download: (request, call) => downloads.download(request, call),
+  show: message => kept.show(message),
 })
 
 async function start({

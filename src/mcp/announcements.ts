@@ -47,7 +47,7 @@ export class Announcements implements Changes {
       if (!over.signal.aborted) for (const uri of news) this.#updated(uri)
     }
     const unsubscribe = gateway.changes.subscribe({
-      message: ({ session, from_user }, news) => {
+      message: ({ session, from_user, user_name }, news) => {
         // What a bot says itself shall not wake it.
         if (news !== 'received') return
         if (gathered.size === 0) void tell()
@@ -55,6 +55,7 @@ export class Announcements implements Changes {
           uris.inboxUri,
           uris.everybodyUri,
           uris.conversationUri(session, from_user),
+          ...(user_name === undefined ? [] : [uris.conversationUri(session, user_name)]),
           uris.usersUri(session),
         ])
           gathered.add(uri)

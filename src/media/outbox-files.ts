@@ -1,9 +1,11 @@
 /** Files that wait with their message in the outbox, in a place that outlives the process that queued them. */
 import { streamOf } from '../ilink/progress.ts'
-import { badArgument } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import type { KeptFile } from '../storage/outbox.ts'
+import { sniffType, typeOfName } from './content-type.ts'
+import type { OpenedMedia } from './downloads.ts'
 import type { MediaPorts } from './ports.ts'
 
 export class KeptFiles {
@@ -36,6 +38,25 @@ export class KeptFiles {
     throw badArgument('media', 'the file is not what was queued')
   }
 
+  /**
+   * The file that a message waits with, for whoever is to say yes to it.
+   *
+   * @param message its row id
+   * @throws SvcError `no_media` when no file waits with it
+   */
+  async show(message: number): Promise<OpenedMedia> {
+    const { places, store } = this.#ports
+    const kept = await store.outbox.fileOf(message)
+    const file = kept && (await places.kept.open(kept.name))
+    if (!kept || !file) throw new SvcError('no_media', 'no file waits with this message')
+    const { file_name, size } = kept
+    const stream = streamOf(copied(file.read()), () => void file.release())
+    const fromName = await typeOfName(file_name)
+    if (fromName) return { stream, file_name, content_type: fromName, size }
+    const { type, rest } = await sniffType(stream)
+    return { stream: rest, file_name, content_type: type, size }
+  }
+
   /** Removes kept files. */
   discard(files: readonly Pick<KeptFile, 'name'>[]): Promise<void> {
     return this.#ports.places.kept.discard(files.map(({ name }) => name))
@@ -45,4 +66,9 @@ export class KeptFiles {
   async sweep(): Promise<void> {
     await this.#ports.places.kept.sweep(new Set(await this.#ports.store.outbox.files()))
   }
+}
+
+/** Blocks that stay as they are: the next one of a file is read into the same memory. */
+async function* copied(blocks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const block of blocks) yield block.slice()
 }

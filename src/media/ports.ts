@@ -10,7 +10,7 @@ import type { Folders } from './own-files.ts'
 
 export interface MediaPorts {
   upstream: MediaUpstream
-  store: { log: MessageLog; outbox: Pick<Entries, 'files'> }
+  store: { log: MessageLog; outbox: Pick<Entries, 'fileOf' | 'files'> }
   views: Views
   folders: Folders
   places: MediaPlaces

@@ -1,7 +1,8 @@
 /** Media over HTTP: uploads for a later send, and the decrypted bytes of a message. Streamed, never whole in memory. */
 
 import type { Elysia } from 'elysia'
-import type { Gateway } from '../gateway/gateway-api.ts'
+import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
+import type { OpenedMedia } from '../media/downloads.ts'
 import { invalid } from '../model/error.ts'
 import { AcceptedUpload, DigestChoice } from '../model/media.ts'
 import { MediaKind } from '../model/message.ts'
@@ -26,6 +27,10 @@ const MediaPath = closed({
   item: between(0, 999, 'Which of its media, counted from 0 over the items with has_media.', {
     examples: [0],
   }),
+})
+
+const WaitingFilePath = closed({
+  row: between(1, Number.MAX_SAFE_INTEGER, 'Row id of a message that waits.', { examples: [7] }),
 })
 
 /**
@@ -82,7 +87,11 @@ export async function sendMedia(
 ): Promise<Response> {
   const { message_id, item } = params
   const path = parse(MediaPath, spelled(MediaPath, { message_id, item }))
-  const media = await gateway.media.open(path, signal)
+  return mediaAnswer(await gateway.media.open(path, signal))
+}
+
+/** Bytes for a browser, that can do nothing there. */
+function mediaAnswer(media: OpenedMedia): Response {
   const isShown = inline.test(media.content_type)
   return new Response(media.stream, {
     headers: {
@@ -137,6 +146,19 @@ export function addMediaRoutes(
   })
 }
 
+/** Adds GET /api/waiting-files/{row}, for the panel: nobody is to say yes to what they did not see. */
+export function addWaitingFileRoute(app: Elysia, context: RouteContext, media: PanelGateway['media']): void {
+  app.get(
+    '/api/waiting-files/:row',
+    ({ request, params }) =>
+      answered(context, request, async () => {
+        const { row } = parse(WaitingFilePath, spelled(WaitingFilePath, params))
+        return mediaAnswer(await media.show(row))
+      }),
+    { params: declared(WaitingFilePath), detail: waitingFileDetail },
+  )
+}
+
 const uploadBody = {
   required: true,
   content: {
@@ -185,6 +207,19 @@ const uploadDetail = {
   }),
 }
 
+const theBytes = {
+  200: {
+    description: 'The bytes.',
+    headers: {
+      'Content-Disposition': {
+        description: 'The file name. inline only for images, audio and video.',
+        schema: { type: 'string' },
+      },
+    },
+    content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
+  },
+}
+
 const downloadDetail = {
   operationId: 'get_media',
   summary: 'Get the media of a message',
@@ -203,17 +238,17 @@ const downloadDetail = {
       'internal',
       ...doorErrors,
     ],
-    responses: {
-      200: {
-        description: 'The bytes.',
-        headers: {
-          'Content-Disposition': {
-            description: 'The file name. inline only for images, audio and video.',
-            schema: { type: 'string' },
-          },
-        },
-        content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
-      },
-    },
+    responses: theBytes,
+  }),
+}
+
+const waitingFileDetail = {
+  operationId: 'get_waiting_file',
+  summary: 'Get the file of a message that waits',
+  description: 'Streams the file that is going to be sent, with its type and name.',
+  tags: ['media'],
+  ...noted({
+    errors: ['invalid_arguments', 'no_media', 'store_unavailable', 'internal', ...doorErrors],
+    responses: theBytes,
   }),
 }

@@ -297,6 +297,9 @@ export interface Entries {
   /** By user, the counters of a session's lanes, or of one of them. */
   counters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>
 
+  /** The file that a message of the log, by its row id, waits with; undefined when none waits. */
+  fileOf(message: number): Promise<KeptFile | undefined>
+
   /** Names of the kept files of parts that wait or are on their way. */
   files(): Promise<string[]>
 }

@@ -66,6 +66,9 @@ describe('news over HTTP', () => {
     test(`of the era ${mode}: what was asked for, as it was spelt, until the connection ends`, async () => {
       await using d = await withDoor()
       const { bot_id, user_id } = d.t.bots.get('工作')!
+      await d.t.sandbox.say('before', { from: user_id, to: bot_id })
+      await d.t.receive(1)
+      await d.t.gateway.users.name({ user_id, name: 'Aunt May' })
       const { client, heard, transport } = await d.connect(mode)
       expect(client.getServerCapabilities()?.resources).toMatchObject({ subscribe: true, listChanged: true })
       const encoded = `svc://conversations/${encodeURIComponent('工作')}/${encodeURIComponent(user_id)}`
@@ -74,15 +77,20 @@ describe('news over HTTP', () => {
         encoded,
         encoded.replace('%40', '@'),
         `svc://conversations/工作/${user_id}`,
+        `svc://conversations/${encodeURIComponent('工作')}/Aunt%20May`,
         'svc://sessions/other/users',
       ]
       if (mode === 'auto') await client.listen({ resourceSubscriptions: spelt, resourcesListChanged: true })
       else for (const uri of spelt) await client.subscribeResource({ uri })
       expect(d.listening.size).toBe(1)
 
+      // Somebody new: the list is another one.
+      await d.t.sandbox.say('hi', { from: await d.t.sandbox.addUser('new'), to: bot_id })
+      await d.t.until('the list is told', () => heard.includes('list') && heard.length >= 2)
+      expect(heard.splice(0).sort()).toEqual(['list', 'svc://inbox'])
       await d.t.sandbox.say('hi', { from: user_id, to: bot_id })
-      await d.t.until('all is told', () => heard.includes('list') && heard.length >= 5)
-      expect(heard.filter(uri => uri !== 'list').sort()).toEqual(spelt.slice(0, 4).sort())
+      await d.t.until('all is told', () => heard.length >= 5)
+      expect(heard.sort()).toEqual(spelt.slice(0, 5).sort())
 
       if (mode === 'legacy') await transport.terminateSession()
       await client.close()

@@ -20,6 +20,7 @@ const calls: readonly (readonly [string, string, string?])[] = [
   ['GET', '/api/conversations'],
   ['GET', '/api/messages'],
   ['GET', '/api/outbox'],
+  ['GET', '/api/waiting-files/1'],
   ['GET', '/api/stats'],
   ['GET', '/api/media/1/0'],
   ['GET', '/locales/en.json'],

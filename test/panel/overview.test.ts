@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
 import type { Locator, Page } from 'playwright-core'
 import { SvcError } from '../../src/model/error.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
@@ -78,6 +79,12 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await panel.send({ text: 'in its conversation?', media: [file, picture], approval: 'nobody' })
     await page.getByRole('heading', { name: '3 messages wait for your yes' }).waitFor()
     await page.locator('.asks', { hasText: 'plan.txt' }).waitFor()
+    // Nobody is to say yes to what they did not see.
+    const isDrawn = (image: HTMLImageElement) => image.decode().then(() => image.naturalWidth === 1)
+    expect(await page.locator('.asks img').evaluate(isDrawn)).toBe(true)
+    const saved = page.waitForEvent('download')
+    await page.locator('.asks').getByRole('link', { name: 'plan.txt' }).click()
+    expect(await readFile(await (await saved).path(), 'utf8')).toBe('x')
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.getByRole('button', { name: 'Decline: or this?' }).click()
     await page.getByRole('heading', { name: '2 messages wait for your yes' }).waitFor()
@@ -89,7 +96,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await small.getByRole('button', { name: /^发送：in its conversation/ }).waitFor()
     expect(await small.evaluate(() => document.documentElement.scrollWidth)).toBe(360)
     await small.close()
-    await page.locator('.asks').getByRole('link').click()
+    await page.locator('.asks').getByRole('link').first().click()
     const asked = page.locator('.message', { hasText: 'in its conversation?' })
     await asked.getByText('Waits for a person to say yes').waitFor()
     await page
@@ -103,6 +110,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     )
     expect(yes!.y).toBe(no!.y)
     expect(Math.min(yes!.height, no!.height, yes!.width, no!.width)).toBeGreaterThanOrEqual(44)
+    expect(await page.locator('.message .picture img').evaluate(isDrawn)).toBe(true)
     await asked.getByRole('button', { name: 'Send it' }).click()
     await asked.getByText('Waits for a person to say yes').waitFor({ state: 'detached' })
     await panel.until('all of it has gone', async () => (await panel.gateway.outbox.list()).length === 0)

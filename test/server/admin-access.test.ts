@@ -34,6 +34,7 @@ const closed = [
   'GET /api/messages',
   'GET /api/media/1/0',
   'GET /api/outbox',
+  'GET /api/waiting-files/1',
   'GET /api/stats',
   'GET /api/nothing',
   'GET //api/status',

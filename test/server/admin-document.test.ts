@@ -20,6 +20,7 @@ test('the document has every path of the specification’s table and of the pane
       'GET /api/media/{message_id}/{item}',
       'GET /api/messages',
       'GET /api/outbox',
+      'GET /api/waiting-files/{row}',
       'GET /api/outbox/{id}',
       'GET /api/sessions',
       'GET /api/sessions/login/status',

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { type Begun, type NewPart, stoppedWhile, type Terms } from '../../src/storage/outbox.ts'
+import { type Begun, type Entry, type NewPart, stoppedWhile, type Terms } from '../../src/storage/outbox.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
@@ -382,6 +382,9 @@ onEach(openStore => {
     t.clock.at += 500
     const second = (await add(t.store, [file('y')])).entry
     expect(await t.store.outbox.files()).toEqual(['x', 'y'])
+    const fileOf = async ({ parts }: Entry) => (await t.store.outbox.fileOf(parts[0]!.message!))?.name
+    expect([await fileOf(first), await fileOf(second)]).toEqual(['x', 'y'])
+    expect(await t.store.outbox.fileOf(999)).toBeUndefined()
     t.clock.at += first.expires_at - first.created_at - 500
     const late = { code: 'window_closed', detail: 'late' }
     expect(await t.store.outbox.expire(late, late)).toMatchObject([
@@ -400,6 +403,7 @@ onEach(openStore => {
     expect(await t.store.outbox.entry(second.id)).toBeDefined()
     await t.store.outbox.end(second.id, late)
     expect(await t.store.outbox.files()).toEqual([])
+    expect([await fileOf(first), await fileOf(second)]).toEqual([undefined, undefined])
     expect(await lanes(t.store)).toEqual([])
   })
 

@@ -4,7 +4,7 @@ import type { Elysia } from 'elysia'
 import { SendResult } from '../../model/message.ts'
 import type { Log } from '../../platform/log.ts'
 import { invoke, verbs } from '../../tools/index.ts'
-import { addMediaRoutes } from '../media-routes.ts'
+import { addMediaRoutes, addWaitingFileRoute } from '../media-routes.ts'
 import { addApprovalRoute, addOutboxRoutes } from '../outbox-routes.ts'
 import { jsonRoutes } from '../route.ts'
 import { addUserRoutes } from '../user-routes.ts'
@@ -26,6 +26,7 @@ export function addMessageRoutes(app: Elysia, context: PanelContext, options: Me
   addApprovalRoute(app, context, '/api')
   addUserRoutes(app, context, '/api')
   addMediaRoutes(app, context, options.maxUploadBytes, '/api')
+  addWaitingFileRoute(app, context, context.gateway.media)
 }
 
 /** Adds /api/conversations with all below it, and /api/stats. */

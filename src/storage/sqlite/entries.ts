@@ -49,6 +49,10 @@ export class Entries extends EnginePart {
     return row && partOf(row)
   }
 
+  fileOf(message: number): KeptFile | undefined {
+    return this.db.all<PartRow>(`SELECT ${partColumns} WHERE p.message = ?`, message).map(partOf)[0]?.file
+  }
+
   #parts(entry: number): EntryPart[] {
     const found = `SELECT ${partColumns} WHERE p.id >= ? AND p.id < ? ORDER BY p.id`
     return this.db.all<PartRow>(found, partId(entry, 0), partId(entry + 1, 0)).map(partOf)

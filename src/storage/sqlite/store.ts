@@ -213,7 +213,7 @@ export class SqliteStore implements face.Store, LogHalf {
       ...verbs(write, outbox, 'enqueue', 'approve', 'begin', 'settle', 'refuse'),
       ...verbs(write, ends, 'end', 'expire', 'prune'),
       ...verbs(plain, outbox, 'verdict', 'next'),
-      ...verbs(plain, entries, 'entry', 'list', 'depth', 'files'),
+      ...verbs(plain, entries, 'entry', 'list', 'depth', 'fileOf', 'files'),
       ...verbs(plain, lanes, 'lane', 'lanes', 'counters'),
       ...verbs(light, lanes, 'claim', 'release', 'later'),
       ...verbs(light, ends, 'renew'),
