@@ -110,7 +110,7 @@ async function answerOf(
       }),
     })
   } catch (error) {
-    if (signal?.aborted) throw error
+    if (signal?.aborted && signal.reason.name !== 'TimeoutError') throw error
     throw new ApiError(0, { code: 'unreachable', detail: '' })
   }
   heardTime(Date.parse(response.headers.get('date') ?? ''))
@@ -131,8 +131,9 @@ const query = (values: object): string => {
 
 /** Every call of the panel. Each throws `ApiError`. */
 export const api = {
-  status: () => request<Status>('GET', '/api/status'),
-  sessions: () => request<{ sessions: SessionWithUsers[] }>('GET', '/api/sessions'),
+  status: (signal?: AbortSignal) => request<Status>('GET', '/api/status', undefined, signal),
+  sessions: (signal?: AbortSignal) =>
+    request<{ sessions: SessionWithUsers[] }>('GET', '/api/sessions', undefined, signal),
   login: (name: string, force: boolean) => request<Login>('POST', '/api/sessions/login', { name, force }),
   /** The newest login of a session, as it is. */
   loginOf: (session: string) => request<Login>('GET', `/api/sessions/login/status${query({ session })}`),

@@ -100,6 +100,8 @@ export async function answered<T>(asked: Promise<T>, take: (answer: T) => void):
   }
 }
 
+/** An answer that takes longer got lost: the next one must not wait for it. */
+const answerMs = 20_000
 /** The question that is under way, and the one after it, for all who asked meanwhile. */
 let asking: Promise<void> | undefined
 let asksAgain: Promise<void> | undefined
@@ -126,14 +128,15 @@ export function refresh(): Promise<void> {
 
 /** The conversations in full, unless the store fails: the rest is there all the same. */
 async function load(): Promise<void> {
-  const talks = api.conversations().then(
+  const givenUp = AbortSignal.timeout(answerMs)
+  const talks = api.conversations(givenUp).then(
     answer => answer.conversations,
     error => {
       if (error instanceof ApiError && error.code === 'store_unavailable') return conversations.value ?? []
       throw error
     },
   )
-  const all = Promise.all([api.status(), api.sessions(), talks])
+  const all = Promise.all([api.status(givenUp), api.sessions(givenUp), talks])
   await answered(all, ([newStatus, { sessions: newSessions }, newConversations]) => {
     status.value = newStatus
     sessions.value = newSessions

@@ -2,7 +2,7 @@
  * Bytes of media for the page. Fetched a few at a time, since a browser keeps only six lines to one host and the live
  * events hold one; kept while there is room, since the service asks WeChat anew each time.
  */
-import { ApiError, api, type Message, mediaUrl } from '../api.ts'
+import { ApiError, api } from '../api.ts'
 
 export interface Blobbed {
   url: string
@@ -55,14 +55,16 @@ function makeRoom(): void {
 /**
  * The bytes of one piece of media as an address that this page may show. Whoever asks gives it back by `release`.
  *
+ * @param url where they are, as is known when it is asked
  * @param onProgress bytes so far
  */
 export function holdBlob(
-  message: Pick<Message, 'id' | 'message_id' | 'status'>,
+  row: number,
   item: number,
+  url: () => string,
   onProgress?: (bytes: number) => void,
 ): { promise: Promise<Blobbed>; ready: Blobbed | undefined; release(): void } {
-  const key = keyOf(message.id, item)
+  const key = keyOf(row, item)
   let entry = entries.get(key)
   if (!entry) {
     const own: Entry = { users: 0, promise: Promise.resolve(undefined as never) }
@@ -71,7 +73,12 @@ export function holdBlob(
       try {
         // Nobody looks any more: whoever comes next asks again.
         if (own.users === 0) throw new DOMException('', 'AbortError')
-        const blob = await api.media(mediaUrl(message, item), onProgress)
+        const at = url()
+        const blob = await api.media(at, onProgress).catch(error => {
+          // It was sent meanwhile: from then on WeChat has the bytes.
+          if (url() === at) throw error
+          return api.media(url(), onProgress)
+        })
         own.done = { url: URL.createObjectURL(blob), type: blob.type, size: blob.size }
         return own.done
       } catch (error) {

@@ -1,7 +1,7 @@
 /** Media of a message while it is on screen. */
 import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
-import type { Message } from '../api.ts'
+import { useEffect, useRef } from 'preact/hooks'
+import { type Message, mediaUrl } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { type Blobbed, holdBlob, isHeld } from './blobs.ts'
 
@@ -27,15 +27,23 @@ export interface Held {
 /** Media while it is on screen; `wanted` says whether to load it. */
 export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
   const held = useSignal<Held>({ blob: undefined, problem: '', bytes: 0 })
-  const { id, message_id, status } = message
-  const canAsk = item.has_media || waits(message)
+  const { id } = message
+  const newest = useRef(message)
+  newest.current = message
+  const isWaiting = waits(message)
+  const canAsk = item.has_media || isWaiting
   useEffect(() => {
     // The bytes of this page's own files are here; of others that are on their way the service has none to give.
     if (!wanted || !(canAsk || isHeld(id, index))) return
     let gone = false
-    const hold = holdBlob({ id, message_id, status }, index, loaded => {
-      if (!gone) held.value = { ...held.value, bytes: loaded }
-    })
+    const hold = holdBlob(
+      id,
+      index,
+      () => mediaUrl(newest.current, index),
+      loaded => {
+        if (!gone) held.value = { ...held.value, bytes: loaded }
+      },
+    )
     if (hold.ready) held.value = { blob: hold.ready, problem: '', bytes: 0 }
     else
       hold.promise.then(
@@ -52,6 +60,6 @@ export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
       hold.release()
     }
     // A row keeps its bytes when its message id changes.
-  }, [id, index, wanted, canAsk])
+  }, [id, index, wanted, canAsk, isWaiting])
   return held
 }

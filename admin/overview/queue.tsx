@@ -109,7 +109,7 @@ function Asked({ entry: { parts, session, to_user: to } }: { entry: OutboxEntry 
         ({ id, kind, file_name, source }) =>
           kind !== 'text' && (
             <p key={id} class="asked-file">
-              {kind === 'image' && <img src={waitingFileUrl(id)} alt="" />}
+              {kind === 'image' && <img src={waitingFileUrl(id)} alt="" loading="lazy" />}
               <Icon name={kind === 'image' ? 'image' : 'file'} size={16} />
               <a class="link" href={waitingFileUrl(id)} download>
                 <bdi>{file_name}</bdi>

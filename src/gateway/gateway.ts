@@ -131,7 +131,7 @@ const mediaOf = ({ downloads, kept, uploads }: Media): PanelGateway['media'] => 
   accept: (upload, signal) => uploads.accept(upload, signal),
   open: (request, signal) => downloads.open(request, signal),
   download: (request, call) => downloads.download(request, call),
-  show: message => kept.show(message),
+  show: (message, signal) => kept.show(message, signal),
 })
 
 async function start({

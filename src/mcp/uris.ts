@@ -1,5 +1,6 @@
 /** The addresses of the resources: how they are written, and how they are read back. */
 import { sessionKey } from '../model/session.ts'
+import { nameKey } from '../model/user-name.ts'
 import { decodedUri } from '../platform/header.ts'
 
 export const sessionsUri = 'svc://sessions'
@@ -26,7 +27,11 @@ export const decodedPart = (part: string | readonly string[] | undefined): strin
  * Our own spelling of an address whose news are announced. Clients may spell it in several ways: `@` and letters of
  * other scripts may stand as they are or percent-encoded. Undefined when nothing is announced for it.
  */
-export function announcedUri(given: string, session = (name: string) => name): string | undefined {
+export function announcedUri(
+  given: string,
+  session = (name: string) => name,
+  person = (user: string) => user,
+): string | undefined {
   if (!URL.canParse(given)) return undefined
   const uri = new URL(given).toString()
   if (uri === sessionsUri || uri === inboxUri || uri === everybodyUri) return uri
@@ -35,11 +40,12 @@ export function announcedUri(given: string, session = (name: string) => name): s
   const [name, user] = [decodedPart(ofUsers ?? ofTalk), decodedPart(peer)]
   if (name === undefined) return undefined
   if (ofUsers !== undefined) return usersUri(session(name))
-  return user === undefined ? undefined : conversationUri(session(name), user)
+  return user === undefined ? undefined : conversationUri(session(name), person(user))
 }
 
-/** The same for all spellings, and for session names in any case. */
-export const announcedKey = (given: string): string | undefined => announcedUri(given, sessionKey)
+/** The same for all spellings, and for names of sessions and users in any case. */
+export const announcedKey = (given: string): string | undefined =>
+  announcedUri(given, sessionKey, user => (user.includes('@') ? user : nameKey(user)))
 
 /** The ways in which a client is likely to write an address: as we do, as the URL standard does, and unencoded. */
 export function spellings(uri: string): string[] {

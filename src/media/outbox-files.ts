@@ -2,6 +2,7 @@
 import { streamOf } from '../ilink/progress.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
+import { streamedBytes } from '../platform/memory.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import type { KeptFile } from '../storage/outbox.ts'
 import { sniffType, typeOfName } from './content-type.ts'
@@ -44,16 +45,17 @@ export class KeptFiles {
    * @param message its row id
    * @throws SvcError `no_media` when no file waits with it
    */
-  async show(message: number): Promise<OpenedMedia> {
+  async show(message: number, signal: AbortSignal): Promise<OpenedMedia> {
     const { places, store } = this.#ports
     const kept = await store.outbox.fileOf(message)
+    const fromName = kept && (await typeOfName(kept.file_name))
     const file = kept && (await places.kept.open(kept.name))
     if (!kept || !file) throw new SvcError('no_media', 'no file waits with this message')
     const { file_name, size } = kept
     const stream = streamOf(copied(file.read()), () => void file.release())
-    const fromName = await typeOfName(file_name)
-    if (fromName) return { stream, file_name, content_type: fromName, size }
-    const { type, rest } = await sniffType(stream)
+    const { type, rest } = fromName ? { type: fromName, rest: stream } : await sniffType(stream)
+    // Nobody would read it, and nobody cancel it.
+    if (signal.aborted) await rest.cancel(signal.reason)
     return { stream: rest, file_name, content_type: type, size }
   }
 
@@ -70,5 +72,9 @@ export class KeptFiles {
 
 /** Blocks that stay as they are: the next one of a file is read into the same memory. */
 async function* copied(blocks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  for await (const block of blocks) yield block.slice()
+  const passed = streamedBytes()
+  for await (const block of blocks) {
+    passed(block.length)
+    yield block.slice()
+  }
 }

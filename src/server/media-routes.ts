@@ -153,7 +153,7 @@ export function addWaitingFileRoute(app: Elysia, context: RouteContext, media: P
     ({ request, params }) =>
       answered(context, request, async () => {
         const { row } = parse(WaitingFilePath, spelled(WaitingFilePath, params))
-        return mediaAnswer(await media.show(row))
+        return mediaAnswer(await media.show(row, request.signal))
       }),
     { params: declared(WaitingFilePath), detail: waitingFileDetail },
   )

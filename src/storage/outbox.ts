@@ -297,7 +297,7 @@ export interface Entries {
   /** By user, the counters of a session's lanes, or of one of them. */
   counters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>
 
-  /** The file that a message of the log, by its row id, waits with; undefined when none waits. */
+  /** The file of a part that is `asked` or `queued`, by its row in the log; undefined for any other row. */
   fileOf(message: number): Promise<KeptFile | undefined>
 
   /** Names of the kept files of parts that wait or are on their way. */

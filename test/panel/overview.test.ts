@@ -81,6 +81,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.locator('.asks', { hasText: 'plan.txt' }).waitFor()
     // Nobody is to say yes to what they did not see.
     const isDrawn = (image: HTMLImageElement) => image.decode().then(() => image.naturalWidth === 1)
+    await page.locator('.asks img').scrollIntoViewIfNeeded()
     expect(await page.locator('.asks img').evaluate(isDrawn)).toBe(true)
     const saved = page.waitForEvent('download')
     await page.locator('.asks').getByRole('link', { name: 'plan.txt' }).click()

@@ -36,3 +36,15 @@ test.skipIf(!hasBrowser)(
     expect(panel.complaints).toEqual([])
   },
 )
+
+test.skipIf(!hasBrowser)('a question whose answer never comes is given up, and asked again', async () => {
+  await using panel = await withPanel()
+  await panel.sandbox.say('hello')
+  await panel.receive(1)
+  const page = await panel.open({ path: '/icon.svg' })
+  await page.route('**/api/conversations', () => {}, { times: 1 })
+  await page.goto(`${panel.url}/conversations`)
+  await page.locator('.list').getByText('hello').waitFor({ timeout: 60_000 })
+  expect(await page.locator('.offline').count()).toBe(0)
+  expect(panel.complaints).toEqual([])
+})

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { readdir, readlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
 import { startAdmin } from '../support/admin.ts'
@@ -386,4 +387,54 @@ test('status and sessions answer while another process holds the data lock, also
   } finally {
     other.kill()
   }
+})
+
+test('a file that waits is given whole to whoever is to say yes, as nothing that runs, and closed again', async () => {
+  await using own = await startAdmin()
+  const { test: t } = own
+  await t.sandbox.say('hello')
+  await t.receive(1)
+  const page = Buffer.from('<script>alert(1)</script>')
+  const large = randomBytes(3_000_000)
+  const path = join(t.mediaRoot, 'large.bin')
+  await writeFile(path, large)
+  const media = [
+    { kind: 'file' as const, data: page.toString('base64'), file_name: 'page.html' },
+    { kind: 'file' as const, path },
+  ]
+  const { outbox_id } = await t.send({ text: 'these?', media, approval: 'nobody' })
+  const { parts } = await t.gateway.outbox.get(outbox_id!)
+  const [text, html, file] = parts.map(({ id }) => `${own.url}/api/waiting-files/${id}`)
+  const [shown, whole] = [await fetch(html!), await fetch(file!)]
+  expect(Object.fromEntries(shown.headers)).toMatchObject({
+    'content-type': 'application/octet-stream',
+    'content-disposition': expect.stringMatching(/^attachment; filename="page.html"/),
+    'content-security-policy': expect.stringContaining('sandbox'),
+    'x-content-type-options': 'nosniff',
+  })
+  expect(Buffer.compare(await shown.bytes(), page)).toBe(0)
+  expect(Buffer.compare(await whole.bytes(), large)).toBe(0)
+  expect((await fetch(file!, { method: 'HEAD' })).status).toBe(200)
+  const left = new AbortController()
+  await fetch(file!, { signal: left.signal })
+  left.abort()
+  const isOpen = async () =>
+    (
+      await Promise.all(
+        (await readdir('/proc/self/fd')).map(fd => readlink(`/proc/self/fd/${fd}`).catch(String)),
+      )
+    ).some(to => to.startsWith(join(t.mediaRoot, 'outbox')))
+  if (process.platform === 'linux') await t.until('it is closed', async () => !(await isOpen()))
+
+  const unknown = `${own.url}/api/waiting-files/`
+  for (const [url, status] of [
+    [text!, 422],
+    [`${unknown}999999`, 422],
+    [`${unknown}0`, 422],
+    [`${unknown}x`, 422],
+  ] as const)
+    expect((await fetch(url)).status).toBe(status)
+  await t.gateway.outbox.cancel(outbox_id!)
+  const gone = (await (await fetch(file!)).json()) as { code: string }
+  expect(gone.code).toBe('no_media')
 })

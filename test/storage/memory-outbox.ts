@@ -341,7 +341,8 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
   entry = async (id: number) => this.#entry(id)
   keyed = async (key: string) => this.#keyed(key)
   claim = async (id: number) => this.#claims(this.#laneOf(id))
-  fileOf = async (row: number) => this.#parts(one => one.message === row)[0]?.file
+  fileOf = async (row: number) =>
+    this.#parts(one => one.message === row && /^(asked|queued)$/.test(one.status))[0]?.file
   files = async () => filesOf(this.#parts(isOpen)).map(({ name }) => name)
 
   #claims(lane: Lane | undefined): boolean {
