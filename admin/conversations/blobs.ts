@@ -73,12 +73,7 @@ export function holdBlob(
       try {
         // Nobody looks any more: whoever comes next asks again.
         if (own.users === 0) throw new DOMException('', 'AbortError')
-        const at = url()
-        const blob = await api.media(at, onProgress).catch(error => {
-          // It was sent meanwhile: from then on WeChat has the bytes.
-          if (url() === at) throw error
-          return api.media(url(), onProgress)
-        })
+        const blob = await mediaAt(url, onProgress)
         own.done = { url: URL.createObjectURL(blob), type: blob.type, size: blob.size }
         return own.done
       } catch (error) {
@@ -108,6 +103,18 @@ export function holdBlob(
       held.users--
       makeRoom()
     },
+  }
+}
+
+/** While it is asked for it may be sent: then it is elsewhere. */
+async function mediaAt(url: () => string, onProgress?: (bytes: number) => void): Promise<Blob> {
+  for (;;) {
+    const at = url()
+    try {
+      return await api.media(at, onProgress)
+    } catch (error) {
+      if (url() === at) throw error
+    }
   }
 }
 

@@ -27,11 +27,10 @@ export interface Held {
 /** Media while it is on screen; `wanted` says whether to load it. */
 export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
   const held = useSignal<Held>({ blob: undefined, problem: '', bytes: 0 })
-  const { id } = message
+  const { id, status } = message
   const newest = useRef(message)
   newest.current = message
-  const isWaiting = waits(message)
-  const canAsk = item.has_media || isWaiting
+  const canAsk = item.has_media || waits(message)
   useEffect(() => {
     // The bytes of this page's own files are here; of others that are on their way the service has none to give.
     if (!wanted || !(canAsk || isHeld(id, index))) return
@@ -59,7 +58,7 @@ export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
       gone = true
       hold.release()
     }
-    // A row keeps its bytes when its message id changes.
-  }, [id, index, wanted, canAsk, isWaiting])
+    // A row keeps its bytes when its message id changes; what was not found may be there once it has been sent.
+  }, [id, index, wanted, canAsk, status])
   return held
 }

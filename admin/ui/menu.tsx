@@ -24,7 +24,9 @@ export function Menu(props: MenuProps) {
   if (View) {
     const focus = document.activeElement
     const hasFocus = button.current !== null && button.current === focus
-    const opens = pressed.current !== null && pressed.current === focus
+    // Of one that is held down no click would come.
+    const isHeld = button.current?.matches(':active') === true
+    const opens = isHeld || (pressed.current !== null && pressed.current === focus)
     return <View {...props} opens={opens} focused={hasFocus} />
   }
   return (

@@ -21,8 +21,8 @@ import { oneAtATime } from './one-at-a-time.ts'
 const codeMs = 5000
 /** A process that asks upstream has its answer, and a new code, within this. */
 const answerMs = 60_000
-/** A page that was left may be loaded anew, or be open elsewhere: whoever follows there asks again within 25 s. */
-const leftMs = 40_000
+/** A page that was left may be loaded anew, or be open elsewhere: whoever follows there is answered within 25 s. */
+const leftMs = 50_000
 
 export interface LoginPorts {
   upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
@@ -127,9 +127,10 @@ export class Logins {
     const found =
       login_id === undefined ? await this.#records.of(sessionName(session ?? '')) : await this.#byId(login_id)
     if (!found || isCalledOff(found)) throw noLogin()
-    const asked = await this.#change(found, ({ left_at: _left, ...login }) => login)
-    const begun = asked.ended ? asked : await this.#begun(asked)
+    const begun = found.ended ? found : await this.#begun(found)
     const now = await this.#news(begun, seen ?? begun.revision, timeoutMs, signal)
+    // Not of a page that was left: its last question may come after its farewell, and nobody waits for the answer.
+    if (!signal.aborted) await this.#change(now, ({ left_at: _left, ...login }) => login)
     return this.#flow(now.ended ? await this.#tell(now) : now)
   }
 

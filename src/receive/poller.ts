@@ -36,7 +36,7 @@ export class Poller {
   /** As they were looked at last in this run. */
   #known = new KnownSessions()
   /** Logins whose loop has ended by itself: the next look starts them again. */
-  readonly #ended = new Set<string>()
+  readonly #ended = new Map<string, number | undefined>()
   /** The session files have been looked at in this run. */
   #begun = false
   #toldOfLimit = false
@@ -51,7 +51,8 @@ export class Poller {
 
   /** Unix ms of the last answer to a poll of that login. */
   lastPoll(bot: BotInfo): number | undefined {
-    return this.#sessionPollers.get(loginOf(bot))?.lastPollAt
+    const login = loginOf(bot)
+    return this.#sessionPollers.get(login)?.lastPollAt ?? this.#ended.get(login)
   }
 
   /** Whether a batch in hand cannot be committed: small writes may work on a disk that is full for it. */
@@ -137,7 +138,7 @@ export class Poller {
     for (const { now } of changes)
       if (now?.bot && !found.has(loginOf(now.bot))) found.set(loginOf(now.bot), now)
     let started = 0
-    for (const login of new Set([...left, ...found.keys(), ...this.#ended])) {
+    for (const login of new Set([...left, ...found.keys(), ...this.#ended.keys()])) {
       const isOf = (record: SessionRecord | undefined) => record?.bot && loginOf(record.bot) === login
       const running = this.#sessionPollers.get(login)
       const held = running && this.#known.get(running.name)
@@ -164,6 +165,7 @@ export class Poller {
     delayMs: number,
   ): SessionPoller {
     const sessionPoller = new SessionPoller(this.#ports, this.#runtime, run, session)
+    sessionPoller.lastPollAt = this.#ended.get(login)
     this.#sessionPollers.set(login, sessionPoller)
     this.#keep(
       sessionPoller
@@ -173,7 +175,7 @@ export class Poller {
           // One that ended by itself is started again by the next look, from what stands on disk then.
           if (this.#sessionPollers.get(login) !== sessionPoller) return
           this.#sessionPollers.delete(login)
-          this.#ended.add(login)
+          this.#ended.set(login, sessionPoller.lastPollAt)
         }),
     )
     return sessionPoller

@@ -379,6 +379,23 @@ describe('login', () => {
     expect((await t.gateway.logins.begin('x', false, signal)).login_id).not.toBe(one!.login_id)
   })
 
+  for (const isOpenElsewhere of [false, true])
+    test(`a page was left, ${isOpenElsewhere ? 'another one goes on' : 'and its last question came after its farewell'}`, async () => {
+      await using t = await fresh()
+      const gone = new AbortController()
+      const { login_id, revision: seen } = await t.gateway.logins.begin('x', false, gone.signal)
+      const leaving = t.gateway.logins.leave(login_id)
+      await t.until('it is known to be left', async () => {
+        return (await t.other.logins.of('x', t.clock.now()))?.left_at !== undefined
+      })
+      const asked = t.gateway.logins.follow({ login_id, seen }, isOpenElsewhere ? 0 : 25_000, gone.signal)
+      if (!isOpenElsewhere) gone.abort()
+      await asked.catch(() => {})
+      t.clock.advance(55_000)
+      await leaving
+      expect((await t.gateway.accounts.list()).map(({ name }) => name)).toEqual(isOpenElsewhere ? ['x'] : [])
+    })
+
   test('a name that is being logged in cannot be taken by a rename', async () => {
     await using t = await withGateway()
     await login(t, 'wanted')

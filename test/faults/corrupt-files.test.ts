@@ -51,9 +51,9 @@ describe('token.json', () => {
       expect(await statusOf(service, 's')).toBe('disconnected')
       expect(await statusOf(service, 'other')).toBe('connected')
       expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded' })
-      const [aside] = asides(site, 'token.json')
-      expect(readFileSync(join(site.dir, 's', aside!), 'utf8')).toBe(text)
-      expect(service.log()).toMatch(/ ERROR state: .* session=s aside=/)
+      const aside = await until('it is set aside', 30_000, () => asides(site, 'token.json')[0])
+      expect(readFileSync(join(site.dir, 's', aside), 'utf8')).toBe(text)
+      await until('it is told', 30_000, () => / ERROR state: .* session=s aside=/.test(service.log()))
     })
   }
 
@@ -70,7 +70,7 @@ describe('token.json', () => {
     await site.say('two')
     await other.say('works')
     await until('the other one receives', 30_000, () => site.texts().includes('works'))
-    expect(asides(site, 'token.json').length).toBe(1)
+    await until('it is set aside', 30_000, () => asides(site, 'token.json').length === 1)
     writeFileSync(path, good)
     await until('all are there', 30_000, () => site.texts().includes('two'))
     expect(site.texts().sort()).toEqual(['one', 'two', 'works'])

@@ -99,9 +99,10 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
 
   test('a page whose code does not come can be tried again', async () => {
     await using panel = await withPanel()
-    const page = await panel.open()
-    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    const page = await panel.open({ path: '/icon.svg' })
+    // Before it comes by itself, soon after the first page.
     await page.route('**/assets/settings-*.js', route => route.abort())
+    await page.goto(panel.url)
     await page.getByRole('link', { name: 'Settings' }).click()
     await page.getByText('This page could not be loaded').waitFor()
     await page.unroute('**/assets/settings-*.js')
@@ -234,7 +235,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.route('**/api/conversations', route => route.abort(), { times: 1 })
     await page.goto(panel.url)
     await page.getByRole('link', { name: /hello/ }).waitFor()
-    expect(await page.locator('.offline').count()).toBe(0)
+    await page.locator('.offline').waitFor({ state: 'detached' })
     // The browser notes what got lost.
     expect(panel.complaints.filter(line => !line.includes('ERR_FAILED'))).toEqual([])
   })

@@ -15,6 +15,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
   test('the first account: from an empty page to a bot that is awake, by keyboard, through wrong digits', async () => {
     await using panel = await withPanel({ sessions: [], switches: { verify_code: 'on' } })
     const page = await panel.open({ path: '/sessions' })
+    await page.getByRole('button', { name: 'Wake it up' }).waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.getByRole('button', { name: 'Wake it up' }).focus()
     await page.keyboard.press('Enter')

@@ -266,6 +266,12 @@ test.skipIf(!hasBrowser)(
     // Kept, on every page; and given up.
     await page.goto(`${panel.url}/`)
     await panel.until('it is there', async () => (await page.title()).startsWith('(4)'))
+    // What tells of news comes with the page of the settings.
+    await panel.until('its code is there', () =>
+      page.evaluate(() =>
+        performance.getEntriesByType('resource').some(({ name }) => name.includes('/assets/settings')),
+      ),
+    )
     await hide(true)
     await say('after a reload', 5)
     expect((await state()).told).toHaveLength(1)

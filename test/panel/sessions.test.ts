@@ -294,6 +294,6 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(await page.locator('.account details li').textContent()).toContain('10 answers left within 24h')
     expect(await violationsInBothThemes(page)).toEqual([])
     await user.click()
-    expect(decodeURIComponent(new URL(page.url()).pathname)).toBe(`/conversations/a/${evil}`)
+    await page.waitForURL(({ pathname }) => decodeURIComponent(pathname) === `/conversations/a/${evil}`)
   })
 })

@@ -27,6 +27,26 @@ async function openChat(panel: TestPanel, context: BrowserContext, isWatched = t
   return page
 }
 
+/** Until the browser has written what the page keeps: whoever leaves it sooner is asked. */
+const written = (page: Page) =>
+  page.evaluate(
+    () =>
+      new Promise<void>((done, failed) => {
+        const opening = indexedDB.open('svc')
+        opening.onerror = failed
+        opening.onsuccess = () => {
+          const db = opening.result
+          // It comes after those that write.
+          const count = db.transaction('unsent').objectStore('unsent').count()
+          count.onerror = failed
+          count.onsuccess = () => {
+            db.close()
+            done()
+          }
+        }
+      }),
+  )
+
 async function withHi(): Promise<TestPanel> {
   const panel = await withPanel()
   await panel.sandbox.say('hi')
@@ -48,6 +68,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await attach(page, pdf('draft.pdf'))
     await field(page).fill('a draft')
     await page.getByRole('button', { name: 'Remove draft.pdf' }).waitFor()
+    await written(page)
     await page.close({ runBeforeUnload: true })
 
     page = await openChat(panel, context)
@@ -189,6 +210,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await field(page).fill('not stored')
     await field(page).press('Enter')
     await bubble(page, 'not stored').waitFor()
+    await written(page)
     await page.goto(`${panel.url}/settings`)
     await panel.sandbox.seen(messages => messages.length === 3)
     expect(await sentOf(panel)).toEqual(['stored', 'not stored', 'file'])
@@ -220,6 +242,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await field(page).press('Enter')
     const again = bubble(page, 'refused.pdf').getByRole('button', { name: 'Send again' })
     await again.waitFor()
+    await written(page)
     await page.reload()
     await again.click()
     await panel.sandbox.seen(messages => messages.length === 1)

@@ -160,11 +160,16 @@ describe('after a long sleep of the machine', () => {
         'a poll that hangs',
         () => t.requests('getupdates') >= 2 && t.requests('getupdates'),
       )
+      const lastPoll = async () => (await t.gateway.accounts.list())[0]?.last_poll_at
+      const before = await lastPoll()
+      expect(before).toBeNumber()
       t.clock[pass](3_600_000)
       await t.until('the look', async () => {
         t.clock.advance(1000)
         return t.requests('getupdates') > polls
       })
+      // That WeChat answered then is still so.
+      expect(await lastPoll()).toBe(before)
       await t.sandbox.say('second')
       expect((await t.recv()).map(({ text }) => text)).toEqual(['second'])
       // Nothing is wrong: whether that connection lives was not waited for.
