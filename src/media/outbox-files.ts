@@ -24,7 +24,7 @@ export class KeptFiles {
   async keep(file: StagedFile, signal: AbortSignal): Promise<KeptFile> {
     const name = `${crypto.randomUUID()}.queued`
     const { file_name, size, md5 } = file
-    const body = streamOf(file.read(), () => {})
+    const body = streamOf(copied(file.read()), () => {})
     const placed = await this.#ports.places.kept.put(name, body, { signal, size })
     if (placed.md5 === md5) return { name, file_name, size, md5 }
     await this.discard([{ name }])
@@ -70,11 +70,11 @@ export class KeptFiles {
   }
 }
 
-/** Blocks that stay as they are: the next one of a file is read into the same memory. */
+/** Blocks that stay as they are: the next one of a file is read into the same memory, and who writes holds one back. */
 async function* copied(blocks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const passed = streamedBytes()
   for await (const block of blocks) {
     passed(block.length)
-    yield block.slice()
+    yield new Uint8Array(block)
   }
 }

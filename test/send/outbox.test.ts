@@ -105,7 +105,7 @@ describe('a closed window', () => {
 
   test('media wait on disk, survive a restart and the source, arrive byte for byte, and leave nothing', async () => {
     const t = await withClosed()
-    const bytes = randomBytes(300_000)
+    const bytes = randomBytes(3_000_000)
     const path = join(t.mediaRoot, 'report.pdf')
     await writeFile(path, bytes)
     const result = await t.send({ text: 'see', media: [{ kind: 'file', path }], ...queue })
@@ -114,12 +114,12 @@ describe('a closed window', () => {
     expect((await sent(t))[1]).toMatchObject({
       status: 'queued',
       msg_type: 'FILE',
-      file: { file_name: 'report.pdf', size: 300_000, has_media: false },
+      file: { file_name: 'report.pdf', size: 3_000_000, has_media: false },
     })
     expect((await t.gateway.outbox.list())[0]!.parts[1]).toMatchObject({
       kind: 'file',
       file_name: 'report.pdf',
-      size: 300_000,
+      size: 3_000_000,
     })
     await rm(path)
     await t.gateway.close()
