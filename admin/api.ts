@@ -200,12 +200,15 @@ export const api = {
   signOut: () => request<{ success: boolean }>('POST', '/api/sign-out', {}),
 }
 
-/** Where the bytes of media are: with WeChat, or still here with what waits. */
-export const mediaUrl = (
-  { id, message_id, status }: Pick<Message, 'id' | 'message_id' | 'status'>,
-  item: number,
-): string => (status === 'queued' ? waitingFileUrl(id) : `/api/media/${part(message_id)}/${item}`)
+/** Whether a stored message waits: its file is with it then, and WeChat has none. */
+export const waits = ({ id, status }: Pick<Message, 'id' | 'status'>): boolean =>
+  id > 0 && status === 'queued'
 
+/** Where the bytes of media are: with WeChat, or still here with what waits. */
+export const mediaUrl = (message: Pick<Message, 'id' | 'message_id' | 'status'>, item: number): string =>
+  waits(message) ? waitingFileUrl(message.id) : `/api/media/${part(message.message_id)}/${item}`
+
+/** The file of a message that waits, by its row. */
 export const waitingFileUrl = (row: number): string => `/api/waiting-files/${row}`
 
 /**

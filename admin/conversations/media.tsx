@@ -1,14 +1,14 @@
 /** Pictures, films and files inside a message. */
 import { useSignal } from '@preact/signals'
 import { useMemo } from 'preact/hooks'
-import { mediaUrl } from '../api.ts'
+import { mediaUrl, waits } from '../api.ts'
 import { bytes, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { knownShape, learnShape, type Shape } from './blobs.ts'
 import { look } from './lightbox.tsx'
 import { fileName, itemWords } from './message-summary.ts'
-import { isThere, type MediaProps, useBlob, waits } from './use-blob.ts'
+import { isThere, type MediaProps, useBlob } from './use-blob.ts'
 
 const box: Shape = { width: 264, height: 320 }
 /** Between a picture that fills the box and a small one: neither is to move much when it comes. */

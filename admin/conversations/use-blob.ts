@@ -1,7 +1,7 @@
 /** Media of a message while it is on screen. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { type Message, mediaUrl } from '../api.ts'
+import { type Message, mediaUrl, waits } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { type Blobbed, holdBlob, isHeld } from './blobs.ts'
 
@@ -11,9 +11,6 @@ export interface MediaProps {
   /** Which of the message's media. */
   index: number
 }
-
-/** What waits has its file with it. */
-export const waits = ({ id, status }: Pick<Message, 'id' | 'status'>) => id > 0 && status === 'queued'
 
 /** Whether the bytes are there, or can be asked for. */
 export const isThere = ({ message, item }: MediaProps) => item.has_media || message.id < 0 || waits(message)

@@ -151,7 +151,7 @@ export class Logins {
     return this.#end(await this.#byId(loginId), ({ confirmed }) => confirmed !== true)
   }
 
-  /** The page that followed it was left: it is called off soon, unless somebody asks for it or has scanned the code. */
+  /** The page that followed it was left: it is called off soon, unless it is followed elsewhere or its code was scanned. */
   async leave(loginId: string): Promise<void> {
     const { clock, closing } = this.#runtime
     const left_at = clock.now()

@@ -35,7 +35,7 @@ export class Poller {
   readonly #loops = new Set<Promise<unknown>>()
   /** As they were looked at last in this run. */
   #known = new KnownSessions()
-  /** Logins whose loop has ended by itself: the next look starts them again. */
+  /** Logins whose loop has ended by itself, with when upstream answered last: the next look starts them again. */
   readonly #ended = new Map<string, number | undefined>()
   /** The session files have been looked at in this run. */
   #begun = false

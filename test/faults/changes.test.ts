@@ -8,8 +8,7 @@ import { stopwatch } from '../support/stopwatch.ts'
 import { type Program, until } from './support/program.ts'
 import { openSite, roleOf, type Site } from './support/upstream.ts'
 
-/** A busy machine makes it longer; a process that was not told would look in 30 s. */
-const takenUpMs = 6000
+const takenUpMs = 2000
 
 /** The poller and the watcher, to be had in either order. */
 async function twoOf(site: Site): Promise<Program[]> {

@@ -201,7 +201,7 @@ describe('recv with the poll lock held by another process', () => {
     expect(texts(await poller.recv({ timeout: 30 }))).toEqual(['not for you'])
     using watch = stopwatch()
     expect(await svc.recv({ timeout: 30 })).toEqual([])
-    expect(watch.ms).toBeLessThan(5000)
+    expect(watch.ms).toBeLessThan(500)
   })
 
   test('a call that waits takes over when the poller goes', async () => {
@@ -246,12 +246,10 @@ test('a loop of recv over busy sessions misses nothing, also where upstream send
   })()
   // To all at once. A call that has something waits for the others for 200 ms only: of a poll that is left then, what is
   // on its way is lost to an upstream that says it once.
-  for (let n = 0; n < all.length; n += bots.length) {
+  for (let n = 0; n < all.length; n += bots.length)
     await Promise.all(
       bots.map(({ bot_id, user_id }, nth) => t.sandbox.say(all[n + nth]!, { to: bot_id, from: user_id })),
     )
-    await t.until('they are there', () => got.length >= n + bots.length)
-  }
   await loop
   expect(got.sort()).toEqual(all.sort())
   expect(Math.max(...Object.values(t.sandbox.pollsAtOnce))).toBe(1)

@@ -128,9 +128,8 @@ test('a large file goes through both ways with bounded memory', async () => {
   let got = 0
   const response = await fetch(msgs[0].item_list[0].file_item.media.full_url)
   for await (const chunk of response.body!) got += chunk.length
-  Bun.gc(true)
   expect(said.size).toBe(total * block.length)
   expect(got).toBe(total * block.length + 16)
-  // Client and server together in this process; held whole on its ways it would be 192 and more.
-  expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(120)
+  // Client and server together in this process, garbage not yet collected included.
+  expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(80)
 })
