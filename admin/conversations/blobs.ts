@@ -55,13 +55,12 @@ function makeRoom(): void {
 /**
  * The bytes of one piece of media as an address that this page may show. Whoever asks gives it back by `release`.
  *
- * @param url where they are, as is known when it is asked
  * @param onProgress bytes so far
  */
 export function holdBlob(
   row: number,
   item: number,
-  url: () => string,
+  url: string,
   onProgress?: (bytes: number) => void,
 ): { promise: Promise<Blobbed>; ready: Blobbed | undefined; release(): void } {
   const key = keyOf(row, item)
@@ -73,7 +72,7 @@ export function holdBlob(
       try {
         // Nobody looks any more: whoever comes next asks again.
         if (own.users === 0) throw new DOMException('', 'AbortError')
-        const blob = await mediaAt(url, onProgress)
+        const blob = await api.media(url, onProgress)
         own.done = { url: URL.createObjectURL(blob), type: blob.type, size: blob.size }
         return own.done
       } catch (error) {
@@ -103,18 +102,6 @@ export function holdBlob(
       held.users--
       makeRoom()
     },
-  }
-}
-
-/** While it is asked for it may be sent: then it is elsewhere. */
-async function mediaAt(url: () => string, onProgress?: (bytes: number) => void): Promise<Blob> {
-  for (;;) {
-    const at = url()
-    try {
-      return await api.media(at, onProgress)
-    } catch (error) {
-      if (url() === at) throw error
-    }
   }
 }
 

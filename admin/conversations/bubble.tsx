@@ -30,6 +30,8 @@ interface BubbleProps {
   /** Whether it begins, and ends, a row of messages of one side. */
   first: boolean
   last: boolean
+  /** Whether a person can say yes or no here. */
+  decides: boolean
   needle: string
   /** The one that was asked for. */
   looked: boolean
@@ -43,7 +45,7 @@ interface BubbleProps {
 }
 
 export const Bubble = memo(function Bubble(props: BubbleProps) {
-  const { message, first, last, needle, looked, unfolded, hasAgain, onQuote, onAgain } = props
+  const { message, first, last, decides, needle, looked, unfolded, hasAgain, onQuote, onAgain } = props
   const { direction, items, ref_msg, group_id, status } = message
   const sent = direction === 'sent'
   // What is on its way still says more itself.
@@ -101,7 +103,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         <p class={`note small ${isCancelled(message) ? '' : status}`}>
           <span class="foreign">{note}</span>
           {exactly(message) !== '' && <span class="foreign soft">{exactly(message)}</span>}
-          {asksFirst(message) ? (
+          {decides ? (
             <span class="answers">
               <Decide row={message.id} text="overview.decline" act={api.cancelQueued} look="button" />
               {accountOf(message.session)?.connected ? (
@@ -111,7 +113,8 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
               )}
             </span>
           ) : (
-            status === 'queued' && (
+            status === 'queued' &&
+            !asksFirst(message) && (
               <Decide row={message.id} text="chat.cancel_queued" act={api.cancelQueued} look="link" />
             )
           )}

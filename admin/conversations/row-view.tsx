@@ -24,7 +24,7 @@ interface RowViewProps {
 }
 
 export function RowView({ row, desk, ...props }: RowViewProps) {
-  const { message, newDay, unreadFromHere, first, last, outgoing } = row
+  const { message, newDay, unreadFromHere, first, last, decides, outgoing } = row
   return (
     <>
       {newDay && (
@@ -37,7 +37,7 @@ export function RowView({ row, desk, ...props }: RowViewProps) {
           <span>{t('chat.unread_line')}</span>
         </p>
       )}
-      <Bubble {...props} {...{ message, first, last }} hasAgain={desk.hasAgain(message)} />
+      <Bubble {...props} {...{ message, first, last, decides }} hasAgain={desk.hasAgain(message)} />
       {outgoing && <OnItsWay one={outgoing} desk={desk} />}
     </>
   )

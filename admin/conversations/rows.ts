@@ -1,6 +1,7 @@
 /** The lines of a chat: each message with what stands above it. */
 import type { Message } from '../api.ts'
 import { sameDay } from '../times.ts'
+import { asksFirst } from './delivery.tsx'
 import type { Outgoing } from './pieces.ts'
 
 export interface Row {
@@ -12,6 +13,8 @@ export interface Row {
   unreadFromHere: boolean
   first: boolean
   last: boolean
+  /** A person has to say yes, and is asked here: of several parts below the last one, since it is one yes. */
+  decides: boolean
   /** On its way; of its pieces the last one's row alone. */
   outgoing: Outgoing | undefined
 }
@@ -47,6 +50,7 @@ export function rowsOf(
       unreadFromHere,
       first: !sameSide(before, message),
       last: !sameSide(message, after),
+      decides: asksFirst(message) && !(after && asksFirst(after) && after.timestamp === message.timestamp),
       outgoing: own && coming[nth + 1]?.one !== own ? own : undefined,
     }
   })

@@ -1,6 +1,6 @@
 /** Media of a message while it is on screen. */
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import { type Message, mediaUrl, waits } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { type Blobbed, holdBlob, isHeld } from './blobs.ts'
@@ -25,21 +25,14 @@ export interface Held {
 export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
   const held = useSignal<Held>({ blob: undefined, problem: '', bytes: 0 })
   const { id, status } = message
-  const newest = useRef(message)
-  newest.current = message
   const canAsk = item.has_media || waits(message)
   useEffect(() => {
     // The bytes of this page's own files are here; of others that are on their way the service has none to give.
     if (!wanted || !(canAsk || isHeld(id, index))) return
     let gone = false
-    const hold = holdBlob(
-      id,
-      index,
-      () => mediaUrl(newest.current, index),
-      loaded => {
-        if (!gone) held.value = { ...held.value, bytes: loaded }
-      },
-    )
+    const hold = holdBlob(id, index, mediaUrl(message, index), loaded => {
+      if (!gone) held.value = { ...held.value, bytes: loaded }
+    })
     if (hold.ready) held.value = { blob: hold.ready, problem: '', bytes: 0 }
     else
       hold.promise.then(

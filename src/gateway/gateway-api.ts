@@ -6,8 +6,7 @@
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Logins } from '../accounts/logins.ts'
 import type { Users } from '../accounts/users.ts'
-import type { Downloads } from '../media/downloads.ts'
-import type { KeptFiles } from '../media/outbox-files.ts'
+import type { Downloads, OpenedMedia } from '../media/downloads.ts'
 import type { Uploads } from '../media/uploads.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { EventReader } from '../push/events.ts'
@@ -47,8 +46,10 @@ export interface PanelGateway extends Gateway {
   readonly accounts: Gateway['accounts'] & Pick<Accounts, 'withUsers'>
   readonly logins: Gateway['logins'] &
     Pick<Logins, 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
-  /** What waits can be looked at before somebody says yes to it. */
-  readonly media: Gateway['media'] & Pick<KeptFiles, 'show'>
+  readonly media: Gateway['media'] & {
+    /** The file of a message, by its row: also while it waits, since somebody is to say yes to it. */
+    show(row: number, signal: AbortSignal): Promise<OpenedMedia>
+  }
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'hours'>
   readonly signIns: SignIns
   /** The system's; in a sandbox that of the simulated world, which its phone moves. */

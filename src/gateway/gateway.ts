@@ -131,7 +131,8 @@ const mediaOf = ({ downloads, kept, uploads }: Media): PanelGateway['media'] => 
   accept: (upload, signal) => uploads.accept(upload, signal),
   open: (request, signal) => downloads.open(request, signal),
   download: (request, call) => downloads.download(request, call),
-  show: (message, signal) => kept.show(message, signal),
+  // What was sent since it was listed is elsewhere by now.
+  show: async (row, signal) => (await kept.show(row, signal)) ?? downloads.openSent(row, signal),
 })
 
 async function start({

@@ -69,6 +69,18 @@ export class Downloads {
   }
 
   /**
+   * The same of the one piece that a sent message has.
+   *
+   * @param id its row
+   * @throws SvcError as `open`, but `no_media` for an unknown row
+   */
+  async openSent(id: number, signal: AbortSignal): Promise<OpenedMedia> {
+    const [row] = await this.#ports.store.log.byIds([id])
+    if (!row) throw new SvcError('no_media', 'there is no such message')
+    return this.open({ message_id: row.message_id, item: 0 }, signal)
+  }
+
+  /**
    * Saves the media of a message; an existing file is never overwritten.
    *
    * @throws SvcError as `open`, and `forbidden` for a folder outside the media root or of svc's own

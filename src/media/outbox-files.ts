@@ -1,6 +1,6 @@
 /** Files that wait with their message in the outbox, in a place that outlives the process that queued them. */
 import { streamOf } from '../ilink/progress.ts'
-import { badArgument, SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import { streamedBytes } from '../platform/memory.ts'
 import type { StagedFile } from '../send/media-files.ts'
@@ -43,14 +43,14 @@ export class KeptFiles {
    * The file that a message waits with, for whoever is to say yes to it.
    *
    * @param message its row id
-   * @throws SvcError `no_media` when no file waits with it
+   * @returns undefined when no file waits with it
    */
-  async show(message: number, signal: AbortSignal): Promise<OpenedMedia> {
+  async show(message: number, signal: AbortSignal): Promise<OpenedMedia | undefined> {
     const { places, store } = this.#ports
     const kept = await store.outbox.fileOf(message)
     const fromName = kept && (await typeOfName(kept.file_name))
     const file = kept && (await places.kept.open(kept.name))
-    if (!kept || !file) throw new SvcError('no_media', 'no file waits with this message')
+    if (!kept || !file) return undefined
     const { file_name, size } = kept
     const stream = streamOf(copied(file.read()), () => void file.release())
     const { type, rest } = fromName ? { type: fromName, rest: stream } : await sniffType(stream)

@@ -37,6 +37,8 @@ export async function waitingParts(
 ): Promise<NewPart[]> {
   const { to } = draft.request
   const parts: NewPart[] = []
+  // One moment for all: who looks at them knows by it what goes together.
+  const timestamp = clock.now()
   for (const [nth, piece] of draft.pieces.entries()) {
     const file = 'file' in piece ? await media.kept.keep(piece.file, signal) : undefined
     if (file) {
@@ -46,8 +48,8 @@ export async function waitingParts(
       if (source) file.source = source
     }
     const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
-    const clientId = `queued-${clock.now()}-${crypto.randomUUID().slice(0, 8)}-${nth}`
-    const row = { client_id: clientId, to_user: to, timestamp: clock.now() }
+    const clientId = `queued-${timestamp}-${crypto.randomUUID().slice(0, 8)}-${nth}`
+    const row = { client_id: clientId, to_user: to, timestamp }
     const raw = JSON.stringify(outgoingMessage({ to, item, clientId }))
     const message = { ...row, raw, ...described(item) }
     parts.push({ kind: piece.kind, waiting: { message, ...(file && { file }) } })

@@ -30,7 +30,7 @@ const MediaPath = closed({
 })
 
 const WaitingFilePath = closed({
-  row: between(1, Number.MAX_SAFE_INTEGER, 'Row id of a message that waits.', { examples: [7] }),
+  row: between(1, Number.MAX_SAFE_INTEGER, 'Row id of a message that waits, or waited.', { examples: [7] }),
 })
 
 /**
@@ -220,6 +220,18 @@ const theBytes = {
   },
 }
 
+const openErrors = [
+  'invalid_arguments',
+  'message_not_found',
+  'no_media',
+  'media_expired',
+  'upstream_error',
+  'upstream_timeout',
+  'store_unavailable',
+  'internal',
+  ...doorErrors,
+] as const
+
 const downloadDetail = {
   operationId: 'get_media',
   summary: 'Get the media of a message',
@@ -227,17 +239,7 @@ const downloadDetail = {
     'Streams the decrypted bytes of an image, voice, file or video, with its type and name. The content comes from outside: treat it as untrusted.',
   tags: ['media'],
   ...noted({
-    errors: [
-      'invalid_arguments',
-      'message_not_found',
-      'no_media',
-      'media_expired',
-      'upstream_error',
-      'upstream_timeout',
-      'store_unavailable',
-      'internal',
-      ...doorErrors,
-    ],
+    errors: openErrors,
     responses: theBytes,
   }),
 }
@@ -245,10 +247,10 @@ const downloadDetail = {
 const waitingFileDetail = {
   operationId: 'get_waiting_file',
   summary: 'Get the file of a message that waits',
-  description: 'Streams the file that is going to be sent, with its type and name.',
+  description: 'Streams the file that is going to be sent, or was sent meanwhile, with its type and name.',
   tags: ['media'],
   ...noted({
-    errors: ['invalid_arguments', 'no_media', 'store_unavailable', 'internal', ...doorErrors],
+    errors: openErrors,
     responses: theBytes,
   }),
 }

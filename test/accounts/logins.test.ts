@@ -116,16 +116,22 @@ describe('login', () => {
     const { qr_url } = await login(t, 'a')
     const seen = await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
     await follow(t, ['need_verifycode'], 'a')
-    const slowly = () => t.sandbox.fail('get_qrcode_status', 'slow', { times: 1, delay_ms: 1500 })
-    await slowly()
+    const slowly = async () => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      await t.sandbox.fail('get_qrcode_status', 'slow', { until: promise })
+      return resolve
+    }
+    const first = await slowly()
     const wrong = seen.verify_code === '0000' ? '1111' : '0000'
     const early = await login(t, 'a', { verify_code: wrong, timeout: 0.2 })
     expect(early).toMatchObject({ status: 'scaned', message: expect.stringContaining('number was sent') })
+    first()
     const late = await login(t, 'a', { timeout: 30 })
     expect(late).toMatchObject({ status: 'need_verifycode', message: expect.stringContaining('wrong') })
-    await slowly()
+    const second = await slowly()
     const right = await login(t, 'a', { verify_code: seen.verify_code!, timeout: 0.2 })
     expect(right).toMatchObject({ status: 'scaned', message: expect.stringContaining('number was sent') })
+    second()
     await follow(t, ['confirmed'], 'a')
   })
 

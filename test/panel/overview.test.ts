@@ -107,13 +107,22 @@ describe.skipIf(!hasBrowser)('the overview', () => {
       .waitFor()
     // Side by side, and far enough apart for a finger.
     await page.setViewportSize({ width: 390, height: 800 })
-    const [no, yes] = await asked
-      .locator('.answers')
-      .evaluate(answers => [...answers.children].map(one => one.getBoundingClientRect().toJSON() as DOMRect))
+    // One yes for its three parts, asked for once, below the last.
+    const answers = page.locator('.message .answers')
+    expect(await answers.count()).toBe(1)
+    expect(
+      await page
+        .locator('.message', { has: page.locator('.answers') })
+        .locator('.picture')
+        .count(),
+    ).toBe(1)
+    const [no, yes] = await answers.evaluate(answers =>
+      [...answers.children].map(one => one.getBoundingClientRect().toJSON() as DOMRect),
+    )
     expect(yes!.y).toBe(no!.y)
     expect(Math.min(yes!.height, no!.height, yes!.width, no!.width)).toBeGreaterThanOrEqual(44)
     expect(await page.locator('.message .picture img').evaluate(isDrawn)).toBe(true)
-    await asked.getByRole('button', { name: 'Send it' }).click()
+    await answers.getByRole('button', { name: 'Send it' }).click()
     await asked.getByText('Waits for a person to say yes').waitFor({ state: 'detached' })
     await panel.until('all of it has gone', async () => (await panel.gateway.outbox.list()).length === 0)
     const seen = (await panel.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]!.text)

@@ -7,7 +7,7 @@ import { partOf } from '../../src/send/result.ts'
 import type { EndReason, EntryPart } from '../../src/storage/outbox.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { failure } from '../support/failure.ts'
-import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { pendingIn, type TestGateway, withGateway } from '../support/gateway.ts'
 import {
   dayMs,
   keptFiles,
@@ -138,11 +138,15 @@ describe('a closed window', () => {
   test('what waits goes first: a send that may wait joins it, a plain one goes directly', async () => {
     await using t = await withClosed()
     await t.send({ text: 'first', ...queue })
-    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 300 })
+    const held = Promise.withResolvers<void>()
+    await t.sandbox.fail('sendmessage', 'slow', { until: held.promise })
     await write(t)
     await t.until('being sent', async () => (await sent(t))[0]!.status === 'sending')
     expect((await t.send({ text: 'second', ...queue })).status).toBe('queued')
-    expect((await t.send({ text: 'direct' })).status).toBe('accepted')
+    const direct = t.send({ text: 'direct' })
+    await t.until('in line', () => pendingIn(t.dir) === 1)
+    held.resolve()
+    expect((await direct).status).toBe('accepted')
     await nothingWaits(t)
     expect(await seen(t)).toEqual(['first', 'direct', 'second'])
   })
@@ -307,10 +311,12 @@ describe('the end of waiting', () => {
     await using t = await withClosed()
     const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
     const { outbox_id } = await t.send({ text: 'goes', media: [file], ...queue })
-    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 300 })
+    const held = Promise.withResolvers<void>()
+    await t.sandbox.fail('sendmessage', 'slow', { until: held.promise })
     await write(t)
     await t.until('on its way', () => t.requests('sendmessage') === 1)
     expect(await t.gateway.outbox.cancel(outbox_id!)).toMatchObject({ success: true, cancelled: 1 })
+    held.resolve()
     await nothingWaits(t)
     expect((await sent(t)).map(({ status }) => status)).toEqual(['accepted', 'refused'])
     expect(await seen(t)).toEqual(['goes'])

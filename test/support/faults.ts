@@ -53,6 +53,8 @@ export interface Fault {
   /** The request takes effect before its answer is spoiled: the client cannot know. */
   readonly after: boolean
   readonly delay_ms: number
+  /** For `slow`, instead of `delay_ms`: what happens meanwhile happens however long it takes. */
+  readonly until?: Promise<unknown>
   /** For `ret` and `errcode`. */
   readonly code: number
   readonly errmsg?: string
@@ -176,7 +178,7 @@ async function brokenAnswer(
     case 'slow':
       if (headers.get('content-type') === 'application/octet-stream')
         return trickled(right, fault.delay_ms, clock, signal)
-      await clock.sleep(fault.delay_ms, signal)
+      await (fault.until ?? clock.sleep(fault.delay_ms, signal))
       return right
     case 'corrupt': {
       const flip = new TransformStream<Uint8Array, Uint8Array>({

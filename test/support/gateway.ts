@@ -89,12 +89,15 @@ function countOf(dir: string, session: string, user: string): Counter | undefine
 /** How many messages have a slot and wait for it. */
 export const slotsIn = (dir: string): number => outboxOf(dir).filter(({ slot }) => slot !== null).length
 
+/** How many messages of calls under way have not gone out. */
+export const pendingIn = (dir: string): number => outboxOf(dir).filter(({ mode }) => mode === 'fail').length
+
 /** Messages of calls under way that have not gone out, and such as wait for their slot. */
-function outboxOf(dir: string): { slot: number | null }[] {
+function outboxOf(dir: string): { slot: number | null; mode: string }[] {
   using db = new Database(join(dir, 'messages.db'), { readonly: true })
   return db
-    .query<{ slot: number | null }, []>(
-      `SELECT slot FROM outbox_part JOIN outbox ON outbox.id = entry
+    .query<{ slot: number | null; mode: string }, []>(
+      `SELECT slot, mode FROM outbox_part JOIN outbox ON outbox.id = entry
        WHERE status = 'queued' AND (mode = 'fail' OR slot IS NOT NULL) ORDER BY outbox_part.id`,
     )
     .all()
