@@ -1,5 +1,6 @@
 /** `--confirm-send`: a person says yes before anything goes out. */
 import type { Static } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Unanswered } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { seen } from '../platform/escape-controls.ts'
@@ -17,8 +18,15 @@ type Outgoing = Static<typeof SendInput>
  * @returns undefined for a yes; why there is no answer: then it has to wait for a yes that is said elsewhere
  * @throws SvcError `forbidden` for a no, `invalid_arguments` for what could not be sent anyway
  */
-export async function confirmSend(input: unknown, call: McpCall): Promise<Unanswered | undefined> {
+export async function confirmSend(
+  input: unknown,
+  call: McpCall,
+  sender: Gateway['sender'],
+): Promise<Unanswered | undefined> {
   const outgoing = verbs.send.parse(input ?? {})
+  const { idempotency_key: key } = outgoing
+  // A yes to what sends nothing would be a yes to nothing. Should the key be forgotten by then, the send waits for a yes.
+  if (key !== undefined && (await sender.knows(key))) return 'nobody'
   const form = {
     message: described(outgoing),
     requestedSchema: {

@@ -93,7 +93,8 @@ async function callTool(
     if (stopped) throw stopped
     const seconds = (input as { timeout?: unknown } | undefined)?.timeout
     call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
-    if (context.confirmSend && tool.name === 'send') call.unanswered = await confirmSend(input, call)
+    if (context.confirmSend && tool.name === 'send')
+      call.unanswered = await confirmSend(input, call, context.gateway.sender)
     const { input: own, reading } = apart(tool.name, input ?? {})
     call.room = reading?.room
     const value = await invoke(tool, context.gateway, own, call, context.log)

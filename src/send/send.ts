@@ -110,6 +110,12 @@ export class Sender {
     }
   }
 
+  /** Whether a call with this key was made, so that `send` with it sends nothing. */
+  async knows(idempotencyKey: string): Promise<boolean> {
+    const { durable, outbox } = this.#ports.store
+    return durable && (await outbox.keyed(idempotencyKey)) !== undefined
+  }
+
   /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */
   async close(graceMs: number): Promise<void> {
     const { clock, closing } = this.#runtime

@@ -4,6 +4,7 @@ import type { McpCall } from '../../src/mcp/call.ts'
 import { confirmSend } from '../../src/mcp/confirm.ts'
 import { Questions } from '../../src/mcp/questions.ts'
 import type { SvcError } from '../../src/model/error.ts'
+import type { Sender } from '../../src/send/send.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -140,7 +141,8 @@ describe('a client that brings the answer along', () => {
 })
 
 test('a question that reached nobody is told apart from a no', async () => {
-  const asked = (answer?: McpCall['elicit']) => confirmSend(outgoing, { elicit: answer } as McpCall)
+  const sender = { knows: async () => false } as unknown as Sender
+  const asked = (answer?: McpCall['elicit']) => confirmSend(outgoing, { elicit: answer } as McpCall, sender)
   const refused = async (answer: McpCall['elicit']) => {
     const { code, details } = (await failure(asked(answer))) as SvcError
     return [code, details?.answer]
@@ -198,10 +200,20 @@ describe('where nobody can be asked', () => {
       // No tool says yes.
       expect((await mute.tools()).some(({ name }) => /approv/.test(name))).toBe(false)
       // Whoever can be asked is asked.
+      let questions = 0
       await using asked = await connectHttp(service.url, {
-        answer: () => ({ action: 'accept', content: { send: true } }),
+        answer: () => {
+          questions++
+          return { action: 'accept', content: { send: true } }
+        },
       })
-      expect(await asked.value('send', { to, text: 'asked' })).toMatchObject({ status: 'accepted' })
+      const keyed = { to, text: 'asked', idempotency_key: 'asked' }
+      expect(await asked.value('send', keyed)).toMatchObject({ status: 'accepted' })
+      // But not about what sends nothing: a yes would change nothing.
+      expect(await asked.value('send', keyed)).toMatchObject({ status: 'accepted', repeated: true })
+      const repeated = await asked.value('send', { to, text: 'first', idempotency_key: 'first' })
+      expect(repeated).toMatchObject({ status: 'queued', waits_for: 'approval', repeated: true })
+      expect(questions).toBe(1)
       expect(await shown()).toEqual(['asked'])
       await service.kill('SIGKILL')
     }

@@ -137,6 +137,7 @@ export class MemoryGateway implements Gateway {
   }
 
   readonly sender = {
+    knows: async () => false,
     send: async (request: SendRequest, _call: Call) => {
       this.#note('send', request)
       return {
