@@ -5,7 +5,8 @@ import type { Attachment } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
 
 /** UTF-8 bytes of one message; a longer text goes out in parts. */
-const partBytes = 16_384
+const onePart = new Uint8Array(16_384)
+const encoder = new TextEncoder()
 
 export interface Outgoing {
   /** The idempotency key: however often it is tried, it is sent once. */
@@ -23,9 +24,12 @@ export interface Outgoing {
   pieces: Signal<readonly Message[]>
 }
 
-/** How many answers this takes. */
-export const costOf = (text: string, files: number): number =>
-  (text.trim() === '' ? 0 : Math.ceil(new TextEncoder().encode(text).length / partBytes)) + files
+/** How many answers this takes: each part of a text holds whole characters. */
+export function costOf(text: string, files: number): number {
+  let cost = files
+  for (let rest = text.trim(); rest !== ''; cost++) rest = rest.slice(encoder.encodeInto(rest, onePart).read)
+  return cost
+}
 
 const wireKind = { image: 'IMAGE', video: 'VIDEO', file: 'FILE' } as const
 let lastPiece = 0

@@ -114,6 +114,11 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     ])
     await page.getByRole('button', { name: 'Remove too much.pdf' }).click()
     await page.getByText('Takes 3 of the 10 answers that are left').waitFor()
+    // Three times what one message holds, but three bytes of it are a character.
+    await field(page).fill('长'.repeat(16_384))
+    await page.getByText('Takes 6 of the 10 answers that are left').waitFor()
+    await field(page).fill('half a thought')
+    await page.getByText('Takes 3 of the 10 answers that are left').waitFor()
     await field(page).press('Enter')
     const seen = await panel.sandbox.seen(messages => messages.length === 3)
     expect(seen.map(({ items }) => items[0]?.text ?? items[0]?.kind)).toEqual([
