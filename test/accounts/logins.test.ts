@@ -99,14 +99,14 @@ describe('login', () => {
     const seen = await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
     expect((await follow(t, ['need_verifycode'], 'a')).message).toContain('verify_code')
     const wrong = seen.verify_code === '0000' ? '1111' : '0000'
-    const again = await login(t, 'a', { verify_code: wrong })
+    const again = await login(t, 'a', { verify_code: wrong, timeout: 30 })
     expect(again).toMatchObject({ status: 'need_verifycode', message: expect.stringContaining('wrong') })
     const polls = t.requests('get_qrcode_status')
     t.clock.advance(20_000)
     await login(t, 'a', { timeout: 0.2 })
     // Nothing is asked while the human types: it might count as a wrong code.
     expect(t.requests('get_qrcode_status')).toBe(polls)
-    const right = login(t, 'a', { verify_code: seen.verify_code })
+    const right = login(t, 'a', { verify_code: seen.verify_code, timeout: 30 })
     expect(['scaned', 'confirmed']).toContain((await right).status)
     await follow(t, ['confirmed'], 'a')
   })

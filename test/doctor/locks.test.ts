@@ -138,7 +138,7 @@ test('a recv that polls by itself shows life too, however long it waits', async 
   const config = configOf({ basePath: ward.dir, upstreamUrl: ward.sandbox.url, cdnUrl: ward.sandbox.cdnUrl })
   await using gateway = await openGateway({ config, clock, version: '0', log: silentLog, oneShot: true })
   const call = directCall()
-  const waiting = gateway.inbox.recv({ timeout: 300, limit: 1, consumer: 'other' }, call)
+  const waiting = gateway.inbox.recv({ timeout: 100_000, limit: 1, consumer: 'other' }, call)
   try {
     await until('it polls', 30_000, async () => (await lookAtLock(path))?.held)
     const look = ward.look({}, { clock: { ...systemClock, now: () => Date.now() + 3600_000 } })

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
 import type { Json } from '../support/service.ts'
-import { stopwatch } from '../support/stopwatch.ts'
+import { stopwatchOf } from '../support/stopwatch.ts'
 import { type Program, until } from './support/program.ts'
 import { openSite, roleOf, type Site } from './support/upstream.ts'
 
@@ -23,9 +23,13 @@ const names = async (program: Program): Promise<string> => {
 }
 const pollsNow = (site: Site) => site.sandbox.world.core.stats.polls_now
 
-/** Waits until it holds, and says after how many ms. */
-async function soon(what: string, look: () => boolean | Promise<boolean>): Promise<number> {
-  using watch = stopwatch()
+/** Waits until it holds, and says after how many ms of these programs. */
+async function soon(
+  what: string,
+  programs: readonly Program[],
+  look: () => boolean | Promise<boolean>,
+): Promise<number> {
+  await using watch = stopwatchOf(() => Promise.all(programs.map(roleOf)))
   await until(what, 30_000, look)
   return watch.ms
 }
@@ -44,12 +48,14 @@ for (const [where, at] of [
       const [here, there] = [programs[at]!, programs[1 - at]!]
       await until('both are polled', 30_000, () => pollsNow(site) === 2)
       await here.call('set_default', { session_name: 'other' })
-      expect(await soon('the default', async () => (await names(there)) === 'other* s')).toBeLessThan(
+      expect(
+        await soon('the default', programs, async () => (await names(there)) === 'other* s'),
+      ).toBeLessThan(takenUpMs)
+      await here.call('rename_session', { old_name: 'other', new_name: 'work' })
+      expect(await soon('the name', programs, async () => (await names(there)) === 'work* s')).toBeLessThan(
         takenUpMs,
       )
-      await here.call('rename_session', { old_name: 'other', new_name: 'work' })
-      expect(await soon('the name', async () => (await names(there)) === 'work* s')).toBeLessThan(takenUpMs)
-      using watch = stopwatch()
+      await using watch = stopwatchOf(() => Promise.all(programs.map(roleOf)))
       await site.sandbox.say('to the new name', { from: user, to: bot.bot_id })
       const { body } = await there.call('recv', { timeout: 10, session: 'work' })
       expect(body).toMatchObject([{ text: 'to the new name', session: 'work' }])
@@ -69,12 +75,16 @@ for (const [where, at] of [
         const { body } = await here.call('login', { session_name: 'new', timeout: 5 })
         return body.status === 'confirmed'
       })
-      const polled = soon('polled', () => pollsNow(site) === 2)
-      expect(await soon('it shows', async () => (await names(there)) === 's* new')).toBeLessThan(takenUpMs)
+      const polled = soon('polled', programs, () => pollsNow(site) === 2)
+      expect(await soon('it shows', programs, async () => (await names(there)) === 's* new')).toBeLessThan(
+        takenUpMs,
+      )
       expect(await polled).toBeLessThan(takenUpMs)
       await here.call('logout', { session_name: 'new' })
-      const ended = soon('the poll ended', () => pollsNow(site) === 1)
-      expect(await soon('it is gone', async () => (await names(there)) === 's*')).toBeLessThan(takenUpMs)
+      const ended = soon('the poll ended', programs, () => pollsNow(site) === 1)
+      expect(await soon('it is gone', programs, async () => (await names(there)) === 's*')).toBeLessThan(
+        takenUpMs,
+      )
       expect(await ended).toBeLessThan(takenUpMs)
     })
 

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFile, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
+import { textItem } from '../../src/sandbox/compose.ts'
 import { failure } from '../support/failure.ts'
 import { texts, withLibrary } from '../support/library.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -246,10 +247,12 @@ test('a loop of recv over busy sessions misses nothing, also where upstream send
   })()
   // To all at once. A call that has something waits for the others for 200 ms only: of a poll that is left then, what is
   // on its way is lost to an upstream that says it once.
-  for (let n = 0; n < all.length; n += bots.length)
-    await Promise.all(
-      bots.map(({ bot_id, user_id }, nth) => t.sandbox.say(all[n + nth]!, { to: bot_id, from: user_id })),
-    )
+  const { inbox } = t.sandbox.world
+  for (let n = 0; n < all.length; n += bots.length) {
+    for (const [nth, { bot_id, user_id }] of bots.entries())
+      inbox.say(user_id, bot_id, [textItem(all[n + nth]!)])
+    await Bun.sleep(5)
+  }
   await loop
   expect(got.sort()).toEqual(all.sort())
   expect(Math.max(...Object.values(t.sandbox.pollsAtOnce))).toBe(1)

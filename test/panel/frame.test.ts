@@ -115,9 +115,14 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     const page = await panel.open()
     const wanted = ['sessions', 'conversations', 'settings']
     await panel.until('the others have come', () =>
-      page.evaluate(names => {
+      page.evaluate(async names => {
         const loaded = performance.getEntriesByType('resource').map(({ name }) => name)
-        return names.every(one => loaded.some(url => url.includes(`/assets/${one}`)))
+        const codes = names.map(one =>
+          loaded.find(url => url.includes(`/assets/${one}`) && url.endsWith('.js')),
+        )
+        // An entry may stand for what others are still to come for.
+        await Promise.all(codes.map(code => code && import(code)))
+        return codes.every(Boolean)
       }, wanted),
     )
     await panel.silence()

@@ -11,11 +11,13 @@ export interface TestClock extends Clock {
   sleeps(minMs: number, maxMs: number): boolean
 }
 
-export function testClock(): TestClock {
+/** @param runs false: no time passes but what the test lets pass */
+export function testClock({ runs = true } = {}): TestClock {
   let ahead = 0
   let off = 0
   const sleepers = new Map<() => void, number>()
-  const monotonic = () => performance.now() + ahead
+  const beganAt = performance.now()
+  const monotonic = () => (runs ? performance.now() : beganAt) + ahead
   return {
     now: () => Date.now() + ahead + off,
     monotonic,
@@ -23,7 +25,7 @@ export function testClock(): TestClock {
       if (signal?.aborted) return Promise.resolve()
       const until = monotonic() + ms
       return new Promise(resolve => {
-        let timer: ReturnType<typeof setTimeout>
+        let timer: ReturnType<typeof setTimeout> | undefined
         const done = () => {
           clearTimeout(timer)
           signal?.removeEventListener('abort', done)
@@ -35,11 +37,11 @@ export function testClock(): TestClock {
           const leftMs = until - monotonic()
           if (leftMs <= 0) done()
           // Timers ring a little early now and then.
-          else timer = setTimeout(look, leftMs)
+          else if (runs) timer = setTimeout(look, leftMs)
         }
         signal?.addEventListener('abort', done, { once: true })
         sleepers.set(look, until)
-        timer = setTimeout(look, ms)
+        if (runs) timer = setTimeout(look, ms)
       })
     },
     advance(ms) {

@@ -26,3 +26,34 @@ export function stopwatch(): Disposable & { readonly ms: number } {
     [Symbol.dispose]: () => clearInterval(looking),
   }
 }
+
+/**
+ * The same for other processes, which a machine may hold up alone.
+ *
+ * @param ask what they answer at once: between two answers they lived 250 ms at most
+ */
+export function stopwatchOf(ask: () => Promise<unknown>): AsyncDisposable & { readonly ms: number } {
+  let lived = 0
+  let last = performance.now()
+  const gap = () => Math.min(performance.now() - last, standstillMs)
+  let isOver = false
+  const asking = (async () => {
+    while (!isOver) {
+      await ask()
+      lived += gap()
+      last = performance.now()
+      await new Promise(resolve => setTimeout(resolve, 20))
+    }
+  })()
+  // Who looks at the time, or ends it, hears of it.
+  asking.catch(() => {})
+  return {
+    get ms() {
+      return lived + gap()
+    },
+    async [Symbol.asyncDispose]() {
+      isOver = true
+      await asking
+    },
+  }
+}
