@@ -47,7 +47,9 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
       await using opened = await openForCommand(config)
       const { gateway } = opened
       const result = await work(gateway, asked)
-      return tell(result, await show(result, again, { typed: asked, gateway }))
+      const seen = await show(result, again, { typed: asked, gateway })
+      const bare = seen.text === '' && (await gateway.accounts.list()).length === 0
+      return tell(result, { ...seen, bare })
     },
   }
 }

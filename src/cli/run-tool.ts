@@ -198,7 +198,7 @@ export async function followMessages(run: ToolRun): Promise<void> {
       const isVain = !silent.note && !(await isAnyLoggedIn(gateway))
       await writeNote(isVain ? noSession(again) : silent, command)
     }
-    if (!json) await writeFollowing()
+    if (!json) await writeFollowing(opened.phoneUrl)
     for (let count = 1; ; count++) {
       const { done, value: message } = await next
       if (done) break

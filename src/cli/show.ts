@@ -90,9 +90,10 @@ export async function writeNote({ note: said, bare }: Shown, command: Command): 
   await writeErr(more ? `${said}${note(more)}` : said)
 }
 
-/** Says on a terminal that more may come. */
-export async function writeFollowing(): Promise<void> {
-  if (terminal.err) await writeErr(note('following; Ctrl-C ends it'))
+/** Says on a terminal that more may come; `phoneUrl` of the simulated WeChat that runs here, or is used. */
+export async function writeFollowing(phoneUrl?: string): Promise<void> {
+  const where = phoneUrl === undefined ? '' : ` what is written at ${phoneUrl}`
+  if (terminal.err) await writeErr(note(`following${where}; Ctrl-C ends it`))
 }
 
 function sendText(result: SendResult, to: string, again: string): string {

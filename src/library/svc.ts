@@ -412,9 +412,13 @@ async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<Us
   spareLoopbackTheProxy()
   if (sandboxUrl !== undefined) return { url: sandboxUrl }
   if (isNode)
-    throw badArgument('sandbox', 'the simulated WeChat runs on Bun or Deno, and this is Node', {
-      hint: 'Run svc sandbox, and open with the address that it prints as sandboxUrl.',
-    })
+    throw badArgument(
+      'sandbox',
+      'the simulated WeChat runs on Bun or Deno, and this is Node: name one that runs as sandboxUrl',
+      {
+        hint: 'Run svc sandbox, and open with the address that it prints as sandboxUrl.',
+      },
+    )
   // Loaded on use: whoever talks to the real WeChat starts without it.
   const { joinSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
   const dir = localFiles(config.basePath).sandbox

@@ -196,7 +196,7 @@ function said(error: unknown, url: string): { what: string; hint: string } {
   if (status === 401)
     return {
       what: `the service at ${url} refuses the token, or wants one`,
-      hint: 'Give it as SVC_TOKEN; svc token on the machine of the service prints it.',
+      hint: 'Give it as SVC_TOKEN. It is the one that the service was started with; if svc made it, svc token prints it there.',
     }
   const body = problemIn(text)
   return {

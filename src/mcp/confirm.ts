@@ -24,7 +24,10 @@ export async function confirmSend(
   sender: Gateway['sender'],
 ): Promise<Unanswered | undefined> {
   const outgoing = verbs.send.parse(input ?? {})
-  const { idempotency_key: key } = outgoing
+  const { idempotency_key: key, text, media = [], typing, ...rest } = outgoing
+  const isNothing = !text && media.length === 0 && typing === undefined
+  // Refused as it is: a person would say yes to an error.
+  if (isNothing && !Object.keys(rest).some(isPath)) return undefined
   // A yes to what sends nothing would be a yes to nothing. Should the key be forgotten by then, the send waits for a yes.
   if (key !== undefined && (await sender.knows(key))) return 'nobody'
   const form = {
@@ -49,7 +52,7 @@ export async function confirmSend(
 /** All that goes out, and where it comes from: neither a hidden character nor a line end can make it look otherwise. */
 function described({ to, text, session, media = [], file_name, when_closed, ...rest }: Outgoing): string {
   const paths = Object.entries(rest).flatMap(([key, value]) =>
-    key.endsWith('_path') ? [`${key.slice(0, -5)}: ${seen(String(value))}`] : [],
+    isPath(key) ? [`${key.slice(0, -5)}: ${seen(String(value))}`] : [],
   )
   const entries = media.map(one => {
     const source =
@@ -68,6 +71,8 @@ function described({ to, text, session, media = [], file_name, when_closed, ...r
     ...(when_closed === 'queue' ? ['If it cannot go out now, it goes out when they write.'] : []),
   ].join('\n')
 }
+
+const isPath = (key: string) => key.endsWith('_path')
 
 /** The text with its lines, each marked as such. */
 const shown = (text: string) =>

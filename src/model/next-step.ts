@@ -102,7 +102,9 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
         case 'sessions':
           return isCli ? `${command(['sessions'])} shows the names.` : 'Call sessions to see the names.'
         case 'messages':
-          return isCli ? `${command(['history'])} shows the ids.` : 'Call history or recv to see message ids.'
+          return isCli
+            ? `${command(['history', '--json'])} shows the ids.`
+            : 'Call history or recv to see message ids.'
         case 'media':
           return isCli
             ? `${command(['history'])} shows which messages have media.`

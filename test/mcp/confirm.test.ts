@@ -148,6 +148,9 @@ test('a question that reached nobody is told apart from a no', async () => {
     return [code, details?.answer]
   }
   expect(await asked()).toBe('nobody')
+  // Nothing to send is refused later, and no question to a person.
+  const never = (async () => Promise.reject(new Error('asked'))) as McpCall['elicit']
+  expect(await confirmSend({ to: outgoing.to }, { elicit: never } as McpCall, sender)).toBeUndefined()
   expect(await asked(async () => 'nobody')).toBe('nobody')
   expect(await asked(async () => 'cancelled')).toBe('cancelled')
   expect(await refused(async () => ({ send: false }))).toEqual(['forbidden', 'no'])

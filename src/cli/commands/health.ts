@@ -63,7 +63,7 @@ async function runHealth(command: Command): Promise<0 | 1> {
       ? `; to start it: ${startLine(command)}. One that listens elsewhere is named with --port.${forgotten && ` ${forgotten}`}`
       : other === undefined
         ? ''
-        : `; to start one: ${startLine(command)} --port 0${forgotten && `. ${forgotten}`}`
+        : `; to start one: ${startLine(command)} --port 0${againFlags(command).startsWith(' --sandbox') ? ' --sandbox-port 0' : ''}${forgotten && `. ${forgotten}`}`
   await writeOut(
     json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
