@@ -35,7 +35,7 @@ export async function withPoller(
   const bot = sandbox.bot()
   await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() })
   const { fetch = real => real, ingest = real => real } = options
-  /** Requests and commits under way: until they are over, what is due now has not been done. */
+  /** Requests, commits and notes on sessions under way: until they are over, what is due now has not been done. */
   let busy = 0
   const counted = async <T>(work: Promise<T>): Promise<T> => {
     busy += 1
@@ -67,7 +67,14 @@ export async function withPoller(
         api,
         account: ({ token }) => ({ base_url: sandbox.url, token }),
       },
-      sessions: state.sessions,
+      sessions: new Proxy(state.sessions, {
+        get(sessions, name) {
+          const verb = Reflect.get(sessions, name)
+          return typeof verb === 'function'
+            ? (...args: unknown[]) => counted(Promise.resolve(verb.apply(sessions, args)))
+            : verb
+        },
+      }),
       ingest: batch => counted(ingesting(batch)),
       slots: new Slots(100),
     },
