@@ -26,9 +26,8 @@ export async function confirmSend(
   const outgoing = verbs.send.parse(input ?? {})
   const { idempotency_key: key, text, media = [], typing, ...rest } = outgoing
   const isNothing = !text && media.length === 0 && typing === undefined
-  // Refused as it is: a person would say yes to an error.
-  if (isNothing && !Object.keys(rest).some(isPath)) return undefined
-  // A yes to what sends nothing would be a yes to nothing. Should the key be forgotten by then, the send waits for a yes.
+  // A yes would be one to an error, or to what was sent before. No answer is no yes: should it send after all, it waits.
+  if (isNothing && !Object.keys(rest).some(isPath)) return 'nobody'
   if (key !== undefined && (await sender.knows(key))) return 'nobody'
   const form = {
     message: described(outgoing),

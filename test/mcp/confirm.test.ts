@@ -148,9 +148,9 @@ test('a question that reached nobody is told apart from a no', async () => {
     return [code, details?.answer]
   }
   expect(await asked()).toBe('nobody')
-  // Nothing to send is refused later, and no question to a person.
+  // Nothing to send is no question to a person, and no yes.
   const never = (async () => Promise.reject(new Error('asked'))) as McpCall['elicit']
-  expect(await confirmSend({ to: outgoing.to }, { elicit: never } as McpCall, sender)).toBeUndefined()
+  expect(await confirmSend({ to: outgoing.to }, { elicit: never } as McpCall, sender)).toBe('nobody')
   expect(await asked(async () => 'nobody')).toBe('nobody')
   expect(await asked(async () => 'cancelled')).toBe('cancelled')
   expect(await refused(async () => ({ send: false }))).toEqual(['forbidden', 'no'])
@@ -195,6 +195,8 @@ describe('where nobody can be asked', () => {
       // What cannot wait is refused.
       const typing = await mute.call('send', { to, typing: true })
       expect(typing._meta['svc/problem']).toMatchObject({ code: 'forbidden', details: { answer: 'nobody' } })
+      const nothing = await closed.call('send', { to })
+      expect(nothing._meta['svc/problem']).toMatchObject({ code: 'invalid_arguments' })
       const unseen = await closed.call('send', { to, typing: true })
       expect(unseen._meta['svc/problem']).toMatchObject({
         code: 'forbidden',

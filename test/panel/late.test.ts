@@ -9,6 +9,8 @@ const chatOf = (panel: TestPanel, session = 'default') =>
   `/conversations/${session}/${encodeURIComponent(panel.bots.get(session)!.user_id)}`
 const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
 const bubble = (page: Page, text: string) => page.getByRole('log').locator('article', { hasText: text })
+/** A picture of one pixel, as base64. */
+const dot = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const pathOf = (page: Page) => decodeURIComponent(new URL(page.url()).pathname)
 const composer = (page: Page) => page.getByRole('textbox', { name: 'Message' })
 
@@ -134,9 +136,7 @@ describe.skipIf(!hasBrowser)('an answer that is older than what was told meanwhi
   test('shows a picture that was sent while it was asked for', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
-    const data =
-      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-    const { outbox_id } = await panel.send({ media: [{ kind: 'image', data }], approval: 'nobody' })
+    const { outbox_id } = await panel.send({ media: [{ kind: 'image', data: dot }], approval: 'nobody' })
     const page = await panel.open({ path: '/icon.svg' })
     await page.route('**/api/waiting-files/*', async route => {
       await panel.gateway.outbox.approve(outbox_id!)
@@ -152,9 +152,7 @@ describe.skipIf(!hasBrowser)('an answer that is older than what was told meanwhi
   test('is no reason why a picture that is looked at cannot be saved, once it was sent', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
-    const data =
-      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-    const { outbox_id } = await panel.send({ media: [{ kind: 'image', data }], approval: 'nobody' })
+    const { outbox_id } = await panel.send({ media: [{ kind: 'image', data: dot }], approval: 'nobody' })
     const page = await panel.open({ path: chatOf(panel) })
     await page.getByRole('log').locator('.picture img').click()
     const save = dialog(page).getByRole('link')
@@ -163,7 +161,7 @@ describe.skipIf(!hasBrowser)('an answer that is older than what was told meanwhi
     await page.locator('.message .delivery.accepted').waitFor()
     const saved = page.waitForEvent('download')
     await save.click()
-    expect((await readFile(await (await saved).path())).toString('base64')).toBe(data)
+    expect((await readFile(await (await saved).path())).toString('base64')).toBe(dot)
     expect(panel.complaints).toEqual([])
   })
 
