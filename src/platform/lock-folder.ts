@@ -9,7 +9,7 @@
  */
 import * as fs from 'node:fs'
 import { stat } from 'node:fs/promises'
-import process from 'node:process'
+import { join } from 'node:path'
 import { AwakeTime, systemClock } from './clock.ts'
 import { errorCodeOf } from './files.ts'
 import { type LockEngine, leaveNote } from './lock-form.ts'
@@ -35,8 +35,8 @@ export async function openLockFolder(path: string): Promise<LockEngine> {
   return {
     async take(note) {
       if (!(await held.tryOnce())) {
-        const touchedAt = await abandonedSince(folder, watch)
-        if (touchedAt === undefined || !clearedAway(folder, touchedAt)) return false
+        const abandoned = await seenAbandoned(folder, watch)
+        if (!abandoned || !clearedAway(folder, abandoned)) return false
         if (!(await held.tryOnce())) return false
       }
       watch.forget()
@@ -152,6 +152,13 @@ function fsThatTells(touched: (at: number) => void, removes: () => boolean) {
   }
 }
 
+interface Abandoned {
+  /** When its holder touched it last, Unix ms. */
+  touchedAt: number
+  /** For how long it was seen untouched. */
+  watchedMs: number
+}
+
 /** What proper-lockfile takes for the loss of a lock. */
 const lostMeanwhile = () => Object.assign(new Error('the lock folder is anotherâ€™s'), { code: 'ENOENT' })
 
@@ -159,9 +166,9 @@ const lostMeanwhile = () => Object.assign(new Error('the lock folder is anotherâ
  * Whether a lock folder is nobody's; looks on for some seconds if it is old. Who slept between two looks looks once
  * more: the holder may have slept as well, on a machine that stood still, and touches it now that it is awake.
  *
- * @returns when its holder touched it last (Unix ms); undefined when it is somebody's
+ * @returns undefined when it is somebody's
  */
-async function abandonedSince(folder: string, watch: Watch): Promise<number | undefined> {
+async function seenAbandoned(folder: string, watch: Watch): Promise<Abandoned | undefined> {
   for (;;) {
     const touchedAt = await stat(folder).then(
       info => info.mtimeMs,
@@ -171,30 +178,41 @@ async function abandonedSince(folder: string, watch: Watch): Promise<number | un
     const touched = !watch.look(touchedAt)
     const old = Date.now() - touchedAt > staleMs
     if (watch.watchedMs >= (old ? surelyTouchedMs : staleMs)) {
-      if (!watch.slept) return touchedAt
+      if (!watch.slept) return { touchedAt, watchedMs: watch.watchedMs }
     } else if (!old || (touched && watch.looks > 1)) return undefined
     await systemClock.sleep(lookEveryMs)
   }
 }
 
 /**
- * Takes an abandoned folder away. Several may have watched it, and one of them may have made its own of that name by
- * now: so it is moved first, which one alone can do, and looked at again.
+ * Takes an abandoned folder away. Several may have watched it, and one of them may have its own of that name by now,
+ * which must not be moved under its feet, not even for a moment: whoever makes `<folder>.clearing` looks again, alone.
  *
  * @returns whether this process did it
  */
-function clearedAway(folder: string, touchedAt: number): boolean {
-  const aside = `${folder}.${process.pid}`
+function clearedAway(folder: string, { touchedAt, watchedMs }: Abandoned): boolean {
+  const clearing = `${folder}.clearing`
+  const aside = join(clearing, 'lock')
   const isIt = (path: string) => fs.statSync(path).mtimeMs === touchedAt
+  const end = () => fs.rmSync(clearing, { recursive: true, force: true })
+  try {
+    // Nobody is at it for so long: a crash left it.
+    if (watchedMs >= 2 * staleMs) end()
+    fs.mkdirSync(clearing)
+  } catch {
+    return false // Somebody else was quicker.
+  }
   try {
     if (!isIt(folder)) return false
     fs.renameSync(folder, aside)
+    // A holder may have woken up in between.
     const dead = isIt(aside)
-    if (dead) fs.rmdirSync(aside)
-    else fs.renameSync(aside, folder)
+    if (!dead) fs.renameSync(aside, folder)
     return dead
   } catch {
-    return false // Somebody else was quicker.
+    return false
+  } finally {
+    end()
   }
 }
 

@@ -118,14 +118,14 @@ describe.concurrent('locks', () => {
 
   test('lock folders that a crash left, and several want at once, are taken by one each', async () => {
     const path = `${newPath()}-`
-    const count = 60
+    const count = 300
     for (let n = 0; n < count; n++) {
       writeFileSync(`${path}${n}`, 'lockfile\n')
       mkdirSync(`${path}${n}.lock`)
       utimesSync(`${path}${n}.lock`, new Date(), new Date(Date.now() - 60_000))
     }
     const begin = newPath()
-    const crowd = [1, 2, 3].map(() => worker(path, 'lockfile', 'crowd', String(count), begin))
+    const crowd = [1, 2, 3, 4, 5, 6].map(() => worker(path, 'lockfile', 'crowd', String(count), begin))
     try {
       for (const { said } of crowd) expect(await said()).toBe('ready')
       writeFileSync(begin, '')
@@ -140,6 +140,15 @@ describe.concurrent('locks', () => {
     } finally {
       for (const { child } of crowd) child.kill('SIGKILL')
     }
+  })
+
+  test('a lock folder whose clearing away was cut short by a crash, too, is taken', async () => {
+    const path = newPath()
+    await using lock = await opened(path)
+    mkdirSync(`${path}.lock`)
+    mkdirSync(`${path}.lock.clearing`)
+    expect(await takenAfter(lock.lock, 20_000)).toBeDefined()
+    expect(existsSync(`${path}.lock.clearing`)).toBe(false)
   })
 
   test('a lock folder is not taken from a live holder when the clock is set a day forward', async () => {
