@@ -161,7 +161,7 @@ export const sandboxOptions = (config: Config, log: Log, host: string) => ({
 })
 
 /**
- * Starts the sandbox of this directory, or joins the one that another process runs for it.
+ * Starts the sandbox of this directory, or uses the one that another process runs for it, and takes its place when that ends.
  *
  * @param isPhoneFree another port will do where the phone's is taken
  */
@@ -171,13 +171,14 @@ export async function openSandboxFor(
   stack: AsyncDisposableStack,
   { isPhoneFree = false } = {},
 ): Promise<{ url: string }> {
-  const { joinSandbox, startSandbox } = await sandboxRoom()
-  const running = await joinSandbox(localFiles(config.basePath).sandbox)
+  const { followSandbox, startSandbox } = await sandboxRoom()
+  const options = sandboxOptions(config, log, config.sandboxHost)
+  const running = await followSandbox(options)
   if (running) {
     log.info('using the sandbox of another process', { url: running.url })
+    stack.defer(() => running.stop())
     return running
   }
-  const options = sandboxOptions(config, log, config.sandboxHost)
   const sandbox = await startSandbox(options)
     .catch(error => {
       if (!isPhoneFree || error.code !== 'EADDRINUSE') throw error

@@ -75,9 +75,9 @@ export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: Sandbo
 
 /** A failed request to the simulated WeChat at `url`. */
 export function sandboxError(error: unknown, url: string): ILinkError {
-  // Whoever uses it goes on asking at this address: another port would help nobody.
+  // Whoever uses it goes on asking at this address, where a process that follows it takes its place.
   const { port } = new URL(url)
   const keep = `svc sandbox${port && ` --sandbox-port ${port}`}`
-  const hint = `It ended with the process that ran it: start that again, or keep it running with: ${keep} (for the same directory).`
+  const hint = `It ended with the process that ran it. Try again in some seconds, or keep it running with: ${keep} (for the same directory).`
   return networkError(error, undefined, 'the simulated WeChat', { hint })
 }

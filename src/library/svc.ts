@@ -420,15 +420,12 @@ async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<Us
       },
     )
   // Loaded on use: whoever talks to the real WeChat starts without it.
-  const { joinSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
-  const dir = localFiles(config.basePath).sandbox
-  return (
-    (await joinSandbox(dir)) ??
-    startSandbox({
-      ...{ dir, host: '127.0.0.1', port: config.sandboxPort },
-      ...{ clock: systemClock, log: log.child('sandbox') },
-    })
-  )
+  const { followSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
+  const options = {
+    ...{ dir: localFiles(config.basePath).sandbox, host: '127.0.0.1', port: config.sandboxPort },
+    ...{ clock: systemClock, log: log.child('sandbox') },
+  }
+  return (await followSandbox(options)) ?? startSandbox(options)
 }
 
 /** @throws SvcError `invalid_arguments`, as recv would for these */

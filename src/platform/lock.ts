@@ -201,6 +201,10 @@ export class FileLock {
     await this.#engine.close()
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
   async #take(): Promise<boolean> {
     const note = `taken by process ${process.pid} at ${new Date().toISOString()}`
     if (!(await this.#engine.take(note))) return false

@@ -12,7 +12,7 @@ import { createCdn } from './cdn.ts'
 import type { SandboxOptions } from './core.ts'
 import { createEmulator } from './emulator.ts'
 import { createPhone } from './phone.ts'
-import { openWorld } from './world.ts'
+import { openWorld, type World } from './world.ts'
 
 /** The simulated WeChat as a handler; for one process at a time. @throws Error when its world cannot be opened */
 async function openSandbox(options: SandboxOptions) {
@@ -65,21 +65,39 @@ async function openSandbox(options: SandboxOptions) {
 
 const addressFile = 'address'
 const lockFile = '.lock'
+/** Whether the process that runs it is gone. */
+const lookEveryMs = 1000
+
+type Options = SandboxOptions & { host: string; port: number }
+
+/** The folder's simulated WeChat, as its users reach it. */
+interface Used {
+  url: string
+  stop(): Promise<void>
+}
 
 /**
  * Runs the folder's simulated WeChat and says in the folder where.
  *
  * @throws SvcError `store_unavailable` when another process runs it; Error with `code` EADDRINUSE … when it cannot listen
  */
-export async function startSandbox(options: SandboxOptions & { host: string; port: number }) {
-  await ensurePrivateDir(options.dir)
+export async function startSandbox(options: Options): Promise<Used & { world: World }> {
   await using opened = new AsyncDisposableStack()
-  const lock = opened.adopt(await openLock(join(options.dir, lockFile)), lock => lock.close())
+  const lock = opened.use(await lockOf(options.dir))
   if (!(await lock.tryLock())) {
     throw new SvcError('store_unavailable', 'another process runs the sandbox of this directory', {
       hint: 'Use that one, stop it, or choose another folder with --base-path.',
     })
   }
+  const { url, world, stop } = await listen(options)
+  opened.defer(stop)
+  const running = opened.move()
+  return { url, world, stop: () => running.disposeAsync() }
+}
+
+/** Under its lock. */
+async function listen(options: Options) {
+  await using opened = new AsyncDisposableStack()
   const { world, fetch } = opened.adopt(await openSandbox(options), sandbox => sandbox.close())
   const server = await serve({
     hostname: options.host,
@@ -105,15 +123,51 @@ export async function startSandbox(options: SandboxOptions & { host: string; por
   return { url, world, stop: () => running.disposeAsync() }
 }
 
+/** The one that another process runs for this folder, whose place is taken at the same address once it is gone. */
+export async function followSandbox(options: Options): Promise<Used | undefined> {
+  const running = await joinSandbox(options.dir)
+  if (!running) return undefined
+  const ended = new AbortController()
+  const port = Number(new URL(running.url).port)
+  const following = succeed({ ...options, port }, ended.signal)
+  return {
+    url: running.url,
+    async stop() {
+      ended.abort()
+      await following
+    },
+  }
+}
+
+/** Runs it as soon as nobody does, until the signal aborts. */
+async function succeed(options: Options, signal: AbortSignal): Promise<void> {
+  await using lock = await lockOf(options.dir)
+  let told = false
+  for (; !signal.aborted; await options.clock.sleep(lookEveryMs, signal)) {
+    try {
+      if (!(await lock.tryLock())) continue
+      const { url, stop } = await listen(options)
+      options.log.info('the process that ran the simulated WeChat is gone: it runs here now', { url })
+      if (!signal.aborted) await new Promise(resolve => signal.addEventListener('abort', resolve))
+      return await stop()
+    } catch (error) {
+      if (!told)
+        options.log.warn('the simulated WeChat cannot be run in place of the process that is gone', { error })
+      told = true
+      await lock.unlock()
+    }
+  }
+}
+
+async function lockOf(dir: string) {
+  await ensurePrivateDir(dir)
+  return await openLock(join(dir, lockFile))
+}
+
 /** The sandbox that another process runs for this folder; undefined when none does. */
 export async function joinSandbox(dir: string): Promise<{ url: string } | undefined> {
-  await ensurePrivateDir(dir)
-  const lock = await openLock(join(dir, lockFile))
-  try {
-    return await addressOfHolder(lock, dir)
-  } finally {
-    await lock.close()
-  }
+  await using lock = await lockOf(dir)
+  return await addressOfHolder(lock, dir)
 }
 
 async function addressOfHolder(lock: FileLock, dir: string): Promise<{ url: string } | undefined> {

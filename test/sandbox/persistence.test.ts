@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { joinSandbox, startSandbox } from '../../src/sandbox/sandbox.ts'
+import { followSandbox, joinSandbox, startSandbox } from '../../src/sandbox/sandbox.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { withSandbox } from '../support/sandbox.ts'
@@ -30,14 +30,18 @@ async function processOn(dir: string) {
   return { child, url: url.trim() }
 }
 
+async function logIn(url: string) {
+  const { qrcode } = await ilink(url).post('get_bot_qrcode?bot_type=3', {})
+  await fetch(`${url}/phone/scan`, { method: 'POST', body: '{"confirm":true}' })
+  return await ilink(url).get(`get_qrcode_status?qrcode=${qrcode}`)
+}
+
 test('kill -9 loses nothing: users, bot, messages, media, cursor, quota, switches, time', async () => {
   const dir = folderOfTest()
   const first = await processOn(dir)
   const phone = async (path: string, body: BodyInit = '{}') =>
     (await fetch(`${first.url}/phone/${path}`, { method: 'POST', body })).json()
-  const { qrcode } = await ilink(first.url).post('get_bot_qrcode?bot_type=3', {})
-  await phone('scan', '{"confirm":true}')
-  const login = await ilink(first.url).get(`get_qrcode_status?qrcode=${qrcode}`)
+  const login = await logIn(first.url)
   const bot = ilink(first.url, login.bot_token)
   await phone('switches', '{"hold_ms":1,"burst":"off"}')
   await phone('clock', '{"advance_ms":1000000}')
@@ -79,15 +83,21 @@ test('stopping answers the polls that are held, at once', async () => {
   expect((await status).status).toBe('wait')
 })
 
-test('a second process uses the running sandbox, and takes its place when it is gone', async () => {
+test('others use the running sandbox, and one of them takes its place at the same address when it is gone', async () => {
   const dir = folderOfTest()
   const own = { dir, host: '127.0.0.1', port: 0, clock: systemClock, log: silentLog }
-  expect(await joinSandbox(dir)).toBeUndefined()
+  expect(await followSandbox(own)).toBeUndefined()
   const first = await processOn(dir)
-  expect(await joinSandbox(dir)).toEqual({ url: first.url })
+  const bot = ilink(first.url, (await logIn(first.url)).bot_token)
+  const followers = [await followSandbox(own), await followSandbox(own)]
+  expect(followers.map(follower => follower?.url)).toEqual([first.url, first.url])
   expect(await startSandbox(own).catch((error: { code: string }) => error.code)).toBe('store_unavailable')
   first.child.kill('SIGKILL')
   await first.child.exited
+  await until('it answers again', 30_000, async () => (await joinSandbox(dir))?.url === first.url)
+  await fetch(`${first.url}/phone/say`, { method: 'POST', body: '{"text":"still here"}' })
+  expect((await bot.poll()).msgs[0].item_list[0].text_item.text).toBe('still here')
+  for (const follower of followers) await follower?.stop()
   expect(await joinSandbox(dir)).toBeUndefined()
   const second = await startSandbox(own)
   await second.stop()
