@@ -30,7 +30,7 @@ export async function examineExposure(context: DoctorContext): Promise<Found[]> 
 
 function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): Found {
   const { config, polling, version } = context
-  const free = context.command('openapi --port 0')
+  const free = context.command(`openapi --port 0${config.sandbox ? ' --sandbox-port 0' : ''}`)
   const elsewhere = `Give doctor the --port of the service; a free one for it: ${free}`
   // Where a process polls, its service may listen on another port.
   const taken = (what: string) => (polling?.held ? note('port', what, elsewhere) : bad('port', what, free))

@@ -9,6 +9,7 @@ import { valueAt } from '../../src/setup/edit.ts'
 import { tools } from '../../src/tools/index.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
+import { startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
 const home = folderOfFile()
@@ -97,6 +98,20 @@ describe('svc setup', () => {
     const named = await shown('--url', 'http://127.0.0.1:8000/mcp', '--token-env', 'MINE')
     expect(named).toContain(`Bearer \${MINE}`)
     expect(named).not.toContain('secret')
+  })
+
+  test('with --url of a service that wants its token, and none named, that is told', async () => {
+    await using service = await startService({ args: ['--token', 'a-token-of-this-test'] })
+    await using open = await startService()
+    const told = async (url: string, ...more: string[]) => {
+      const { status, stdout } = await setup(['cursor', '--url', `${url}/mcp`, ...more], {
+        home: await freshHome(),
+      })
+      return [status, stdout.includes('--token-env')]
+    }
+    expect(await told(service.url)).toEqual([0, true])
+    expect(await told(service.url, '--token-env')).toEqual([0, false])
+    expect(await told(open.url)).toEqual([0, false])
   })
 
   test('with --url, a client that reads no variables gets a bridge, and a place for the token', async () => {

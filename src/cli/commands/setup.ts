@@ -3,6 +3,7 @@
 import type { Command } from 'commander'
 import { type Config, type Flags, spelledOut, userFolders } from '../../config.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
+import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { isLoopback } from '../../server/auth.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
@@ -89,11 +90,21 @@ async function runSetup(command: Command): Promise<void> {
         ? 'next: put the token of the service into the entry, as its SVC_TOKEN.'
         : `next: let ${client.title} have the token of the service, as ${request.server.tokenVariable}.`,
     )
+  if ('url' in request.server && !request.server.tokenVariable && (await wantsToken(request.server.url)))
+    print('next: the service there wants its token: give the same command with --token-env.')
   if ('command' in request.server && !request.server.command.includes('--any-file'))
     print(
       `files: it may name those in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file opens the rest.`,
     )
   print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
+}
+
+/** Whether a service that runs there refuses who comes without a token; one that is still to be started does not tell. */
+async function wantsToken(url: string): Promise<boolean> {
+  spareLoopbackTheProxy()
+  const response = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch(() => undefined)
+  await response?.body?.cancel()
+  return response?.status === 401
 }
 
 /** How svc serves the client, which is nothing to the hook. */
