@@ -23,7 +23,7 @@ import type { Metrics } from './metrics.ts'
 
 export interface Gateway {
   readonly inbox: Pick<Inbox, 'recv' | 'waiting'>
-  readonly sender: Pick<Sender, 'send' | 'knows'>
+  readonly sender: Pick<Sender, 'send' | 'foresee'>
   readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>
   readonly media: Pick<Downloads, 'download' | 'open'> & Pick<Uploads, 'accept'>
   readonly history: Pick<History, 'page'>

@@ -1,34 +1,28 @@
 /** `--confirm-send`: a person says yes before anything goes out. */
-import type { Static } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Unanswered } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { verbs } from '../tools/index.ts'
-import type { SendInput } from '../tools/send.ts'
+import { foresee, type Outgoing } from '../tools/send.ts'
 import type { McpCall } from './call.ts'
 
 const shownText = 1000
-
-type Outgoing = Static<typeof SendInput>
 
 /**
  * Asks the person behind the client whether this may be sent.
  *
  * @returns undefined for a yes; why there is no answer: then it has to wait for a yes that is said elsewhere
- * @throws SvcError `forbidden` for a no, `invalid_arguments` for what could not be sent anyway
+ * @throws SvcError `forbidden` for a no; what `send` would, for what could not be sent anyway
  */
 export async function confirmSend(
   input: unknown,
   call: McpCall,
-  sender: Gateway['sender'],
+  gateway: Pick<Gateway, 'sender'>,
 ): Promise<Unanswered | undefined> {
   const outgoing = verbs.send.parse(input ?? {})
-  const { idempotency_key: key, text, media = [], typing, ...rest } = outgoing
-  const isNothing = !text && media.length === 0 && typing === undefined
-  // A yes would be one to an error, or to what was sent before. No answer is no yes: should it send after all, it waits.
-  if (isNothing && !Object.keys(rest).some(isPath)) return 'nobody'
-  if (key !== undefined && (await sender.knows(key))) return 'nobody'
+  // A yes would be one to what was sent before. No answer is no yes: should it send after all, it waits.
+  if ((await foresee(gateway, outgoing, call)) === 'known') return 'nobody'
   const form = {
     message: described(outgoing),
     requestedSchema: {

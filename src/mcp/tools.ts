@@ -94,7 +94,7 @@ async function callTool(
     const seconds = (input as { timeout?: unknown } | undefined)?.timeout
     call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
     if (context.confirmSend && tool.name === 'send')
-      call.unanswered = await confirmSend(input, call, context.gateway.sender)
+      call.unanswered = await confirmSend(input, call, context.gateway)
     const { input: own, reading } = apart(tool.name, input ?? {})
     call.room = reading?.room
     const value = await invoke(tool, context.gateway, own, call, context.log)

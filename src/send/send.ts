@@ -40,6 +40,10 @@ export interface SenderPorts extends SendPorts {
   route(to: string, session: string | undefined): Promise<Route>
 }
 
+/** Nothing that reaches the user. */
+const isTypingAlone = ({ typing, text, media }: SendRequest): boolean =>
+  typing !== undefined && !text && media.length === 0
+
 interface Route {
   name: string
   bot: BotInfo
@@ -82,14 +86,13 @@ export class Sender {
   async send(asked: SendRequest, caller: Caller): Promise<SendResult> {
     const { bus, closing } = this.#runtime
     if (closing.aborted) throw stopped(closing)
-    const { to: user, session } = asked
-    const request = isUserId(user) ? asked : { ...asked, to: await this.#ports.meant(user, session) }
+    const request = await this.#addressed(asked)
     using either = linked(caller.signal, closing)
     const { signal } = either
     const progress = caller.progress?.bind(caller)
     const as = (signal: AbortSignal): Caller => ({ signal, local: caller.local, progress })
     const key = request.idempotency_key
-    const isBare = request.typing !== undefined && !request.text && request.media.length === 0
+    const isBare = isTypingAlone(request)
     if (request.approval && (isBare || !this.#ports.store.durable)) throw unasked(request.approval)
     const running = isBare
       ? this.#routed(request, route => this.#typed(route, request, signal))
@@ -110,10 +113,36 @@ export class Sender {
     }
   }
 
-  /** Whether a call with this key was made, so that `send` with it sends nothing. */
-  async knows(idempotencyKey: string): Promise<boolean> {
+  /**
+   * Looks ahead, for whoever asks a person first.
+   *
+   * @returns `known` when a call with this key was made before, so that `send` sends nothing
+   * @throws SvcError what `send` would, as far as that can be told before anything is read, fetched or uploaded
+   */
+  async foresee(asked: SendRequest, caller: Caller): Promise<'new' | 'known'> {
     const { durable, outbox } = this.#ports.store
-    return durable && (await outbox.keyed(idempotencyKey)) !== undefined
+    const { idempotency_key: key } = asked
+    if (key !== undefined && durable && (await outbox.keyed(key))) return 'known'
+    const request = await this.#addressed(asked)
+    await this.#routed(request, async ({ name }) => {
+      if (isTypingAlone(request)) return
+      const texts = await look(request, this.#ports.media, caller)
+      await this.#mayGo(name, request, texts.length)
+    })
+    return 'new'
+  }
+
+  async #addressed(request: SendRequest): Promise<SendRequest> {
+    const { to, session } = request
+    return isUserId(to) ? request : { ...request, to: await this.#ports.meant(to, session) }
+  }
+
+  /** @throws SvcError when it may neither go now nor wait */
+  async #mayGo(session: string, { to, media, when_closed }: SendRequest, texts: number): Promise<void> {
+    if (when_closed === 'queue') return
+    const count = texts + media.length
+    const verdict = await this.#ports.worker.attempts.verdict(session, to, count)
+    if (verdict.go === 'no') throw closedError(verdict, { count, texts }, this.#ports.upstream.sandboxed)
   }
 
   /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */
@@ -188,18 +217,12 @@ export class Sender {
     request: SendRequest,
     caller: Caller,
   ): Promise<SendResult | undefined> {
-    const { sandboxed } = this.#ports.upstream
-    const { media, worker } = this.#ports
+    const { media } = this.#ports
     const { approval } = request
-    const mayWait = request.when_closed === 'queue'
     // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
     const texts = await look(request, media, caller)
-    const count = texts.length + request.media.length
-    if (!mayWait && (approval || request.media.length > 0)) {
-      // Before anything is read, fetched or uploaded: a shut window should cost nothing.
-      const verdict = await worker.attempts.verdict(session, request.to, count)
-      if (verdict.go === 'no') throw closedError(verdict, { count, texts: texts.length }, sandboxed)
-    }
+    // Before anything is read, fetched or uploaded: a shut window should cost nothing.
+    if (approval || request.media.length > 0) await this.#mayGo(session, request, texts.length)
     const files = await stage(request, media, caller)
     try {
       if (caller.signal.aborted) throw stopped(caller.signal)
@@ -208,7 +231,9 @@ export class Sender {
         ...files.map(file => ({ kind: file.kind, file })),
       ]
       const draft = { request, session, bot, pieces, files }
-      return mayWait || approval ? await this.#queue(draft, caller) : await this.#send(draft, caller)
+      return request.when_closed === 'queue' || approval
+        ? await this.#queue(draft, caller)
+        : await this.#send(draft, caller)
     } finally {
       await release(files)
     }

@@ -1,7 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/gateway-api.ts'
+import type { Call, Unanswered } from '../model/call.ts'
 import { invalid, type Problem, renamed, SvcError } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
 import { bounded, closed, flag, oneOf, optional, text } from '../model/shapes.ts'
+import type { SendRequest } from '../send/plan.ts'
 import { textLimitBytes } from '../send/split.ts'
 import { exampleUser } from './example-values.ts'
 import { Shaped } from './schema.ts'
@@ -62,6 +65,8 @@ export const SendInput = closed({
   ),
 })
 
+export type Outgoing = Static<typeof SendInput>
+
 const dataMaxBytes = 16 * 1024 * 1024
 
 /**
@@ -70,7 +75,7 @@ const dataMaxBytes = 16 * 1024 * 1024
  * @throws SvcError `invalid_arguments` for a media entry without exactly one source, or a name without a file;
  *   `payload_too_large` for base64 of more than 16 MiB
  */
-export function mediaOf(input: Static<typeof SendInput>): MediaContent[] {
+export function mediaOf(input: Outgoing): MediaContent[] {
   const problems: Problem[] = []
   const paths: MediaContent[] = []
   for (const kind of ['image', 'voice', 'file', 'video'] satisfies MediaKind[]) {
@@ -231,29 +236,44 @@ WeChat allows a bot to answer only: the user must have written first, the answer
   ],
   // Base64 of 16 MiB with room for the rest.
   maxBodyBytes: 24 * 1024 * 1024,
-  run: async (gateway, input, call) => {
-    const media = mediaOf(input)
-    try {
-      const { unanswered } = call
-      const result = await gateway.sender.send(
-        {
-          ...{ to: input.to, text: input.text || undefined, media, session: input.session },
-          ...(input.when_closed === 'queue' && { when_closed: input.when_closed }),
-          ...(unanswered && { approval: unanswered }),
-          ...(input.typing !== undefined && { typing: input.typing }),
-          ...(input.idempotency_key !== undefined && { idempotency_key: input.idempotency_key }),
-        },
-        call,
-      )
-      return result.waits_for === 'approval' && unanswered ? { ...result, answer: unanswered } : result
-    } catch (error) {
-      throw asGiven(error, media, input.media?.length ?? 0)
-    }
+  run: async ({ sender }, input, call) => {
+    const result = await asGiven(input, request => sender.send(request, call), call.unanswered)
+    return result.waits_for === 'approval' && call.unanswered
+      ? { ...result, answer: call.unanswered }
+      : result
   },
 })
 
+/** Looks ahead, for whoever asks a person first. @throws SvcError as `Sender.foresee`, with the fields as given */
+export const foresee = (
+  { sender }: Pick<Gateway, 'sender'>,
+  input: Outgoing,
+  call: Call,
+): Promise<'new' | 'known'> => asGiven(input, request => sender.foresee(request, call))
+
+/** Does `work` with what is to be sent; its errors name the fields that were given. */
+async function asGiven<T>(
+  input: Outgoing,
+  work: (request: SendRequest) => Promise<T>,
+  approval?: Unanswered,
+): Promise<T> {
+  const media = mediaOf(input)
+  const { to, text, session, when_closed, typing, idempotency_key } = input
+  try {
+    return await work({
+      ...{ to, text: text || undefined, media, session },
+      ...(when_closed === 'queue' && { when_closed }),
+      ...(approval && { approval }),
+      ...(typing !== undefined && { typing }),
+      ...(idempotency_key !== undefined && { idempotency_key }),
+    })
+  } catch (error) {
+    throw withGivenFields(error, media, input.media?.length ?? 0)
+  }
+}
+
 /** An error about an entry of the media sent, with the field that it was given in. */
-function asGiven(error: unknown, media: readonly MediaContent[], listed: number): unknown {
+function withGivenFields(error: unknown, media: readonly MediaContent[], listed: number): unknown {
   if (!(error instanceof SvcError)) return error
   const paths = media.length - listed
   return renamed(error, ({ field, problem }) => ({

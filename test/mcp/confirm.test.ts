@@ -1,16 +1,25 @@
 /** `--confirm-send`: what the person is shown, and that a yes is good for one message, once. */
 import { describe, expect, test } from 'bun:test'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Gateway } from '../../src/gateway/gateway-api.ts'
 import type { McpCall } from '../../src/mcp/call.ts'
 import { confirmSend } from '../../src/mcp/confirm.ts'
 import { Questions } from '../../src/mcp/questions.ts'
 import type { SvcError } from '../../src/model/error.ts'
-import type { Sender } from '../../src/send/send.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
-import { connectHttp, connectStdio, logInOver, startMcp, upstreamFlags } from '../support/mcp.ts'
+import {
+  connectHttp,
+  connectStdio,
+  logInOver,
+  type McpClient,
+  startMcp,
+  upstreamFlags,
+} from '../support/mcp.ts'
 import { initialize, post } from '../support/mcp-raw.ts'
-import { withSandbox } from '../support/sandbox.ts'
+import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { until } from '../support/until.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
@@ -23,7 +32,30 @@ const modern = {
 }
 const yes = { inputResponses: { send: { action: 'accept', content: { send: true } } } }
 const no = { inputResponses: { send: { action: 'decline' } } }
-const outgoing = { to: 'a@im.wechat', text: 'shall I?' }
+
+/** A service that asks first, with an account to which two people have written. */
+async function withAccount(way: 'http' | 'openapi' = 'http') {
+  await using stack = new AsyncDisposableStack()
+  const sandbox = stack.use(await withSandbox())
+  const service = stack.use(await startMcp(way, { sandbox, args: ['--confirm-send', '--pace', 'off'] }))
+  await using client = await connectHttp(service.url)
+  const [to, other] = [await heard(client, sandbox), await sandbox.addUser()]
+  await sandbox.say('I too', { from: other })
+  await client.value('recv', { timeout: 30 })
+  const opened = stack.move()
+  return {
+    ...{ sandbox, service, other, outgoing: { to, text: 'shall I?' } },
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  }
+}
+
+/** Logs in and hears the first message. @returns who wrote it */
+async function heard(client: McpClient, sandbox: TestSandbox): Promise<string> {
+  await logInOver(client, sandbox)
+  await sandbox.say('hello')
+  const [message] = await client.value('recv', { timeout: 30 })
+  return message.from_user
+}
 
 /** A client that does as it likes: one `tools/call` of send, with whatever stands beside its arguments. */
 async function rawSend(url: string, input: object, beside: object = {}): Promise<Json> {
@@ -46,8 +78,8 @@ const codeOf = (result: Json) => result._meta['svc/problem'].code
 const questionOf = (result: Json) => result.inputRequests.send.params.message
 
 test('a client that listens to nothing but the answer to its call is asked there', async () => {
-  await using sandbox = await withSandbox()
-  await using service = await startMcp('http', { sandbox, args: ['--confirm-send'] })
+  await using site = await withAccount()
+  const { service, outgoing } = site
   const hello = initialize()
   const opened = await post(service.url, {
     ...{ ...hello, params: { ...hello.params, capabilities: { elicitation: {} } } },
@@ -74,8 +106,8 @@ test('a client that listens to nothing but the answer to its call is asked there
 
 describe('a client that brings the answer along', () => {
   test('cannot use a yes for another message, nor twice, nor make one up', async () => {
-    await using sandbox = await withSandbox()
-    await using service = await startMcp('http', { sandbox, args: ['--confirm-send'] })
+    await using site = await withAccount()
+    const { sandbox, service, other: somebody, outgoing } = site
     const ask = async (input: object = outgoing) => {
       const asked = await rawSend(service.url, input)
       expect(asked.resultType).toBe('input_required')
@@ -89,9 +121,9 @@ describe('a client that brings the answer along', () => {
     // To another text, another person, with something added, in another way.
     for (const other of [
       { ...outgoing, text: 'shall I' },
-      { ...outgoing, to: 'b@im.wechat' },
-      { ...outgoing, session: 'work' },
-      { ...outgoing, file_path: '/etc/hostname' },
+      { ...outgoing, to: somebody },
+      { ...outgoing, session: 'default' },
+      { ...outgoing, media: [{ kind: 'file', data: 'aGk=' }] },
       { ...outgoing, when_closed: 'queue' },
     ]) {
       const state = await ask()
@@ -102,10 +134,12 @@ describe('a client that brings the answer along', () => {
       // What was tried is used up.
       expect(codeOf(await rawSend(service.url, outgoing, { ...yes, ...state }))).toBe('forbidden')
     }
-    // To itself, whatever the order of its keys: the send goes on, and fails because nobody is logged in.
+    expect(await sandbox.messages({ from: 'bot' })).toEqual([])
+    // To itself, whatever the order of its keys.
     const state = await ask()
     const turned = { text: outgoing.text, to: outgoing.to }
-    expect(codeOf(await rawSend(service.url, turned, { ...yes, ...state }))).toBe('not_connected')
+    expect((await rawSend(service.url, turned, { ...yes, ...state })).isError).toBeUndefined()
+    expect(await sandbox.messages({ from: 'bot' })).toHaveLength(1)
     expect(codeOf(await rawSend(service.url, turned, { ...yes, ...state }))).toBe('forbidden')
     const refused = await ask()
     expect(codeOf(await rawSend(service.url, outgoing, { ...no, ...refused }))).toBe('forbidden')
@@ -113,44 +147,58 @@ describe('a client that brings the answer along', () => {
   })
 
   test('shows the person all that goes out, and nothing in it looks like something else', async () => {
-    await using sandbox = await withSandbox()
-    await using service = await startMcp('http', { sandbox, args: ['--confirm-send'] })
-    const ask = async (input: object) => questionOf(await rawSend(service.url, input))
+    await using site = await withAccount()
+    const { service, outgoing } = site
+    const ask = async (input: object) => questionOf(await rawSend(service.url, { to: outgoing.to, ...input }))
+    const folder = join(service.dir, 'media')
+    await mkdir(folder, { recursive: true })
+    for (const name of ['passwd', 'shadow\nx']) await writeFile(join(folder, name), 'x')
     expect(
       await ask({
-        to: 'a@im.wechat',
-        text: 'one\nfile: two\u202e',
-        file_path: '/etc/passwd',
-        file_name: 'cat.png',
+        ...{ text: 'one\nfile: two\u202e', file_path: join(folder, 'passwd'), file_name: 'cat.png' },
       }),
     ).toBe(
-      'Send this to a@im.wechat on WeChat?\n> one\n> file: two\\u{202e}\nfile: /etc/passwd\nnamed cat.png',
+      `Send this to ${outgoing.to} on WeChat?\n> one\n> file: two\\u{202e}\nfile: ${folder}/passwd\nnamed cat.png`,
     )
     expect(
       await ask({
-        ...{ to: 'a@im.wechat', session: 'work', when_closed: 'queue' },
+        ...{ session: 'default', when_closed: 'queue' },
         media: [
-          { kind: 'image', path: '/etc/shadow\nx', file_name: 'holiday.png' },
+          { kind: 'image', path: join(folder, 'shadow\nx'), file_name: 'holiday.png' },
           { kind: 'file', data: 'aGk=' },
         ],
       }),
     ).toBe(
-      'Send this to a@im.wechat on WeChat from session work?\nimage: /etc/shadow\\u{a}x, named holiday.png\nfile: given as data\nIf it cannot go out now, it goes out when they write.',
+      `Send this to ${outgoing.to} on WeChat from session default?\nimage: ${folder}/shadow\\u{a}x, named holiday.png\nfile: given as data\nIf it cannot go out now, it goes out when they write.`,
     )
+  })
+
+  test('is asked about nothing that could not be sent anyway', async () => {
+    await using site = await withAccount()
+    const { service, outgoing } = site
+    const refused = async (input: object) => codeOf(await rawSend(service.url, { ...outgoing, ...input }))
+    expect(await refused({ text: undefined })).toBe('invalid_arguments')
+    expect(await refused({ media: [{ kind: 'file' }] })).toBe('invalid_arguments')
+    expect(await refused({ file_path: '/etc/hostname' })).toBe('forbidden')
+    expect(await refused({ file_path: join(service.dir, 'media', 'none') })).toBe('invalid_arguments')
+    expect(await refused({ to: 'Mum' })).toBe('invalid_arguments')
+    expect(await refused({ session: 'work' })).toBe('session_not_found')
   })
 })
 
 test('a question that reached nobody is told apart from a no', async () => {
-  const sender = { knows: async () => false } as unknown as Sender
-  const asked = (answer?: McpCall['elicit']) => confirmSend(outgoing, { elicit: answer } as McpCall, sender)
+  const outgoing = { to: 'a@im.wechat', text: 'shall I?' }
+  const gateway = { sender: { foresee: async () => 'new' } } as unknown as Gateway
+  const asked = (answer?: McpCall['elicit']) => confirmSend(outgoing, { elicit: answer } as McpCall, gateway)
   const refused = async (answer: McpCall['elicit']) => {
     const { code, details } = (await failure(asked(answer))) as SvcError
     return [code, details?.answer]
   }
   expect(await asked()).toBe('nobody')
-  // Nothing to send is no question to a person, and no yes.
+  // What sends nothing is no question to a person, and no yes.
+  const known = { sender: { foresee: async () => 'known' } } as unknown as Gateway
   const never = (async () => Promise.reject(new Error('asked'))) as McpCall['elicit']
-  expect(await confirmSend({ to: outgoing.to }, { elicit: never } as McpCall, sender)).toBe('nobody')
+  expect(await confirmSend(outgoing, { elicit: never } as McpCall, known)).toBe('nobody')
   expect(await asked(async () => 'nobody')).toBe('nobody')
   expect(await asked(async () => 'cancelled')).toBe('cancelled')
   expect(await refused(async () => ({ send: false }))).toEqual(['forbidden', 'no'])
@@ -169,10 +217,7 @@ describe('where nobody can be asked', () => {
     {
       await using service = await startMcp('openapi', { sandbox, args, dir })
       await using mute = await connectHttp(service.url)
-      await logInOver(mute, sandbox)
-      await sandbox.say('hello')
-      const [message] = await mute.value('recv', { timeout: 30 })
-      to = message.from_user
+      to = await heard(mute, sandbox)
       for (const text of ['first', 'second', 'third'])
         waiting.push(await mute.value('send', { to, text, idempotency_key: text }))
       for (const result of waiting) {
@@ -256,7 +301,8 @@ test.each([
 ] as const)('over the wire: a client that %s', async (_what, answer, kind) => {
   await using sandbox = await withSandbox()
   await using client = await connectStdio({ sandbox, args: ['--confirm-send'], answer: () => answer })
-  const { _meta } = await client.call('send', outgoing)
+  const to = await heard(client, sandbox)
+  const { _meta } = await client.call('send', { to, text: 'shall I?' })
   expect(_meta['svc/problem']).toMatchObject({ code: 'forbidden', details: { answer: kind } })
 })
 

@@ -90,6 +90,20 @@ describe('which session sends', () => {
     })
   })
 
+  test('looked ahead, a closed window and a user whose account is gone are told, and nothing is sent', async () => {
+    await using t = await withTalk({ sessions: ['default', 'work'] })
+    const [to, other] = [t.bots.get('default')!.user_id, t.bots.get('work')!.user_id]
+    const ahead = (request: object) =>
+      t.gateway.sender.foresee({ to, media: [], text: 'x', ...request }, directCall())
+    expect(await ahead({})).toBe('new')
+    await t.gateway.accounts.logout('work')
+    expect(await failure(ahead({ to: other, when_closed: 'queue' }))).toMatchObject({ code: 'window_closed' })
+    t.clock.advance(25 * 3_600_000)
+    expect(await failure(ahead({}))).toMatchObject({ code: 'window_closed' })
+    expect(await ahead({ when_closed: 'queue' })).toBe('new')
+    expect(await t.sandbox.messages({ from: 'bot' })).toEqual([])
+  })
+
   test('logged in anew under another name, the account keeps what its owner is to get', async () => {
     await using t = await withTalk({ switches: { missing_context_token: 'refuse' } })
     const { user_id: to } = t.bots.get('default')!

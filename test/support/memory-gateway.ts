@@ -137,7 +137,7 @@ export class MemoryGateway implements Gateway {
   }
 
   readonly sender = {
-    knows: async () => false,
+    foresee: async () => 'new' as const,
     send: async (request: SendRequest, _call: Call) => {
       this.#note('send', request)
       return {
