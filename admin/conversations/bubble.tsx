@@ -6,7 +6,7 @@ import { number, type TextKey, t } from '../i18n.ts'
 import { userOf } from '../live.ts'
 import { LoginFirst } from '../sessions/login-first.tsx'
 import { accountOf } from '../sessions/names.ts'
-import { clock } from '../times.ts'
+import { clock, day, sameDay } from '../times.ts'
 import { Time } from '../ui/marks.tsx'
 import { useWork } from '../ui/work.ts'
 import { Who } from './avatar.tsx'
@@ -27,6 +27,8 @@ import { Voice } from './voice.tsx'
 
 interface BubbleProps {
   message: Message
+  /** A time of the day under which it stands, unix ms. */
+  ofDay: number
   /** Whether it begins, and ends, a row of messages of one side. */
   first: boolean
   last: boolean
@@ -45,7 +47,7 @@ interface BubbleProps {
 }
 
 export const Bubble = memo(function Bubble(props: BubbleProps) {
-  const { message, first, last, decides, needle, looked, unfolded, hasAgain, onQuote, onAgain } = props
+  const { message, ofDay, first, last, decides, needle, looked, unfolded, hasAgain, onQuote, onAgain } = props
   const { direction, items, ref_msg, group_id, status } = message
   const sent = direction === 'sent'
   // What is on its way still says more itself.
@@ -95,7 +97,10 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         {ref_msg && <Quote quote={ref_msg} onQuote={onQuote} />}
         {shown}
         <span class="meta" dir="ltr">
-          <Time at={message.timestamp}>{clock(message.timestamp)}</Time>
+          <Time at={message.timestamp}>
+            {!sameDay(message.timestamp, ofDay) && `${day(message.timestamp)}, `}
+            {clock(message.timestamp)}
+          </Time>
           {status && <Delivery status={status} />}
         </span>
       </div>

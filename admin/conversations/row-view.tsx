@@ -24,12 +24,12 @@ interface RowViewProps {
 }
 
 export function RowView({ row, desk, ...props }: RowViewProps) {
-  const { message, newDay, unreadFromHere, first, last, decides, outgoing } = row
+  const { message, newDay, ofDay, unreadFromHere, first, last, decides, outgoing } = row
   return (
     <>
       {newDay && (
         <p class="day small">
-          <span>{day(message.timestamp)}</span>
+          <span>{day(ofDay)}</span>
         </p>
       )}
       {unreadFromHere && (
@@ -37,7 +37,7 @@ export function RowView({ row, desk, ...props }: RowViewProps) {
           <span>{t('chat.unread_line')}</span>
         </p>
       )}
-      <Bubble {...props} {...{ message, first, last, decides }} hasAgain={desk.hasAgain(message)} />
+      <Bubble {...props} {...{ message, ofDay, first, last, decides }} hasAgain={desk.hasAgain(message)} />
       {outgoing && <OnItsWay one={outgoing} desk={desk} />}
     </>
   )

@@ -7,8 +7,10 @@ import type { Outgoing } from './pieces.ts'
 export interface Row {
   key: number
   message: Message
-  /** Written above it. */
+  /** Its day is written above it. */
   newDay: boolean
+  /** A time of the day under which it stands, unix ms. */
+  ofDay: number
   /** Nobody had looked at it, and at what follows, when the conversation was opened. */
   unreadFromHere: boolean
   first: boolean
@@ -36,6 +38,9 @@ export function rowsOf(
 ): Row[] {
   const coming = outgoing.flatMap(one => one.pieces.value.map(message => ({ message, one })))
   const all = [...stored, ...coming.map(({ message }) => message)]
+  // What waited and went out later stands where it was written, and its time is later than what follows.
+  const days = all.map(({ timestamp }) => timestamp)
+  for (let at = days.length - 2; at >= 0; at--) days[at] = Math.min(days[at]!, days[at + 1]!)
   let unreadSeen = readUpTo === undefined
   return all.map((message, at) => {
     const [before, after] = [all[at - 1], all[at + 1]]
@@ -46,7 +51,8 @@ export function rowsOf(
     return {
       key: message.id,
       message,
-      newDay: !before || !sameDay(before.timestamp, message.timestamp),
+      newDay: !before || !sameDay(days[at - 1]!, days[at]!),
+      ofDay: days[at]!,
       unreadFromHere,
       first: !sameSide(before, message),
       last: !sameSide(message, after),

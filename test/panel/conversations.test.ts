@@ -176,6 +176,35 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(await sentTexts(panel)).toEqual(['once'])
   })
 
+  test('what went out a day after it was written stands where it was, under the day of what follows', async () => {
+    await using panel = await withPanel()
+    const { bot_id: to, user_id: from } = panel.bots.get('default')!
+    const says = (message_id: number, text: string, hoursAgo: number) =>
+      panel.sandbox.raw(
+        {
+          ...{ message_id, from_user_id: from, to_user_id: to, message_type: 1, message_state: 2 },
+          ...{ create_time_ms: Date.now() - hoursAgo * hour, context_token: 'c' },
+          item_list: [{ type: 1, text_item: { text } }],
+        },
+        to,
+      )
+    await says(7, 'yesterday', 20)
+    await stored(panel, 1)
+    const { outbox_id } = await panel.send({ text: 'approved today', approval: 'nobody' })
+    await says(8, 'second', 19)
+    await stored(panel, 3)
+    await panel.gateway.outbox.approve(outbox_id!)
+    // Where it is about noon now.
+    const ahead = 12 - new Date().getUTCHours()
+    const timezoneId = `Etc/GMT${ahead > 0 ? '-' : '+'}${Math.abs(ahead)}`
+    const page = await panel.open({ timezoneId, path: chatOf(from) })
+    await bubble(page, 'second').waitFor()
+    expect(await log(page).locator('.day:not(.unread-line)').count()).toBe(1)
+    const times = await log(page).locator('article time').allTextContents()
+    expect(times.map(text => text.length > '14:05 PM'.length)).toEqual([false, true, false])
+    expect(panel.complaints).toEqual([])
+  })
+
   test('with the window closed it waits until the user writes, or is taken back', async () => {
     await using panel = await withPanel()
     await panel.sandbox.say('long ago')
