@@ -96,8 +96,14 @@ export function inLanguage<F, O>(Formatter: new (language: string, options?: O) 
   return known
 }
 
+/** These write a small whole number as a program does. The first formatter of a page takes long, and most counts need none. */
+const plainly = /^(en|zh)\b/
+
 /** A number as the language writes it. */
-export const number = (value: number): string => inLanguage(Intl.NumberFormat).format(value)
+export const number = (value: number): string =>
+  Number.isInteger(value) && value >= 0 && value < 1000 && plainly.test(language.value)
+    ? String(value)
+    : inLanguage(Intl.NumberFormat).format(value)
 
 /** What stands between two sentences: after a full stop of Chinese, nothing. */
 export const gap = (): string => (/^(zh|ja)\b/.test(language.value) ? '' : ' ')
