@@ -38,6 +38,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const hasNewer = thread.hasNewer.value
   const hadNewer = useRef(hasNewer)
   const settled = useSignal(false)
+  const scrolls = useSignal(false)
   const hasFailed = thread.state.value === 'failed'
   const stays = useStayAtEnd(scroller, () => !thread.hasNewer.peek(), !hasFailed)
 
@@ -49,8 +50,8 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
       (index: number) => heightOf(rows[index]!, scroller.current?.clientWidth ?? 800),
       [rows],
     ),
-    // The first drawing holds what is seen.
-    overscan: settled.value ? 6 : 0,
+    // The first drawings hold what is seen.
+    overscan: scrolls.value ? 6 : 0,
     paddingStart: 52,
     paddingEnd: 12,
     scrollPaddingStart: 60,
@@ -80,7 +81,8 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   // The first rows to be drawn are those at the end, where one will look: not the top, and then the end.
   if (ready && place.m === undefined && positioned.current !== thread && list.scrollRect)
     list.scrollOffset = Math.max(0, list.getTotalSize() - list.scrollRect.height)
-  useEffect(() => {
+  // Asked before the first drawing, which takes its time.
+  useLayoutEffect(() => {
     void thread.open(place.m)
   }, [thread, place.m])
   useLayoutEffect(() => {
@@ -104,10 +106,17 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   useEffect(() => {
     if (!ready || settled.peek()) return
     // Heights are known after a frame: nobody is to see how the rows find their places.
+    let timer: ReturnType<typeof setTimeout> | undefined
     let frame = requestAnimationFrame(() => {
-      frame = requestAnimationFrame(set(settled, true))
+      frame = requestAnimationFrame(() => {
+        settled.value = true
+        timer = setTimeout(set(scrolls, true))
+      })
     })
-    return () => cancelAnimationFrame(frame)
+    return () => {
+      cancelAnimationFrame(frame)
+      clearTimeout(timer)
+    }
   }, [ready])
 
   // Whoever sends looks at what was sent.
