@@ -202,7 +202,7 @@ export class Worker {
     if (started.go === 'stopped' || started.go === 'no') return false
     if (started.go === 'gone') return store.outbox.claim(lane.id)
     const result = await this.attempts.deliver(session, bot, started.letter, started.begun)
-    if (result.status === 'accepted') log.info('queued messages sent', { session, messages: parts.length })
+    if (result.status === 'accepted') log.info('sent from the outbox', { session, messages: parts.length })
     return this.#ended(lane, started.begun, result)
   }
 

@@ -58,7 +58,7 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     positionals: ['text_contains'],
     short: { user_id: 'u', session: 's', limit: 'n' },
     names: { user_id: 'user', bot_id: 'bot', msg_type: 'type', text_contains: 'text' },
-    about: `Finds stored messages, received and sent, and prints the newest that match, in the order of the conversation; with --json newest first. All given filters must match. The end of the output says how to see older ones.
+    about: `Finds stored messages, received and sent, and prints the newest that match, in the order of the conversation; with --json newest first. What waited before it went out stands where it was written. All given filters must match. The end of the output says how to see older ones.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through svc: WeChat offers bots no history of its own.`,
     examples: [['svc history -u Mum --since yesterday', 'What was said since the day before']],
