@@ -98,7 +98,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         {shown}
         <span class="meta" dir="ltr">
           <Time at={message.timestamp}>
-            {!sameDay(message.timestamp, ofDay) && `${day(message.timestamp)}, `}
+            {!sameDay(message.timestamp, ofDay) && `${day(message.timestamp)} `}
             {clock(message.timestamp)}
           </Time>
           {status && <Delivery status={status} />}

@@ -38,7 +38,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const hasNewer = thread.hasNewer.value
   const hadNewer = useRef(hasNewer)
   const settled = useSignal(false)
-  const scrolls = useSignal(false)
+  const drawsAhead = useSignal(false)
   const hasFailed = thread.state.value === 'failed'
   const stays = useStayAtEnd(scroller, () => !thread.hasNewer.peek(), !hasFailed)
 
@@ -51,7 +51,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
       [rows],
     ),
     // The first drawings hold what is seen.
-    overscan: scrolls.value ? 6 : 0,
+    overscan: drawsAhead.value ? 6 : 0,
     paddingStart: 52,
     paddingEnd: 12,
     scrollPaddingStart: 60,
@@ -110,7 +110,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     let frame = requestAnimationFrame(() => {
       frame = requestAnimationFrame(() => {
         settled.value = true
-        timer = setTimeout(set(scrolls, true))
+        timer = setTimeout(set(drawsAhead, true))
       })
     })
     return () => {

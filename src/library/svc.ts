@@ -401,7 +401,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
 /** The names by which a program knows the options that a directory may be wrong for. */
 const called = { basePath: 'basePath', sandbox: 'sandbox', mediaRoot: 'mediaRoot' }
 
-/** The simulated WeChat in use, and how it ends when it is this program's. */
+/** The simulated WeChat in use, and what ends this program's part in it. */
 interface UsedSandbox {
   url: string
   stop?: () => Promise<void>

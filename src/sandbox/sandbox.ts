@@ -125,23 +125,23 @@ async function listen(options: Options) {
 
 /** The one that another process runs for this folder, whose place is taken at the same address once it is gone. */
 export async function followSandbox(options: Options): Promise<Used | undefined> {
-  const running = await joinSandbox(options.dir)
+  await using opened = new AsyncDisposableStack()
+  const lock = opened.use(await lockOf(options.dir))
+  const running = await addressOfHolder(lock, options.dir)
   if (!running) return undefined
   const ended = new AbortController()
   const port = Number(new URL(running.url).port)
-  const following = succeed({ ...options, port }, ended.signal)
-  return {
-    url: running.url,
-    async stop() {
-      ended.abort()
-      await following
-    },
-  }
+  const following = succeed({ ...options, port }, lock, ended.signal)
+  opened.defer(() => {
+    ended.abort()
+    return following
+  })
+  const followed = opened.move()
+  return { url: running.url, stop: () => followed.disposeAsync() }
 }
 
-/** Runs it as soon as nobody does, until the signal aborts. */
-async function succeed(options: Options, signal: AbortSignal): Promise<void> {
-  await using lock = await lockOf(options.dir)
+/** Runs it as soon as the lock is free, until the signal aborts. */
+async function succeed(options: Options, lock: FileLock, signal: AbortSignal): Promise<void> {
   let told = false
   for (; !signal.aborted; await options.clock.sleep(lookEveryMs, signal)) {
     try {

@@ -75,7 +75,7 @@ const dataMaxBytes = 16 * 1024 * 1024
  * @throws SvcError `invalid_arguments` for a media entry without exactly one source, or a name without a file;
  *   `payload_too_large` for base64 of more than 16 MiB
  */
-export function mediaOf(input: Outgoing): MediaContent[] {
+function mediaOf(input: Outgoing): MediaContent[] {
   const problems: Problem[] = []
   const paths: MediaContent[] = []
   for (const kind of ['image', 'voice', 'file', 'video'] satisfies MediaKind[]) {

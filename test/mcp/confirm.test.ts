@@ -34,10 +34,10 @@ const yes = { inputResponses: { send: { action: 'accept', content: { send: true 
 const no = { inputResponses: { send: { action: 'decline' } } }
 
 /** A service that asks first, with an account to which two people have written. */
-async function withAccount(way: 'http' | 'openapi' = 'http') {
+async function withAccount() {
   await using stack = new AsyncDisposableStack()
   const sandbox = stack.use(await withSandbox())
-  const service = stack.use(await startMcp(way, { sandbox, args: ['--confirm-send', '--pace', 'off'] }))
+  const service = stack.use(await startMcp('http', { sandbox, args: ['--confirm-send', '--pace', 'off'] }))
   await using client = await connectHttp(service.url)
   const [to, other] = [await heard(client, sandbox), await sandbox.addUser()]
   await sandbox.say('I too', { from: other })
