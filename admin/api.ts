@@ -1,6 +1,6 @@
 /** The panel's API as the pages call it: types, one fetch, errors that can be shown. */
 
-import type { Conversation, Hour } from '../src/model/conversation.ts'
+import type { Hour } from '../src/model/conversation.ts'
 import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
 import type {
   KnownUser,
@@ -11,7 +11,13 @@ import type {
   SessionUser,
   SessionWithUsers,
 } from '../src/model/session.ts'
-import type { Login, Messages, SendBody, Status } from '../src/server/admin/bodies.ts'
+import type {
+  ConversationLine as Conversation,
+  Login,
+  Messages,
+  SendBody,
+  Status,
+} from '../src/server/admin/bodies.ts'
 import { heardTime } from './times.ts'
 
 export type {

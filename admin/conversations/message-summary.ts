@@ -43,7 +43,7 @@ export const wordsOf = ({ items }: Message): string =>
     .join('\n')
 
 /** A message as one line of the list. */
-export function preview(message: Message): string {
+export function preview(message: Pick<Message, 'items' | 'text'>): string {
   const first = message.items.find(({ kind }) => kind !== 'TEXT')
   const text = message.text.slice(0, 200).replace(/\s+/g, ' ').trim()
   if (!first) return text || t('chat.unknown_kind')

@@ -234,6 +234,17 @@ test('signing out ends the streams of that sign-in at once, running out ends the
   await second.ended
 })
 
+test('the list has the newest message in short, however long it is', async () => {
+  await using admin = await startAdmin()
+  const text = '好'.repeat(4000)
+  await admin.test.sandbox.say(text)
+  const [received] = await admin.test.receive(1)
+  const { last_message } = (await admin.call('GET', '/api/conversations')).body.conversations[0]
+  const { timestamp, ...rest } = last_message
+  expect(rest).toEqual({ id: received!.id, direction: 'received', text: text.slice(0, 200), items: [] })
+  expect(timestamp).toBeNumber()
+})
+
 test('unread is what came since the last answer or the mark, and hours are counted, empty ones too', async () => {
   await using admin = await startAdmin()
   const say = async (text: string) => {

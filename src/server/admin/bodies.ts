@@ -3,7 +3,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Conversation, Hour } from '../../model/conversation.ts'
 import { LoginStatus } from '../../model/login.ts'
-import { HistoryPage, MediaContent, MessageKind } from '../../model/message.ts'
+import { HistoryPage, MediaContent, Message, MessageKind } from '../../model/message.ts'
 import { Session, SessionUser } from '../../model/session.ts'
 import { bounded, closed, flag, integer, oneOf, optional, seconds, text, told } from '../../model/shapes.ts'
 import { HistoryInput } from '../../tools/history.ts'
@@ -78,7 +78,18 @@ export const Success = Type.Object({ success: Type.Boolean() })
 export const Renamed = Type.Object({ success: Type.Boolean(), name: Type.String() })
 export const DefaultSet = Type.Object({ success: Type.Boolean(), default_session: Type.String() })
 
-export const Conversations = Type.Object({ conversations: Type.Array(Conversation) })
+/** Of the text of a line. */
+export const shortText = 200
+const lineParts = ['id', 'direction', 'status', 'user_name', 'text', 'timestamp', 'items'] as const
+/** A conversation as a line of the list: all of them come with each look. */
+export const ConversationLine = Type.Object({
+  ...Conversation.properties,
+  last_message: Type.Pick(Message, lineParts, {
+    description: `The newest message in short: the first ${shortText} characters of its text, and of its items those that are no text.`,
+  }),
+})
+export type ConversationLine = Static<typeof ConversationLine>
+export const Conversations = Type.Object({ conversations: Type.Array(ConversationLine) })
 export const ReadBody = closed({
   session: bounded(200),
   user_id: bounded(512),

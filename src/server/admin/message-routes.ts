@@ -1,6 +1,7 @@
 /** The panel's messages: conversations, pages of them, sending, media, what waits, and how much goes on. */
 import type { Static } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
+import type { Conversation } from '../../model/conversation.ts'
 import { SendResult } from '../../model/message.ts'
 import type { Log } from '../../platform/log.ts'
 import { invoke, verbs } from '../../tools/index.ts'
@@ -29,6 +30,13 @@ export function addMessageRoutes(app: Elysia, context: PanelContext, options: Me
   addWaitingFileRoute(app, context, context.gateway.media)
 }
 
+function lineOf({ last_message, ...rest }: Conversation): bodies.ConversationLine {
+  const { id, direction, status, user_name, timestamp } = last_message
+  const text = last_message.text.slice(0, bodies.shortText)
+  const items = last_message.items.filter(({ kind }) => kind !== 'TEXT')
+  return { ...rest, last_message: { id, direction, status, user_name, text, timestamp, items } }
+}
+
 /** Adds /api/conversations with all below it, and /api/stats. */
 function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: MessageOptions): void {
   const { conversations } = context.gateway
@@ -36,10 +44,10 @@ function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: M
   add('GET /api/conversations', 'conversations', {
     summary: 'All conversations, the newest first',
     description:
-      'Each with its newest message, what is unread, and until when and how often the bot may answer.',
+      'Each with its newest message in short, what is unread, and until when and how often the bot may answer.',
     answer: bodies.Conversations,
     errors: ['store_unavailable'],
-    run: async () => ({ conversations: await conversations.list() }),
+    run: async () => ({ conversations: (await conversations.list()).map(lineOf) }),
   })
   add('POST /api/conversations/read', 'mark_read', {
     summary: 'Mark a conversation as read up to a message',
