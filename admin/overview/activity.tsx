@@ -4,11 +4,11 @@
  */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import type { Hour } from '../api.ts'
+import { api, type Hour } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { inLanguage, number, t } from '../i18n.ts'
 import { day, now, sameDay } from '../times.ts'
-import type { Answer } from './answers.ts'
+import { useAnswer } from './answers.ts'
 
 const height = 168
 /** Above the bars half a line of the highest label, below them the hours; px where the text has its usual size. */
@@ -16,7 +16,10 @@ const usualTop = 10
 const hoursHeight = 24
 const hourMs = 3_600_000
 
-export function Activity({ hours }: { hours: Answer<readonly Hour[]> }) {
+const askHours = async (): Promise<readonly Hour[]> => (await api.stats(24)).hours
+
+export function Activity() {
+  const hours = useAnswer(askHours, 5000)
   const all = hours.value.value
   const received = all?.reduce((sum, one) => sum + one.received, 0) ?? 0
   const sent = all?.reduce((sum, one) => sum + one.sent, 0) ?? 0

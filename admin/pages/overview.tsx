@@ -1,7 +1,6 @@
 /** Whether every account is well, at a glance; and what to do where one is not. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { api, type Hour } from '../api.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
 import { Accounts } from '../overview/accounts.tsx'
@@ -18,10 +17,7 @@ import { exactly, now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Soon } from '../ui/soon.tsx'
 
-const askHours = async (): Promise<readonly Hour[]> => (await api.stats(24)).hours
-
 export function Overview() {
-  const hours = useAnswer(askHours, 5000)
   const queue = useAnswer(askOutbox, 2000)
   const state = status.value
   const all = sessions.value
@@ -65,7 +61,7 @@ export function Overview() {
       <Soon>
         {(all.length > 0 || talks.length > 0) && (
           <div class="columns">
-            <Activity hours={hours} />
+            <Activity />
             <Recent conversations={talks} />
           </div>
         )}

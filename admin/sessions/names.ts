@@ -32,6 +32,8 @@ export function freeName(): string {
 
 /** The first letter as people see it, whatever it is made of. */
 export function initial(name: string): string {
+  // The first segmenter of a page takes long, and most names need none.
+  if (/^[ -~]{2}/.test(name)) return name[0]!.toUpperCase()
   for (const { segment } of inLanguage(Intl.Segmenter).segment(name)) return segment.toUpperCase()
   return ''
 }
