@@ -5,7 +5,7 @@ import { api, type OutboxEntry } from '../api.ts'
 import { online, onMessage } from '../live.ts'
 import { set } from '../ui/set.ts'
 
-export interface Answer<T> {
+interface Answer<T> {
   /** The newest; undefined before the first. */
   readonly value: ReadonlySignal<T | undefined>
   readonly error: ReadonlySignal<unknown>

@@ -78,7 +78,7 @@ export const Success = Type.Object({ success: Type.Boolean() })
 export const Renamed = Type.Object({ success: Type.Boolean(), name: Type.String() })
 export const DefaultSet = Type.Object({ success: Type.Boolean(), default_session: Type.String() })
 
-/** Of the text of a line. */
+/** So much of the text of a message stands in a line of the list. */
 export const shortText = 200
 const lineParts = ['id', 'direction', 'status', 'user_name', 'text', 'timestamp', 'items'] as const
 /** A conversation as a line of the list: all of them come with each look. */

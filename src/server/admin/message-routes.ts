@@ -32,7 +32,7 @@ export function addMessageRoutes(app: Elysia, context: PanelContext, options: Me
 
 function lineOf({ last_message, ...rest }: Conversation): bodies.ConversationLine {
   const { id, direction, status, user_name, timestamp } = last_message
-  const text = last_message.text.slice(0, bodies.shortText)
+  const text = last_message.text.slice(0, bodies.shortText).toWellFormed()
   const items = last_message.items.filter(({ kind }) => kind !== 'TEXT')
   return { ...rest, last_message: { id, direction, status, user_name, text, timestamp, items } }
 }
