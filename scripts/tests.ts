@@ -1,13 +1,13 @@
 /**
  * Runs the tests and says at the end what failed, with the reasons: in a long output they are far above.
  *
- *   bun scripts/tests.ts [--long] FAILED [ARGUMENT…]
+ *   bun scripts/tests.ts [--long] [--check COMMAND]… [ARGUMENT…]
  *
- * FAILED is how many other checks have failed before; they count. The arguments are those of `bun test`. Without arguments
- * all tests run except those in `*.long.test.ts`; `--long` runs those alone. No test is tried twice.
+ * Each COMMAND runs before the tests; one that fails counts as a failed test. The arguments are those of `bun test`. Without
+ * arguments all tests run except those in `*.long.test.ts`; `--long` runs those alone. No test is tried twice.
  *
- * Unless files are named, the binary is built first, once: the tests start svc over a thousand times, which takes the
- * binary a third of the processor time that the sources take. SVC_TEST_PROGRAM names a program to start instead.
+ * Unless files are named, the binary is built first, once: it starts in a third of the processor time that the sources
+ * take. SVC_TEST_PROGRAM names a program to start instead.
  */
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -45,6 +45,20 @@ async function built(folder: string): Promise<Record<string, string>> {
   if ((await building.exited) !== 0) throw new Error('The binary that the tests start could not be built.')
   // The panel that the setup has built.
   return { SVC_TEST_PROGRAM: program, SVC_TEST_PANEL: panelFolder }
+}
+
+/** Runs a check to its end. @returns what it said, where it failed */
+async function check(command: string): Promise<Failure | undefined> {
+  const began = performance.now()
+  const child = Bun.spawn(command.split(' '), { stdio: ['ignore', 'pipe', 'pipe'] })
+  const [status, ...said] = await Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  const seconds = (performance.now() - began) / 1000
+  console.error(`${command}: ${status === 0 ? 'ok' : 'failed'} (${seconds.toFixed(1)} s)`)
+  return status === 0 ? undefined : { file: 'check', name: command, seconds, why: said.join('\n') }
 }
 
 /** Two minutes for each test: a machine may stand still for seconds. */
@@ -116,16 +130,19 @@ function tell(failures: readonly Failure[]): void {
   }
 }
 
-const given = process.argv.slice(2)
-const isLong = given[0] === '--long'
-const [before = '0', ...args] = isLong ? given.slice(1) : given
+const args = process.argv.slice(2)
+const isLong = args[0] === '--long'
+if (isLong) args.shift()
+const checks: string[] = []
+while (args[0] === '--check') checks.push(args.splice(0, 2)[1] ?? '')
 const usual = isLong ? `.${longMark}` : `--path-ignore-patterns=**/*.${longMark}`
 // What is named runs, however long it takes.
 const isNamed = args.some(arg => !arg.startsWith('-'))
 const chosen = isNamed ? args : [usual, ...args]
+const before = (await Promise.all(checks.map(check))).filter(failure => failure !== undefined)
 // Three files at a time: most of a test is waiting.
 const { tests, skipped, failures, errors } = await run(['--parallel=3', ...chosen], isNamed)
-tell(failures)
-const failed = Number(before) + failures.length + errors
+tell([...before, ...failures])
+const failed = before.length + failures.length + errors
 console.log(`\n${tests - skipped - failures.length} passed, ${failed} failed`)
 process.exit(failed === 0 ? 0 : 1)

@@ -18,7 +18,7 @@ const shaky = `test('shaky', () => {
 })\n`
 
 /** What comes of a folder with these test files. */
-async function run(files: Record<string, string>, args: readonly string[] = ['0']) {
+async function run(files: Record<string, string>, args: readonly string[] = []) {
   const dir = folderOfTest()
   for (const [name, text] of Object.entries(files)) writeFileSync(join(dir, `${name}.test.ts`), head + text)
   const { status, stdout } = await ended([process.execPath, tests, ...args], {
@@ -40,8 +40,12 @@ test('what fails is told with its reason and fails the run, and nothing is tried
   expect(failed.stdout).toMatch(/^b\.test\.ts: shaky [\s\S]*Expected: true\n +Received: false$/m)
 })
 
-test('checks that failed before count', async () => {
-  expect(await run({ a: good }, ['2'])).toMatchObject({ status: 1, last: '1 passed, 2 failed' })
+test('a check that fails counts, and is told with what it said', async () => {
+  const checks = ['--check', 'true', '--check', 'cat absent', '--check', 'false']
+  const failed = await run({ a: good }, checks)
+  expect(failed).toMatchObject({ status: 1, last: '1 passed, 2 failed' })
+  expect(failed.stdout).toMatch(/^Failed:\n\ncheck: cat absent [\s\S]*absent/m)
+  expect(await run({ a: good }, ['--check', 'true'])).toMatchObject({ status: 0, last: '1 passed, 0 failed' })
 })
 
 test('a file that does not load, and a process that dies, fail the run', async () => {
@@ -54,12 +58,12 @@ test('a file that does not load, and a process that dies, fail the run', async (
 test('long tests run with --long, alone, or by their name', async () => {
   const files = { a: good, 'b.long': good + good.replaceAll('good', 'better') }
   expect(await run(files)).toMatchObject({ status: 0, last: '1 passed, 0 failed' })
-  expect(await run(files, ['--long', '0'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
-  expect(await run(files, ['0', 'b.long'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
+  expect(await run(files, ['--long'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
+  expect(await run(files, ['b.long'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
 })
 
 test('no test at all is a failure', async () => {
-  expect(await run({ a: good }, ['0', 'nothing-of-that-name'])).toMatchObject({
+  expect(await run({ a: good }, ['nothing-of-that-name'])).toMatchObject({
     status: 1,
     last: '0 passed, 1 failed',
   })
