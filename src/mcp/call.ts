@@ -13,6 +13,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { type Call, Delivery, type Progress, type Question, type Unanswered } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { type Linked, linked } from '../platform/signals.ts'
 import type { McpContext } from './context.ts'
@@ -50,7 +51,7 @@ export class McpCall implements Call {
 
   /** @param capabilities of a client of the legacy era, as it said them once; a modern one says them with each request */
   constructor(ctx: ServerContext, context: McpContext, capabilities: ClientCapabilities | undefined) {
-    const { local, era, calls } = context
+    const { local, era, calls, gateway } = context
     this.#ctx = ctx
     this.local = local
     this.#questions = calls.questions
@@ -58,7 +59,7 @@ export class McpCall implements Call {
     this.#linked = linked(ctx.mcpReq.signal, calls.waiting.signal)
     const token = ctx.mcpReq._meta?.progressToken
     if (token !== undefined) {
-      const ticker = new Ticker(token, notification => ctx.mcpReq.notify(notification))
+      const ticker = new Ticker(gateway.clock, token, notification => ctx.mcpReq.notify(notification))
       this.#ticker = ticker
       // What it says may hold the name that a user gave to a file.
       this.progress = step => ticker.step({ ...step, what: seen(step.what.slice(0, mostWhat)) })
@@ -90,7 +91,7 @@ export class McpCall implements Call {
 
   /** Says now and then that the call still works on it, for a client that wants to hear so. */
   tick(what: string, seconds?: number): void {
-    this.#ticker?.start(what, seconds)
+    void this.#ticker?.start(what, seconds)
   }
 
   /** The work is over: nothing more is told, nothing waits. */
@@ -192,10 +193,12 @@ const stepMs = 250
 
 /** Progress notifications: bytes where they are counted, else a sign of life every few seconds. */
 class Ticker {
+  readonly #clock: Clock
   readonly #token: ProgressToken
   readonly #notify: (notification: Notification) => Promise<void>
-  readonly #since = performance.now()
-  #timer: ReturnType<typeof setInterval> | undefined
+  readonly #since: number
+  /** Aborts when no more signs of life are wanted. */
+  readonly #quiet = new AbortController()
   #what = ''
   /** What all steps before the present one came to. */
   #before = 0
@@ -204,21 +207,25 @@ class Ticker {
   #toldAt = Number.NEGATIVE_INFINITY
   #over = false
 
-  constructor(token: ProgressToken, notify: (notification: Notification) => Promise<void>) {
+  constructor(clock: Clock, token: ProgressToken, notify: (notification: Notification) => Promise<void>) {
+    this.#clock = clock
+    this.#since = clock.monotonic()
     this.#token = token
     this.#notify = notify
   }
 
   /** Signs of life from now on, in seconds of `total`, until bytes are counted or the call ends. */
-  start(what: string, total?: number): void {
-    this.#timer ??= setInterval(
-      () => this.#tell(Math.round((performance.now() - this.#since) / 1000), what, total),
-      tickMs,
-    )
+  async start(what: string, total?: number): Promise<void> {
+    const { signal } = this.#quiet
+    for (;;) {
+      await this.#clock.sleep(tickMs, signal)
+      if (signal.aborted) return
+      this.#tell(Math.round((this.#clock.monotonic() - this.#since) / 1000), what, total)
+    }
   }
 
   step({ what, done, total }: Progress): void {
-    clearInterval(this.#timer)
+    this.#quiet.abort()
     if (what !== this.#what || done < this.#done) {
       // The next file counts on, since progress must never go back.
       this.#before = this.#told
@@ -226,7 +233,7 @@ class Ticker {
     }
     this.#done = done
     const complete = total !== undefined && done >= total
-    const now = performance.now()
+    const now = this.#clock.monotonic()
     if (!complete && now - this.#toldAt < stepMs) return
     this.#toldAt = now
     this.#tell(this.#before + done, what, total === undefined ? undefined : this.#before + total)
@@ -234,7 +241,7 @@ class Ticker {
 
   stop(): void {
     this.#over = true
-    clearInterval(this.#timer)
+    this.#quiet.abort()
   }
 
   #tell(progress: number, message: string, total?: number): void {

@@ -32,6 +32,8 @@ export interface McpHttpOptions extends McpShared {
   readonly transport: 'http' | 'sse'
   /** For tests: when a session without connections ends. */
   readonly idleMs?: number
+  /** For tests: how long a client may take to come back for an answer. */
+  readonly resumeMs?: number
   /** For tests: makes the servers. */
   readonly server?: typeof createMcpServer
 }
@@ -141,7 +143,7 @@ const stateless = (
 function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Exchanges): Paths {
   const sessions = new Sessions({
     server: (closed, request) => servers(request, { ...legacy, closed }),
-    ...{ exchanges, idleMs: options.idleMs },
+    ...{ exchanges, idleMs: options.idleMs, resumeMs: options.resumeMs },
   })
   const plain = stateless(options, servers, 'auto')
   // A call may wait for minutes: its stream begins at once and shows life, else something on the way cuts it.

@@ -25,6 +25,8 @@ export interface SessionsOptions {
   readonly exchanges: Exchanges
   /** For tests. */
   readonly idleMs?: number
+  /** For tests. */
+  readonly resumeMs?: number
 }
 
 /** A session without any open connection ends after this; its client then opens a new one. */
@@ -37,9 +39,9 @@ const maxIdle = 250
 const maxOfCaller = 1000
 const maxSessions = 3000
 const sweepEveryMs = 30_000
-/** Told to clients: when to come back after a broken stream. One that has not come back by `resumeMs` is gone. */
+/** Told to clients: when to come back after a broken stream. One that has not come back by `usualResumeMs` is gone. */
 const retryMs = 500
-const resumeMs = 3000
+const usualResumeMs = 3000
 
 interface Session {
   readonly caller: string
@@ -138,6 +140,7 @@ export class Sessions {
 
   async #serve(session: Session, request: Request, parsedBody: unknown): Promise<Response> {
     const { broken, transport } = session
+    const { resumeMs = usualResumeMs } = this.#options
     const lastEvent = request.method === 'GET' ? request.headers.get('last-event-id') : null
     const back = lastEvent === null ? undefined : broken.get(streamOf(lastEvent) ?? '')
     const exchange =

@@ -121,6 +121,9 @@ describe('standard output', () => {
     for (const message of messages) expect(message.jsonrpc).toBe('2.0')
     const ids = messages.map(({ id }) => id).filter(id => id !== undefined)
     expect(ids.toSorted()).toEqual([1, 2, 3, 4, 5, 6, 'first'])
+    // What people wrote is text alone, unless --structured says so.
+    const { result } = messages.find(({ id }) => id === 6)
+    expect([result.isError, result.structuredContent]).toEqual([undefined, undefined])
     expect(stderr).toContain('serving MCP')
     expect(stderr).toMatch(/http:\/\/127\.0\.0\.1:\d+\/phone/)
     expect(stderr).toContain('no JSON-RPC message')

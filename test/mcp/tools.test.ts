@@ -1,23 +1,23 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import { access } from 'node:fs/promises'
 import type { Client as Client2 } from '@modelcontextprotocol/client'
 import type { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import type { Config } from '../../src/config.ts'
 import { describedFor, tools } from '../../src/tools/index.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
+import type { TestGateway } from '../support/gateway.ts'
 import {
   type ClientKind,
   type ConnectOptions,
-  connectHttp,
-  connectStdio,
   logInOver,
   type McpClient,
-  startMcp,
+  mcpHere,
   type Told,
 } from '../support/mcp.ts'
-import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import type { TestSandbox } from '../support/sandbox.ts'
 import type { Json } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -37,39 +37,30 @@ const ways: readonly Way[] = [
   ['sse', 'sdk1'],
 ]
 
-/** A client that is connected on this way, and the simulated WeChat behind the service. */
+/** A client that is connected on this way, and what is behind it. */
 async function over(
   [transport, kind]: Way,
-  use: (client: McpClient, sandbox: TestSandbox) => Promise<void>,
-  options: ConnectOptions & { args?: string[] } = {},
+  use: (client: McpClient, t: TestGateway) => Promise<void>,
+  { config, ...options }: ConnectOptions & { config?: Partial<Config> } = {},
 ): Promise<void> {
-  await using sandbox = await withSandbox()
-  if (transport === 'stdio') {
-    await using client = await connectStdio({ ...options, kind, sandbox })
-    await use(client, sandbox)
-    return
-  }
-  await using service = await startMcp(transport, { ...options, sandbox })
-  await using client = await connectHttp(service.url, { ...options, kind })
-  await use(client, sandbox)
+  await using here = await mcpHere(transport, { config: config ?? {} })
+  await using client = await here.connect({ ...options, kind })
+  await use(client, here.t)
 }
 
 const problemOf = (result: Json) => result._meta['svc/problem']
 const texts = (result: { content: { type: string; text?: string }[] }) =>
   result.content.flatMap(block => (block.type === 'text' ? [block.text!] : []))
 
-// Together, since they mostly wait; what they do they do with seven processes at once.
-const togetherMs = 180_000
-describe.concurrent('every way', () => {
+describe('every way', () => {
   test.each(ways)(
     'over %s with the client of %s: errors are told, a long wait shows life, and every tool is there and works',
     (transport, kind) =>
-      over([transport, kind], async (client, sandbox) => {
+      over([transport, kind], async (client, t) => {
         await errorsAreTold(client)
-        await longWaitShowsLife(client)
-        await everyToolWorks(client, sandbox, [transport, kind])
+        await longWaitShowsLife(client, t)
+        await everyToolWorks(client, t.sandbox, [transport, kind])
       }),
-    togetherMs,
   )
 
   test.each(ways)(
@@ -79,7 +70,7 @@ describe.concurrent('every way', () => {
       let right = ''
       await over(
         [transport, kind],
-        async (client, sandbox) => {
+        async (client, { sandbox }) => {
           await sandbox.switches({ verify_code: 'on' })
           const { qr_url } = await client.value('login', { timeout: 0 })
           right = (await sandbox.scan({ qrcode: qr_url, confirm: true })).verify_code!
@@ -93,7 +84,7 @@ describe.concurrent('every way', () => {
           await nothingIsSentWithoutYes(client, sandbox, asked)
         },
         {
-          args: ['--confirm-send'],
+          config: { confirmSend: true },
           answer(params) {
             asked.push(params)
             const wrong = right === '0000' ? '1111' : '0000'
@@ -106,7 +97,6 @@ describe.concurrent('every way', () => {
         },
       )
     },
-    togetherMs,
   )
 })
 
@@ -246,21 +236,28 @@ async function errorsAreTold(client: McpClient) {
 }
 
 /** And ends when it is cancelled. */
-async function longWaitShowsLife(client: McpClient) {
+async function longWaitShowsLife(client: McpClient, { clock, gateway }: TestGateway) {
   const told: Told[] = []
   const stop = new AbortController()
-  const waiting = client.call(
-    'recv',
-    { timeout: 120 },
-    {
-      signal: stop.signal,
-      onprogress: step => {
-        told.push(step)
-        if (told.length === 2) stop.abort('enough')
+  using asked = spyOn(gateway.inbox, 'recv')
+  const ended = failure(
+    client.call(
+      'recv',
+      { timeout: 120 },
+      {
+        signal: stop.signal,
+        onprogress: step => {
+          told.push(step)
+          if (told.length === 2) stop.abort('enough')
+        },
       },
-    },
+    ),
   )
-  await failure(waiting)
+  await until('it waits', 30_000, () => asked.mock.calls.length > 0)
+  clock.advance(3000)
+  await until('a sign of life', 30_000, () => told.length > 0)
+  clock.advance(3000)
+  await ended
   expect(told[0]).toMatchObject({ total: 120, message: 'Receive messages' })
   expect(told[1]!.progress).toBeGreaterThan(told[0]!.progress)
   // The connection goes on.
@@ -291,7 +288,7 @@ test.each(['stdio', 'http', 'sse'] as const)(
   async transport => {
     await over(
       [transport, 'sdk1'],
-      async (client, sandbox) => {
+      async (client, { sandbox }) => {
         const schemas = Object.fromEntries((await client.tools()).map(one => [one.name, one.outputSchema]))
         const plain = ['recv', 'history', 'download', 'login']
         expect(tools.map(({ name }) => name).filter(name => schemas[name] === undefined)).toEqual(
@@ -322,7 +319,6 @@ test.each(['stdio', 'http', 'sse'] as const)(
       { plain: true },
     )
   },
-  togetherMs,
 )
 
 test('only the tools that were named are offered, and a wrong name is told at the start', async () => {
@@ -333,12 +329,12 @@ test('only the tools that were named are offered, and a wrong name is told at th
       expect((await failure(client.call('send', { to: 'a@im.wechat', text: 'x' }))).message).toContain('send')
       expect(client.instructions).not.toContain('send')
     },
-    { args: ['--tools', 'history,recv'] },
+    { config: { tools: ['history', 'recv'] } },
   )
   await over(
     ['http', '2025'],
     async client => expect((await client.tools()).map(({ name }) => name)).toEqual(['history', 'sessions']),
-    { args: ['--tools', 'read-only'] },
+    { config: { tools: 'read-only' } },
   )
   for (const words of [['mcp'], ['mcp', '-t', 'http', '--port', '0'], ['openapi', '--port', '0']]) {
     const home = folderOfTest()
@@ -348,7 +344,7 @@ test('only the tools that were named are offered, and a wrong name is told at th
 })
 
 test('recv says where nobody can write, beside its empty result', async () => {
-  await over(['stdio', '2025'], async (client, sandbox) => {
+  await over(['stdio', '2025'], async (client, { sandbox }) => {
     const came = async () => await client.call('recv', { timeout: 0 })
     const none = { type: 'text', text: expect.stringMatching(/\blogin\b/) }
     expect(await came()).toMatchObject({ content: [none], structuredContent: { result: [] } })

@@ -38,6 +38,7 @@ export interface TestGateway extends AsyncDisposable {
   readonly gateway: RunningGateway
   readonly sandbox: TestSandbox
   readonly clock: TestClock
+  readonly config: Config
   readonly dir: string
   readonly mediaRoot: string
   /** Everything logged, a line each. */
@@ -129,7 +130,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
   const bots = new Map<string, TestBot>()
 
   const test: TestGateway = {
-    ...{ gateway, sandbox, clock, dir, lines, other, bots },
+    ...{ gateway, sandbox, clock, config, dir, lines, other, bots },
     mediaRoot: join(dir, 'media'),
     async connect(name, user) {
       const bot = sandbox.bot(user ?? (bots.size === 0 ? undefined : await sandbox.addUser(name)))

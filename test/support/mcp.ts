@@ -1,7 +1,11 @@
-/** `svc mcp` as its users run it: a process, and the official clients of both major versions on every transport. */
+/**
+ * The official clients of both major versions on every transport: of `svc mcp` as its users run it, a process, and of the
+ * same doors in the test's own process.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from '@modelcontextprotocol/client'
 import { StdioClientTransport as Stdio2 } from '@modelcontextprotocol/client/stdio'
 import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
@@ -9,6 +13,17 @@ import { SSEClientTransport as Sse1 } from '@modelcontextprotocol/sdk/client/sse
 import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { lazyMcpDoor, offeredTools } from '../../src/cli/serve-mcp.ts'
+import type { Config } from '../../src/config.ts'
+import { Announcements } from '../../src/mcp/announcements.ts'
+import { bridgeMcp } from '../../src/mcp/bridge.ts'
+import { createMcpHttp } from '../../src/mcp/http.ts'
+import { LineTransport, type StdioServer, type StdioStreams, serveMcpStdio } from '../../src/mcp/stdio.ts'
+import type { Call } from '../../src/model/call.ts'
+import { createLog, silentLog } from '../../src/platform/log.ts'
+import { serve } from '../../src/platform/serve.ts'
+import { version } from '../../src/version.ts'
+import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
 import { overhear } from './overheard.ts'
 import type { TestSandbox } from './sandbox.ts'
 import { svcProgram } from './svc-program.ts'
@@ -56,7 +71,7 @@ export interface ConnectOptions {
 
 interface Wire {
   transport: Json
-  log?: () => string
+  log?: (() => string) | undefined
   end?: () => Promise<void>
 }
 
@@ -246,4 +261,108 @@ export async function logInOver(client: McpClient, sandbox: TestSandbox, name = 
     if (status === 'confirmed') return
   }
   throw new Error('login was never confirmed')
+}
+
+export interface McpHereOptions extends TestGatewayOptions {
+  /** A gateway of the test's, which outlives this; one of our own, with nobody logged in, otherwise. */
+  gateway?: TestGateway
+  /** Over HTTP: 0, any free one, by default. */
+  port?: number
+  /** Over HTTP: in place of the port. */
+  socket?: string
+  /** Over HTTP: until when a client may come back for an answer. */
+  resumeMs?: number
+  /** Over stdio: which files of this machine the client may name; those of the media root by default. */
+  local?: Call['local']
+}
+
+export interface McpHere extends AsyncDisposable {
+  readonly t: TestGateway
+  /** Of HTTP: as the ready line of a process says it. */
+  readonly url: string
+  connect(options?: ConnectOptions & { headers?: Record<string, string> }): Promise<McpClient>
+}
+
+/** Serves MCP in the test's process, over a real gateway: what a test says needs no process, and time is the gateway's. */
+export async function mcpHere(
+  transport: 'stdio' | 'http' | 'sse',
+  options: McpHereOptions = {},
+): Promise<McpHere> {
+  await using stack = new AsyncDisposableStack()
+  const t = options.gateway ?? stack.use(await withGateway({ sessions: [], ...options }))
+  const { gateway, clock } = t
+  const config: Config = { ...t.config, ...options.config }
+  const log = createLog('DEBUG', line => void t.lines.push(line))
+  const { confirmSend, structured } = config
+  const shared = {
+    ...{ gateway, log, version, confirmSend, structured },
+    tools: offeredTools(config.tools),
+    changes: new Announcements({ gateway, log, clock }),
+  }
+  if (transport === 'stdio') {
+    const { local = [] } = options
+    const opened = stack.move()
+    return {
+      ...{ t, url: '' },
+      connect: more =>
+        connectHere(
+          streams => serveMcpStdio({ ...shared, structured: !more?.plain, local }, streams),
+          more,
+          () => t.lines.join(''),
+        ),
+      [Symbol.asyncDispose]: () => opened.disposeAsync(),
+    }
+  }
+  const { port = 0, socket, resumeMs } = options
+  const door =
+    resumeMs === undefined
+      ? lazyMcpDoor({ gateway, config, log, transport })
+      : createMcpHttp({ ...shared, config, transport, resumeMs })
+  const server = await serve({ hostname: '127.0.0.1', port, socket, fetch: door.fetch })
+  stack.defer(async () => {
+    await Promise.all([door.close(0), server.stop(0)])
+  })
+  const opened = stack.move()
+  const url = socket === undefined ? `${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}` : server.url
+  return {
+    ...{ t, url },
+    connect: more => connectHttp(url, more),
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  }
+}
+
+/** Connects to a running service by the bridge in the test's process. `ended` as it says it. */
+export const bridgeHere = (
+  url: string,
+  options: ConnectOptions & { token?: string } = {},
+): Promise<McpClient> => {
+  const lines: string[] = []
+  const log = createLog('DEBUG', line => void lines.push(line))
+  return connectHere(
+    streams => bridgeMcp({ url, token: options.token, log, streams }),
+    options,
+    () => lines.join(''),
+  )
+}
+
+/** Connects to a server on streams of this process. */
+async function connectHere(
+  serving: (streams: StdioStreams) => StdioServer,
+  options: ConnectOptions = {},
+  log?: () => string,
+): Promise<McpClient> {
+  const [there, back] = [new PassThrough(), new PassThrough()]
+  const server = serving({ input: there, output: back })
+  const transport = new LineTransport({ input: back, output: there }, silentLog)
+  return connect(
+    {
+      transport,
+      log,
+      end: async () => {
+        there.end()
+        await server.ended
+      },
+    },
+    options,
+  )
 }
