@@ -13,6 +13,7 @@ import {
 import type { Config } from '../config.ts'
 import { Delivery } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
+import type { afterAwake } from '../platform/clock.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard, FailedTries } from '../server/auth.ts'
 import { readBytes } from '../server/body.ts'
@@ -32,8 +33,8 @@ export interface McpHttpOptions extends McpShared {
   readonly transport: 'http' | 'sse'
   /** For tests: when a session without connections ends. */
   readonly idleMs?: number
-  /** For tests: how long a client may take to come back for an answer. */
-  readonly resumeMs?: number
+  /** For tests: counts the time in which a client may come back for an answer. */
+  readonly after?: typeof afterAwake
   /** For tests: makes the servers. */
   readonly server?: typeof createMcpServer
 }
@@ -143,7 +144,7 @@ const stateless = (
 function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Exchanges): Paths {
   const sessions = new Sessions({
     server: (closed, request) => servers(request, { ...legacy, closed }),
-    ...{ exchanges, idleMs: options.idleMs, resumeMs: options.resumeMs },
+    ...{ exchanges, idleMs: options.idleMs, after: options.after },
   })
   const plain = stateless(options, servers, 'auto')
   // A call may wait for minutes: its stream begins at once and shows life, else something on the way cuts it.

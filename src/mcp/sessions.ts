@@ -25,8 +25,8 @@ export interface SessionsOptions {
   readonly exchanges: Exchanges
   /** For tests. */
   readonly idleMs?: number
-  /** For tests. */
-  readonly resumeMs?: number
+  /** For tests: counts the time in which a client may come back. */
+  readonly after?: typeof afterAwake | undefined
 }
 
 /** A session without any open connection ends after this; its client then opens a new one. */
@@ -39,9 +39,9 @@ const maxIdle = 250
 const maxOfCaller = 1000
 const maxSessions = 3000
 const sweepEveryMs = 30_000
-/** Told to clients: when to come back after a broken stream. One that has not come back by `usualResumeMs` is gone. */
+/** Told to clients: when to come back after a broken stream. One that has not come back by `resumeMs` is gone. */
 const retryMs = 500
-const usualResumeMs = 3000
+const resumeMs = 3000
 
 interface Session {
   readonly caller: string
@@ -140,7 +140,7 @@ export class Sessions {
 
   async #serve(session: Session, request: Request, parsedBody: unknown): Promise<Response> {
     const { broken, transport } = session
-    const { resumeMs = usualResumeMs } = this.#options
+    const { after = afterAwake } = this.#options
     const lastEvent = request.method === 'GET' ? request.headers.get('last-event-id') : null
     const back = lastEvent === null ? undefined : broken.get(streamOf(lastEvent) ?? '')
     const exchange =
@@ -181,7 +181,7 @@ export class Sessions {
         if (!isAnswer) return
         if (stream === undefined) return giveUp()
         const key = stream
-        const timer = afterAwake(resumeMs, () => {
+        const timer = after(resumeMs, () => {
           broken.delete(key)
           giveUp()
         })

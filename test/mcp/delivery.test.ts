@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { connectHttp, connectStdio, logInOver, type McpProcess, startMcp } from '../support/mcp.ts'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { afterAwake } from '../../src/platform/clock.ts'
+import { folderOfTest } from '../support/folder.ts'
+import { withGateway } from '../support/gateway.ts'
+import { connectHttp, type McpHere, mcpHere, startMcp, upstreamFlags } from '../support/mcp.ts'
 import { initialize, openSession, post } from '../support/mcp-raw.ts'
 import { raw } from '../support/rest.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
@@ -77,15 +83,26 @@ async function comeBack(url: string, headers: Record<string, string>, id: string
 
 async function withService(
   transport: 'http' | 'sse',
-  use: (service: McpProcess, sandbox: TestSandbox) => Promise<void>,
+  use: (service: McpHere, sandbox: TestSandbox) => Promise<void>,
+  after?: typeof afterAwake,
 ): Promise<void> {
-  await using sandbox = await withSandbox()
-  await using service = await startMcp(transport, { sandbox })
-  {
-    await using client = await connectHttp(service.url, { kind: 'sdk1' })
-    await logInOver(client, sandbox)
+  await using service = await mcpHere(transport, { sessions: ['default'], ...(after && { after }) })
+  await use(service, service.t.sandbox)
+}
+
+/** The time in which a client may come back: it passes when the test says so. */
+function untilTold() {
+  const begun = Promise.withResolvers<{ ms: number; over: () => void }>()
+  const after: typeof afterAwake = (ms, over) => {
+    begun.resolve({ ms, over })
+    return { restart() {}, stop() {}, unref() {} }
   }
-  await use(service, sandbox)
+  return { after, begun: begun.promise }
+}
+
+/** A data directory with an account that is logged in. */
+async function withSession(sandbox: TestSandbox, dir: string): Promise<void> {
+  await using _opened = await withGateway({ sandbox, dir, start: false })
 }
 
 /** What the next reader of the default position gets within a while. */
@@ -96,78 +113,132 @@ async function next(url: string, timeout = 30): Promise<Json[]> {
 
 describe('a message counts as read only when its answer reached the client', () => {
   test('http 2025: who leaves and does not come back gets nothing; the next reader does, marked', async () => {
-    await withService('http', async ({ url }, sandbox) => {
-      const headers = await opened(url)
-      await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers })
-      // Its call still waits for the client to come back, and takes the message.
-      await sandbox.say('anybody there?')
-      expect(await next(url)).toMatchObject([{ text: 'anybody there?', redelivered: true }])
-      expect(await next(url, 0)).toEqual([])
-    })
+    const { after, begun } = untilTold()
+    await withService(
+      'http',
+      async ({ t, url }, sandbox) => {
+        const headers = await opened(url)
+        await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers })
+        // Its call still waits for the client to come back, and takes the message.
+        await sandbox.say('anybody there?')
+        const { ms, over } = await begun
+        // Clients are told to come back after half a second.
+        expect(ms).toBeGreaterThanOrEqual(1000)
+        await t.until(
+          'it has come',
+          async () => (await t.gateway.history.page({ limit: 1, offset: 0 })).total === 1,
+        )
+        await t.until(
+          'it is taken',
+          async () => (await t.gateway.inbox.waiting({ consumer: 'default' }, 1)) === 0,
+        )
+        over()
+        expect(await next(url)).toMatchObject([{ text: 'anybody there?', redelivered: true }])
+        expect(await next(url, 0)).toEqual([])
+      },
+      after,
+    )
   })
 
   test('http 2025: who comes back in time reads on, and that counts', async () => {
-    await withService('http', async ({ url }, sandbox) => {
-      const headers = await opened(url)
-      const begun = /^id: (\S+)\n/m
-      const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
-      await sandbox.say('still here')
-      // As soon as the server has seen the broken stream it gives another one; until then there is a conflict.
-      const resumed = await until('it goes on', 30_000, () => comeBack(url, headers, id))
-      const answers: Json[] = []
-      for await (const { data } of events(resumed.body!)) if (data) answers.push(JSON.parse(data))
-      expect(answers).toMatchObject([
-        { id: 1, result: { content: [{ text: expect.stringContaining('> still here\n') }] } },
-      ])
-      await using client = await connectHttp(url)
-      expect(await client.value('recv', { timeout: 1 })).toEqual([])
-    })
+    const { after } = untilTold()
+    await withService(
+      'http',
+      async ({ url }, sandbox) => {
+        const headers = await opened(url)
+        const begun = /^id: (\S+)\n/m
+        const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
+        await sandbox.say('still here')
+        // As soon as the server has seen the broken stream it gives another one; until then there is a conflict.
+        const resumed = await until('it goes on', 30_000, () => comeBack(url, headers, id))
+        const answers: Json[] = []
+        for await (const { data } of events(resumed.body!)) if (data) answers.push(JSON.parse(data))
+        expect(answers).toMatchObject([
+          { id: 1, result: { content: [{ text: expect.stringContaining('> still here\n') }] } },
+        ])
+        expect(await next(url, 0)).toEqual([])
+      },
+      after,
+    )
   })
 
   test('http 2025: who came back while svc stood still has it, and gets it once', async () => {
-    await withService('http', async ({ url, pid }, sandbox) => {
-      const headers = await opened(url)
-      const begun = /^id: (\S+)\n/m
-      const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
-      await sandbox.say('still here')
-      // Until it has seen that the client left; then until the time for coming back is over.
-      await Bun.sleep(300)
-      process.kill(pid, 'SIGSTOP')
-      const coming = comeBack(url, headers, id)
-      await Bun.sleep(3000)
-      process.kill(pid, 'SIGCONT')
-      const resumed = (await coming) || (await until('it goes on', 30_000, () => comeBack(url, headers, id)))
-      expect(await resumed.text()).toContain('still here')
-      expect(await next(url, 1)).toEqual([])
-    })
+    const left = Promise.withResolvers<number>()
+    const after: typeof afterAwake = (ms, over) => {
+      left.resolve(ms / 10)
+      return afterAwake(ms / 10, over)
+    }
+    await withService(
+      'http',
+      async ({ url }, sandbox) => {
+        const headers = await opened(url)
+        const begun = /^id: (\S+)\n/m
+        const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
+        await sandbox.say('still here')
+        const { port, pathname, host } = new URL(url)
+        const coming = connect(Number(port), '127.0.0.1')
+        await once(coming, 'connect')
+        const withinMs = await left.promise
+        coming.write(
+          [
+            ...[
+              `GET ${pathname} HTTP/1.1`,
+              `host: ${host}`,
+              'accept: text/event-stream',
+              'connection: close',
+            ],
+            ...Object.entries({ ...headers, 'last-event-id': id }).map(
+              ([name, value]) => `${name}: ${value}`,
+            ),
+            '\r\n',
+          ].join('\r\n'),
+        )
+        // Nothing in this process goes on until the time is over.
+        Bun.sleepSync(withinMs * 1.5)
+        expect(await text(coming)).toContain('still here')
+        expect(await next(url, 0)).toEqual([])
+      },
+      after,
+    )
   })
 
   test.each(['2025-06-18', '2024-11-05'])(
     'http %s: a revision that cannot come back is let go at once',
     async version => {
-      await withService('http', async ({ url }, sandbox) => {
-        const headers = await opened(url, version)
-        await leave(url, /^: open/m, { body: recv(1, 60), headers })
-        await sandbox.say('hello')
-        expect(await next(url)).toMatchObject([{ text: 'hello' }])
-      })
+      const { after } = untilTold()
+      await withService(
+        'http',
+        async ({ url }, sandbox) => {
+          const headers = await opened(url, version)
+          await leave(url, /^: open/m, { body: recv(1, 60), headers })
+          await sandbox.say('hello')
+          expect(await next(url)).toMatchObject([{ text: 'hello' }])
+        },
+        after,
+      )
     },
   )
 
   test('http 2025: a session that was lost with its process answers 404, and a new one is given what was not confirmed', async () => {
-    await withService('http', async ({ url, dir, kill }, sandbox) => {
-      const headers = await opened(url)
-      await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers })
+    await using sandbox = await withSandbox()
+    const dir = folderOfTest()
+    await withSession(sandbox, dir)
+    const headers = await (async () => {
+      await using service = await startMcp('http', { sandbox, dir })
+      const { url } = service
+      const own = await opened(url)
+      await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers: own })
       await sandbox.say('to the lost session')
-      await kill('SIGKILL')
-      await using again = await startMcp('http', { sandbox, dir })
-      const lost = await post(again.url, recv(2, 60), headers)
-      expect([lost.status, await lost.json()]).toMatchObject([404, { error: { code: -32001 } }])
-      const anew = await opened(again.url)
-      expect(anew['mcp-session-id']).not.toBe(headers['mcp-session-id'])
-      const answer = await (await post(again.url, recv(3, 60), anew)).text()
-      expect(answer).toContain('to the lost session')
-    })
+      await service.kill('SIGKILL')
+      return own
+    })()
+    await using again = await mcpHere('http', { sandbox, dir })
+    const lost = await post(again.url, recv(2, 60), headers)
+    expect([lost.status, await lost.json()]).toMatchObject([404, { error: { code: -32001 } }])
+    const anew = await opened(again.url)
+    expect(anew['mcp-session-id']).not.toBe(headers['mcp-session-id'])
+    const answer = await (await post(again.url, recv(3, 60), anew)).text()
+    expect(answer).toContain('to the lost session')
   })
 
   test('http 2026: who leaves gets nothing', async () => {
@@ -206,21 +277,14 @@ describe('a message counts as read only when its answer reached the client', () 
 
   test('stdio: who does not read any more gets nothing', async () => {
     await using sandbox = await withSandbox()
-    await using service = await startMcp('http', { sandbox })
-    {
-      await using client = await connectHttp(service.url)
-      await logInOver(client, sandbox)
-    }
-    await service.kill('SIGTERM')
-    const child = Bun.spawn(
-      [...svcProgram, 'mcp', '-d', service.dir, '--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl],
-      {
-        env: { PATH: process.env.PATH ?? '', HOME: service.dir },
-        stdin: 'pipe',
-        stdout: 'pipe',
-        stderr: 'pipe',
-      },
-    )
+    const dir = folderOfTest()
+    await withSession(sandbox, dir)
+    const child = Bun.spawn([...svcProgram, 'mcp', '-d', dir, ...upstreamFlags(sandbox)], {
+      env: { PATH: process.env.PATH ?? '', HOME: dir },
+      stdin: 'pipe',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    })
     for (const message of [
       initialize('2025-11-25'),
       { jsonrpc: '2.0', method: 'notifications/initialized' },
@@ -236,7 +300,8 @@ describe('a message counts as read only when its answer reached the client', () 
     await reader.cancel()
     await sandbox.say('hello')
     expect([await child.exited, await new Response(child.stderr).text()]).toEqual([0, expect.any(String)])
-    await using client = await connectStdio({ sandbox, dir: service.dir })
+    await using here = await mcpHere('stdio', { sandbox, dir })
+    await using client = await here.connect()
     expect(await client.value('recv', { timeout: 30 })).toMatchObject([{ text: 'hello', redelivered: true }])
     expect(await client.value('recv', { timeout: 0 })).toEqual([])
   })

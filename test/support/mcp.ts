@@ -20,6 +20,7 @@ import { bridgeMcp } from '../../src/mcp/bridge.ts'
 import { createMcpHttp } from '../../src/mcp/http.ts'
 import { LineTransport, type StdioServer, type StdioStreams, serveMcpStdio } from '../../src/mcp/stdio.ts'
 import type { Call } from '../../src/model/call.ts'
+import type { afterAwake } from '../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { version } from '../../src/version.ts'
@@ -270,8 +271,8 @@ export interface McpHereOptions extends TestGatewayOptions {
   port?: number
   /** Over HTTP: in place of the port. */
   socket?: string
-  /** Over HTTP: until when a client may come back for an answer. */
-  resumeMs?: number
+  /** Over HTTP: counts the time in which a client may come back for an answer. */
+  after?: typeof afterAwake
   /** Over stdio: which files of this machine the client may name; those of the media root by default. */
   local?: Call['local']
 }
@@ -313,11 +314,11 @@ export async function mcpHere(
       [Symbol.asyncDispose]: () => opened.disposeAsync(),
     }
   }
-  const { port = 0, socket, resumeMs } = options
+  const { port = 0, socket, after } = options
   const door =
-    resumeMs === undefined
+    after === undefined
       ? lazyMcpDoor({ gateway, config, log, transport })
-      : createMcpHttp({ ...shared, config, transport, resumeMs })
+      : createMcpHttp({ ...shared, config, transport, after })
   const server = await serve({ hostname: '127.0.0.1', port, socket, fetch: door.fetch })
   stack.defer(async () => {
     await Promise.all([door.close(0), server.stop(0)])
