@@ -10,15 +10,10 @@ import type { SvcError } from '../../src/model/error.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
-import {
-  connectHttp,
-  connectStdio,
-  logInOver,
-  type McpClient,
-  startMcp,
-  upstreamFlags,
-} from '../support/mcp.ts'
+import { withGateway } from '../support/gateway.ts'
+import { connectHttp, logInOver, type McpClient, mcpHere, startMcp, upstreamFlags } from '../support/mcp.ts'
 import { initialize, post } from '../support/mcp-raw.ts'
+import { restOf } from '../support/rest.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { until } from '../support/until.ts'
 
@@ -35,17 +30,16 @@ const no = { inputResponses: { send: { action: 'decline' } } }
 
 /** A service that asks first, with an account to which two people have written. */
 async function withAccount() {
-  await using stack = new AsyncDisposableStack()
-  const sandbox = stack.use(await withSandbox())
-  const service = stack.use(await startMcp('http', { sandbox, args: ['--confirm-send', '--pace', 'off'] }))
-  await using client = await connectHttp(service.url)
-  const [to, other] = [await heard(client, sandbox), await sandbox.addUser()]
+  const service = await mcpHere('http', { sessions: ['default'], config: { confirmSend: true } })
+  const { sandbox, bots } = service.t
+  const other = await sandbox.addUser()
+  await sandbox.say('hello')
   await sandbox.say('I too', { from: other })
-  await client.value('recv', { timeout: 30 })
-  const opened = stack.move()
+  await service.t.receive(2)
+  const to = bots.get('default')!.user_id
   return {
     ...{ sandbox, service, other, outgoing: { to, text: 'shall I?' } },
-    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+    [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
   }
 }
 
@@ -100,7 +94,7 @@ test('a client that listens to nothing but the answer to its call is asked there
     .pipeTo(listener)
     .catch(() => {})
   await until('the question', 30_000, () => said.includes('elicitation/create'))
-  await service.kill('SIGKILL')
+  await service.die()
   await reading
 })
 
@@ -150,7 +144,7 @@ describe('a client that brings the answer along', () => {
     await using site = await withAccount()
     const { service, outgoing } = site
     const ask = async (input: object) => questionOf(await rawSend(service.url, { to: outgoing.to, ...input }))
-    const folder = join(service.dir, 'media')
+    const folder = service.t.mediaRoot
     await mkdir(folder, { recursive: true })
     for (const name of ['passwd', 'shadow\nx']) await writeFile(join(folder, name), 'x')
     expect(
@@ -180,7 +174,7 @@ describe('a client that brings the answer along', () => {
     expect(await refused({ text: undefined })).toBe('invalid_arguments')
     expect(await refused({ media: [{ kind: 'file' }] })).toBe('invalid_arguments')
     expect(await refused({ file_path: '/etc/hostname' })).toBe('forbidden')
-    expect(await refused({ file_path: join(service.dir, 'media', 'none') })).toBe('invalid_arguments')
+    expect(await refused({ file_path: join(service.t.mediaRoot, 'none') })).toBe('invalid_arguments')
     expect(await refused({ to: 'Mum' })).toBe('invalid_arguments')
     expect(await refused({ session: 'work' })).toBe('session_not_found')
   })
@@ -277,14 +271,17 @@ describe('where nobody can be asked', () => {
     expect(await shown()).toEqual(['asked', 'first'])
     expect((await run('approvals', 'no', second)).status).toBe(0)
 
-    await using again = await startMcp('openapi', { sandbox, args, dir })
-    const approve = (id: string) => fetch(new URL(`/outbox/${id}/approve`, again.url), { method: 'POST' })
+    const config = { confirmSend: true }
+    await using t = await withGateway({ sandbox, dir, sessions: [], config })
+    await using rest = await restOf(t.gateway)
+    const approve = (id: string) => fetch(`${rest.url}/outbox/${id}/approve`, { method: 'POST' })
     const said = await approve(third)
     expect([said.status, await said.json()]).toMatchObject([200, { outbox_id: third, ended: true }])
     for (const id of [first, second, third]) expect((await approve(id)).status).toBe(404)
     expect(await shown()).toEqual(['asked', 'first', 'third'])
     // An agent hears what became of each, by its key.
-    await using mute = await connectHttp(again.url)
+    await using again = await mcpHere('http', { gateway: t, config })
+    await using mute = await again.connect()
     const repeat = (text: string) => mute.call('send', { to, text, idempotency_key: text })
     expect((await repeat('third')).structuredContent).toMatchObject({ status: 'accepted' })
     const declined = (await repeat('second'))._meta['svc/problem']
@@ -299,9 +296,11 @@ test.each([
   ['declines', { action: 'decline' }, 'declined'],
   ['says no', { action: 'accept', content: { send: false } }, 'no'],
 ] as const)('over the wire: a client that %s', async (_what, answer, kind) => {
-  await using sandbox = await withSandbox()
-  await using client = await connectStdio({ sandbox, args: ['--confirm-send'], answer: () => answer })
-  const to = await heard(client, sandbox)
+  await using here = await mcpHere('stdio', { sessions: ['default'], config: { confirmSend: true } })
+  await using client = await here.connect({ answer: () => answer })
+  await here.t.sandbox.say('hello')
+  const [message] = await here.t.receive(1)
+  const to = message!.from_user
   const { _meta } = await client.call('send', { to, text: 'shall I?' })
   expect(_meta['svc/problem']).toMatchObject({ code: 'forbidden', details: { answer: kind } })
 })

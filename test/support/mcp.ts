@@ -282,6 +282,8 @@ export interface McpHere extends AsyncDisposable {
   /** Of HTTP: as the ready line of a process says it. */
   readonly url: string
   connect(options?: ConnectOptions & { headers?: Record<string, string> }): Promise<McpClient>
+  /** Over HTTP: its connections break and nobody listens any more, as when a process dies. */
+  die(): Promise<void>
 }
 
 /** Serves MCP in the test's process, over a real gateway: what a test says needs no process, and time is the gateway's. */
@@ -311,6 +313,7 @@ export async function mcpHere(
           more,
           () => t.lines.join(''),
         ),
+      die: async () => {},
       [Symbol.asyncDispose]: () => opened.disposeAsync(),
     }
   }
@@ -328,6 +331,7 @@ export async function mcpHere(
   return {
     ...{ t, url },
     connect: more => connectHttp(url, more),
+    die: () => server.stop(0),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   }
 }
