@@ -1,10 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { failure } from '../support/failure.ts'
-import { folderOfTest } from '../support/folder.ts'
-import { type TestGateway, withGateway } from '../support/gateway.ts'
-import { connectHttp, connectStdio, startMcp } from '../support/mcp.ts'
+import type { TestGateway } from '../support/gateway.ts'
+import { connectStdio, mcpHere } from '../support/mcp.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
-import { withSandbox } from '../support/sandbox.ts'
 
 const textOf = (result: { contents: object[] }) => (result.contents[0] as { text: string }).text
 
@@ -160,20 +158,15 @@ describe('resources', () => {
   })
 
   test('the largest media that fits arrives, over stdio and over HTTP in both eras', async () => {
-    await using sandbox = await withSandbox()
-    const dir = folderOfTest()
-    await using stack = new AsyncDisposableStack()
+    await using http = await mcpHere('http', { sessions: ['default'] })
+    const { dir, sandbox } = http.t
     const sizes = [7 * 1024 * 1024, 16 * 1024 * 1024]
-    const ids: string[] = []
-    {
-      await using t = await withGateway({ sandbox, dir })
-      for (const size of sizes) await sandbox.media('file', new Uint8Array(size).fill(7), { name: 'big.bin' })
-      ids.push(...(await t.receive(2)).map(({ message_id }) => message_id))
-    }
-    const http = stack.use(await startMcp('http', { sandbox, dir }))
+    for (const size of sizes) await sandbox.media('file', new Uint8Array(size).fill(7), { name: 'big.bin' })
+    const ids = (await http.t.receive(2)).map(({ message_id }) => message_id)
     for (const kind of ['2026', '2025', 'sdk1', 'stdio'] as const) {
+      // The client of a process has a limit of its own.
       await using client =
-        kind === 'stdio' ? await connectStdio({ sandbox, dir }) : await connectHttp(http.url, { kind })
+        kind === 'stdio' ? await connectStdio({ sandbox, dir }) : await http.connect({ kind })
       const at = kind === 'stdio' ? 0 : 1
       const { contents } = await client.raw.readResource({ uri: `svc://media/${ids[at]}/0` })
       expect(Buffer.from((contents[0] as { blob: string }).blob, 'base64').length).toBe(sizes[at]!)

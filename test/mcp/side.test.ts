@@ -4,17 +4,18 @@ import { dirname } from 'node:path'
 import { svc } from '../support/command.ts'
 import { connectHttp, logInOver, startMcp } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const token = 'a-token-of-the-test'
 const authorization = { authorization: `Bearer ${token}` }
 
 test.each(['http', 'sse'] as const)(
-  'svc mcp -t %s takes uploads and gives media, to who has the token',
+  'svc mcp -t %s takes uploads and gives media, to who has the token, and stops with a client connected',
   async transport => {
     await using sandbox = await withSandbox()
     await using service = await startMcp(transport, { sandbox, args: ['--token', token] })
     const at = (path: string) => `${dirname(service.url)}${path}`
-    await using client = await connectHttp(service.url, { headers: authorization })
+    await using client = await connectHttp(service.url, { kind: 'sdk1', headers: authorization })
     await logInOver(client, sandbox)
     await sandbox.media('file', Buffer.from('三季度'), { name: '报告.txt' })
     const [message] = await client.value('recv', { timeout: 30 })
@@ -63,5 +64,10 @@ test.each(['http', 'sse'] as const)(
     }
     const wrong = await fetch(at('/media'), { headers: authorization })
     expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'POST, OPTIONS'])
+
+    using watch = stopwatch()
+    expect(await service.kill('SIGTERM')).toBe(0)
+    // The grace for answers is 3 s: nobody waits for any here.
+    expect(watch.ms).toBeLessThan(2500)
   },
 )
