@@ -11,7 +11,7 @@ import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, SendResult } from '../model/message.ts'
 import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
-import { endsWithin, systemClock } from '../platform/clock.ts'
+import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { isNode, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { linked } from '../platform/signals.ts'
@@ -77,7 +77,13 @@ export interface SvcWebhooks extends Omit<Webhooks, 'test' | 'opens' | 'message'
 }
 
 /** close() waits this long for what is being done with messages. */
-const graceMs = 2000
+const usualGraceMs = 2000
+
+/** For tests: the time that a program lives by. */
+interface Timing {
+  readonly clock?: Clock
+  readonly graceMs?: number
+}
 
 /**
  * One data directory, opened by a program. Any number of programs and services may share it: one of them polls, the
@@ -100,6 +106,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
   readonly #handlers: Handlers
   readonly #log: Log
   readonly #stored: boolean
+  readonly #graceMs: number
   readonly #stopSandbox: () => Promise<unknown>
   /** Aborts when close() begins. */
   readonly #stop = new AbortController()
@@ -109,7 +116,14 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
   #closing: Promise<void> | undefined
   #closed = false
 
-  private constructor(gateway: RunningGateway, log: Log, stored: boolean, sandbox: UsedSandbox | undefined) {
+  private constructor(
+    gateway: RunningGateway,
+    log: Log,
+    stored: boolean,
+    sandbox: UsedSandbox | undefined,
+    { clock = systemClock, graceMs = usualGraceMs }: Timing,
+  ) {
+    this.#graceMs = graceMs
     this.#gateway = gateway
     this.#log = log
     this.#stored = stored
@@ -137,7 +151,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     this.#handlers = new Handlers({
       follow: (reading, signal) => gateway.follow(reading, signal),
       end: () => gateway.end(),
-      clock: systemClock,
+      clock,
       log: log.child('handlers'),
     })
   }
@@ -149,15 +163,20 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
    * @throws SvcError `invalid_arguments` naming an option that is wrong, or a directory of another kind;
    *   `store_unavailable` when directory or store cannot be used
    */
-  static async open(options: SvcOptions = {}): Promise<Svc> {
+  static async open(options: SvcOptions = {}, timing: Timing = {}): Promise<Svc> {
     const opened = await openedOptions(options)
     const { config, log, store } = opened
     await claimDirectory(config, called)
     const sandbox = await sandboxOf(opened)
     try {
       const sandboxUrl = sandbox && { sandboxUrl: sandbox.url }
-      const gateway = await openGateway({ ...{ config, log, version, oneShot: true }, store, ...sandboxUrl })
-      return new Svc(gateway, log, store !== false, sandbox)
+      const { clock } = timing
+      const gateway = await openGateway({
+        ...{ config, log, version, clock, oneShot: true },
+        store,
+        ...sandboxUrl,
+      })
+      return new Svc(gateway, log, store !== false, sandbox, timing)
     } catch (error) {
       await sandbox?.stop?.()
       throw error
@@ -352,8 +371,8 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
   async #close(): Promise<void> {
     this.#stop.abort(new SvcError('shutting_down', 'svc is closed'))
     await Promise.all([
-      this.#handlers.stop(graceMs),
-      endsWithin(graceMs, Promise.all(this.#iterating)),
+      this.#handlers.stop(this.#graceMs),
+      endsWithin(this.#graceMs, Promise.all(this.#iterating)),
       this.#background?.catch(() => undefined),
     ])
     this.#closed = true

@@ -7,6 +7,7 @@ import { Svc, type SvcOptions } from '../../src/index.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import { type FileState, openState } from '../../src/storage/sqlite/state/state.ts'
+import { type TestClock, testClock } from './clock.ts'
 import type { TestBot } from './gateway.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
 import { until } from './until.ts'
@@ -19,12 +20,16 @@ export interface TestLibrary extends AsyncDisposable {
   /** The session files as another process has them. */
   readonly other: FileState
   readonly bots: ReadonlyMap<string, TestBot>
+  /** Of all programs. */
+  readonly clock: TestClock
   /** A program; closed at the end. Each has locks of its own, as a process has. */
-  open(options?: SvcOptions): Promise<Svc>
+  open(options?: SvcOptions, timing?: { graceMs: number }): Promise<Svc>
   connect(name: string): Promise<TestBot>
   /** Waits until `look` gives something. */
   until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
   requests(endpoint: string): number
+  /** Lets the time that this waits for go by quickly. */
+  quickly<T>(work: Promise<T>): Promise<T>
 }
 
 const withinMs = 30_000
@@ -35,31 +40,40 @@ export async function withLibrary(
   const sandbox = await withSandbox({ ...(options.switches && { switches: options.switches }) })
   const dir = await realpath(await mkdtemp(join(tmpdir(), 'svc-library-')))
   const lines: string[] = []
+  const clock = testClock()
   const opened: Svc[] = []
   const lock = await openLock(join(dir, '.data.lock'))
   const other = openState({ dir, lock, log: silentLog })
   const bots = new Map<string, TestBot>()
   const test: TestLibrary = {
-    ...{ sandbox, dir, lines, other, bots },
-    async open(more = {}) {
-      const svc = await Svc.open({
-        ...{ basePath: dir, upstreamUrl: sandbox.url, cdnUrl: sandbox.cdnUrl, pace: 'off' },
-        log: createLog('DEBUG', line => void lines.push(line)),
-        ...more,
-      })
+    ...{ sandbox, dir, lines, other, bots, clock },
+    async open(more = {}, { graceMs } = { graceMs: 100 }) {
+      const svc = await Svc.open(
+        {
+          ...{ basePath: dir, upstreamUrl: sandbox.url, cdnUrl: sandbox.cdnUrl, pace: 'off' },
+          log: createLog('DEBUG', line => void lines.push(line)),
+          ...more,
+        },
+        { clock, graceMs },
+      )
       opened.push(svc)
       return svc
     },
     async connect(name) {
       const bot = sandbox.bot(bots.size === 0 ? undefined : await sandbox.addUser(name))
       // One after the other, however fast: they are listed by their age.
-      const created_at = Date.now() + bots.size
+      const created_at = clock.now() + bots.size
       await other.sessions.save(name, { ...bot, cursor: '', created_at })
       bots.set(name, bot)
       return bot
     },
     until: (what, look) => until(what, withinMs, look, () => lines.join('')),
     requests: endpoint => sandbox.world.core.stats.requests[endpoint] ?? 0,
+    quickly(work) {
+      // In small steps, between which whatever waits has its turn: a long one counts as a machine that stood still.
+      const passing = setInterval(() => clock.advance(100), 5)
+      return work.finally(() => clearInterval(passing))
+    },
     async [Symbol.asyncDispose]() {
       await Promise.all(opened.map(svc => svc.close()))
       await lock.close()
