@@ -126,6 +126,10 @@ test('a name survives a logout, follows a rename of the session, and is seen by 
     name: 'Mother',
   })
   await t.connect('old', id)
+  await t.until('it is polled', () => {
+    t.clock.advance(1000)
+    return t.sandbox.world.core.stats.polls_now > 0
+  })
   await written(t, 'old')
   expect(await t.gateway.users.list({ session: 'old' })).toMatchObject([{ user_id: id, name: 'Mother' }])
   await t.gateway.accounts.rename('old', 'new')
