@@ -81,8 +81,8 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const { gateway, config, clock = gateway.clock } = options
   const log = options.log.child('admin')
   const access = createAccess({ ...config, clock, signIns: gateway.signIns })
-  const tries = new FailedTries({ log, clock })
-  const context = { gateway, log, waiting: new Waiting() }
+  const context = { gateway, log, waiting: new Waiting(), clock }
+  const tries = new FailedTries(context)
   const files = openPanelFiles(options.folders)
   const startedAt = clock.now()
   const status = () => statusOf(options, { startedAt, token_required: access.required })

@@ -67,7 +67,7 @@ export function readBytes(request: Request, maxBytes: number): Promise<Uint8Arra
   if (announced !== null && !(Number(announced) <= maxBytes)) return Promise.reject(tooLarge(maxBytes))
   // The server cuts a body at its announced length: only a body without one, or a long one, has to be watched.
   return announced !== null && Number(announced) <= smallBytes
-    ? senders.arriving(request.arrayBuffer(), stalledMs)
+    ? allSenders.arriving(request.arrayBuffer(), stalledMs)
     : readWatched(request, maxBytes)
 }
 
@@ -75,8 +75,6 @@ async function readWatched(request: Request, maxBytes: number): Promise<Uint8Arr
   if (!request.body) return new Uint8Array()
   return Buffer.concat(await Array.fromAsync(limited(request.body, maxBytes)))
 }
-
-const lookMs = 1000
 
 interface Sender {
   /** The last look that finds it in time. */
@@ -86,18 +84,24 @@ interface Sender {
 }
 
 /** Senders that are waited for. One timer looks after all of them: each small request passes here. */
-class Senders {
+export class Senders {
+  readonly #lookMs: number
   readonly #awaited = new Set<Sender>()
   #looking: ReturnType<typeof setInterval> | undefined
-  /** Looks so far, one a second: they are the clock, since the runtime's costs more than all else here. */
+  /** Looks so far: they are the clock, since the runtime's costs more than all else here. */
   #looks = 0
+
+  /** @param lookMs how often it looks; sooner than that nobody is late */
+  constructor(lookMs = 1000) {
+    this.#lookMs = lookMs
+  }
 
   /** What is awaited, if it comes in time, or a moment later. */
   arriving<T>(bytes: Promise<T>, withinMs: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      const one = { until: this.#looks + Math.ceil(withinMs / lookMs), withinMs, reject }
+      const one = { until: this.#looks + Math.ceil(withinMs / this.#lookMs), withinMs, reject }
       this.#awaited.add(one)
-      this.#looking ??= setInterval(() => this.#look(), lookMs)
+      this.#looking ??= setInterval(() => this.#look(), this.#lookMs)
       bytes.then(
         value => {
           this.#awaited.delete(one)
@@ -125,7 +129,7 @@ class Senders {
   }
 }
 
-const senders = new Senders()
+const allSenders = new Senders()
 
 /** @throws SvcError `payload_too_large` when the request announces more than `maxBytes` */
 export function checkAnnounced(headers: Headers, maxBytes: number): void {
@@ -145,7 +149,11 @@ export const tooLarge = (maxBytes: number): SvcError =>
 export function limited(
   source: ReadableStream<Uint8Array>,
   maxBytes: number,
-  { broke, withinMs = stalledMs }: { broke?(error: unknown): void; withinMs?: number } = {},
+  {
+    broke,
+    withinMs = stalledMs,
+    senders = allSenders,
+  }: { broke?(error: unknown): void; withinMs?: number; senders?: Senders } = {},
 ): ReadableStream<Uint8Array> {
   const reader = source.getReader()
   let size = 0

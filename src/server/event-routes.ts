@@ -6,7 +6,6 @@ import type { Elysia } from 'elysia'
 import { type Event, EventQuery } from '../model/event.ts'
 import { sessionKey } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
-import { systemClock } from '../platform/clock.ts'
 import { following } from '../platform/signals.ts'
 import { type ToldEvent, typesOf } from '../push/events.ts'
 import { placeOf, type WantedEvents } from '../storage/events.ts'
@@ -136,7 +135,7 @@ class EventStreams {
     const over = new AbortController()
     const leave = following(reader.gone.signal, over)
     reader.hasRoom = () => over.abort()
-    await systemClock.sleep(stuckMs, over.signal)
+    await this.#context.clock.sleep(stuckMs, over.signal)
     leave()
     delete reader.hasRoom
     if (!over.signal.aborted) throw new Error('too slow')
@@ -175,7 +174,7 @@ class EventStreams {
   /** That we live, and how far readers are of whom nothing was news. */
   async #saySo(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await systemClock.sleep(quietMs, signal)
+      await this.#context.clock.sleep(quietMs, signal)
       if (signal.aborted) return
       const here = encoder.encode(': here\n\n')
       const place = encoder.encode(`: here\nid: ${this.#reached}\n\n`)

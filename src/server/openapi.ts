@@ -5,6 +5,7 @@
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { Tool } from '../tools/index.ts'
@@ -28,6 +29,8 @@ export interface OpenApiOptions {
   tools: readonly Tool[]
   log: Log
   version: string
+  /** For tests: the time of callers that are slowed down, and of event streams. */
+  clock?: Clock
 }
 
 /** The door, as `platform/serve.ts` serves it. */
@@ -99,8 +102,13 @@ interface Parts {
 }
 
 /** An app without routes; a failure leaves it as problem+json. */
-function emptyApp({ gateway, config, log }: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>): Parts {
-  const context = { gateway, log: log.child('rest'), waiting: new Waiting() }
+function emptyApp({
+  gateway,
+  config,
+  log,
+  clock = systemClock,
+}: Pick<OpenApiOptions, 'gateway' | 'config' | 'log' | 'clock'>): Parts {
+  const context = { gateway, log: log.child('rest'), waiting: new Waiting(), clock }
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
   // Before the routes, since a hook holds for what comes after it. Routes answer their own failures: what arrives here is
   // a path or method that no route has, or a fault of Elysia.
@@ -113,7 +121,7 @@ function emptyApp({ gateway, config, log }: Pick<OpenApiOptions, 'gateway' | 'co
 /** The app, whose routes are all there, behind the check of callers. */
 function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
   const methods = methodsByPath(app)
-  const tries = new FailedTries({ log: context.log })
+  const tries = new FailedTries(context)
   const fetch: AnsweringAt = (request, peer, path) => {
     const open = openPaths.has(path) || isShared(path)
     const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)

@@ -3,6 +3,7 @@ import { Kind, type Static, type TObject, type TSchema, Type } from '@sinclair/t
 import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { ErrorCode } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
 import { decodedUri } from '../platform/header.ts'
 import type { Log } from '../platform/log.ts'
 import { toSvcError } from '../tools/index.ts'
@@ -18,6 +19,7 @@ export interface RouteContext {
   readonly gateway: Gateway
   readonly log: Log
   readonly waiting: Waiting
+  readonly clock: Clock
 }
 
 /** What a route says about itself besides its schemas: for the OpenAPI document. */

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { silentLog } from '../../src/platform/log.ts'
@@ -6,6 +6,7 @@ import { createGuard, isLoopback } from '../../src/server/auth.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
 import { ensureToken } from '../../src/server/token.ts'
 import { tools } from '../../src/tools/index.ts'
+import { testClock } from '../support/clock.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { raw, startRest } from '../support/rest.ts'
@@ -18,12 +19,16 @@ const statusOf = (answer: string) => Number(answer.split(' ')[1])
 
 const token = 'correct-horse-battery-staple'
 const allowHosts = ['svc.example.org', 'panel.lan:8443', 'tls.lan:443']
+const clock = testClock()
 const [loopback, proxied, guarded, open] = [
   forFile(await startRest()),
-  forFile(await startRest({ token, allowHosts })),
-  forFile(await startRest({ token })),
-  forFile(await startRest({ token, host: '0.0.0.0' })),
+  forFile(await startRest({ token, allowHosts, clock })),
+  forFile(await startRest({ token, clock })),
+  forFile(await startRest({ token, host: '0.0.0.0', clock })),
 ]
+
+// Each test has its own minute: so many calls without the token as they make together are slowed down.
+beforeEach(() => clock.advance(60_000))
 
 describe('on a loopback address', () => {
   const rest = loopback

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import { SvcError } from '../../src/model/error.ts'
 import { createLog } from '../../src/platform/log.ts'
-import { limited } from '../../src/server/body.ts'
+import { limited, Senders } from '../../src/server/body.ts'
 import { disposition } from '../../src/server/media-routes.ts'
 import { boundaryOf, readFilePart } from '../../src/server/multipart.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
@@ -233,7 +233,8 @@ test('a body that stops coming is given up', async () => {
       cancelled = true
     },
   })
-  const body = limited(source, 100, { withinMs: 50, broke: error => given.push(error) })
+  const broke = (error: unknown) => given.push(error)
+  const body = limited(source, 100, { withinMs: 50, broke, senders: new Senders(10) })
   const reader = body.getReader()
   expect((await reader.read()).value?.length).toBe(3)
   expect(await failure(reader.read())).toMatchObject({ code: 'invalid_arguments' })

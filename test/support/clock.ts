@@ -9,6 +9,10 @@ export interface TestClock extends Clock {
   step(ms: number): void
   /** Whether somebody sleeps who wakes in `minMs` to `maxMs`. */
   sleeps(minMs: number, maxMs: number): boolean
+  /** Lets as much time pass as wakes everybody who sleeps for `mostMs` at most: none where nobody does. */
+  wake(mostMs: number): void
+  /** Waits for `work`, and wakes who sleeps until it has ended, as `wake` does. */
+  hurry<T>(work: Promise<T>, mostMs: number): Promise<T>
 }
 
 /** @param runs false: no time passes but what the test lets pass */
@@ -16,9 +20,10 @@ export function testClock({ runs = true } = {}): TestClock {
   let ahead = 0
   let off = 0
   const sleepers = new Map<() => void, number>()
-  const beganAt = performance.now()
+  // Whole: a clock that does not run counts without rounding, and a wait of 100 ms is one of 100 ms at any time.
+  const beganAt = Math.floor(performance.now())
   const monotonic = () => (runs ? performance.now() : beganAt) + ahead
-  return {
+  const clock: TestClock = {
     now: () => Date.now() + ahead + off,
     monotonic,
     sleep(ms, signal) {
@@ -55,5 +60,23 @@ export function testClock({ runs = true } = {}): TestClock {
       const lefts = [...sleepers.values()].map(until => until - monotonic())
       return lefts.some(leftMs => leftMs >= minMs && leftMs <= maxMs)
     },
+    wake(mostMs) {
+      const lefts = [...sleepers.values()].map(until => until - monotonic())
+      const due = lefts.filter(leftMs => leftMs <= mostMs)
+      if (due.length > 0) clock.advance(Math.max(0, ...due))
+    },
+    async hurry(work, mostMs) {
+      let isOver = false
+      const over = () => {
+        isOver = true
+      }
+      work.then(over, over)
+      while (!isOver) {
+        clock.wake(mostMs)
+        await new Promise(resolve => setTimeout(resolve, 1))
+      }
+      return work
+    },
   }
+  return clock
 }

@@ -1,5 +1,6 @@
 /** The REST door on a real port over a gateway of the test's choice, and a client that sees bytes. */
 import { connect, type Socket } from 'node:net'
+import type { Clock } from '../../src/platform/clock.ts'
 import { type Log, silentLog } from '../../src/platform/log.ts'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'
 import { createOpenApiApp, type OpenApiApp, type OpenApiOptions } from '../../src/server/openapi.ts'
@@ -20,7 +21,7 @@ export interface Rest<Gateway = MemoryGateway> extends AsyncDisposable {
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 export type Json = any
 
-type RestOptions = Partial<OpenApiOptions['config']> & { log?: Log; bind?: string }
+type RestOptions = Partial<OpenApiOptions['config']> & { log?: Log; bind?: string; clock?: Clock }
 
 export const startRest = (options: RestOptions = {}): Promise<Rest> => restOf(new MemoryGateway(), options)
 
@@ -28,13 +29,14 @@ export async function restOf<Gateway extends RestGateway>(
   gateway: Gateway,
   options: RestOptions = {},
 ): Promise<Rest<Gateway>> {
-  const { log, bind, ...config } = options
+  const { log, bind, clock, ...config } = options
   const app = createOpenApiApp({
     gateway,
     config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 2 ** 31, ...config },
     tools,
     log: log ?? silentLog,
     version: '1.2.3',
+    clock,
   })
   const server = await serve({
     hostname: bind ?? '127.0.0.1',
