@@ -13,12 +13,32 @@ export const runTool = (args: readonly string[], stdin?: string): Promise<Ended>
     env: { PATH: process.env.PATH ?? '', REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
   })
 
-/** What Redocly says of the document at this address, by its strict recommendation. */
-export const redocly = (url: string): Promise<Ended> =>
-  runTool([
+/** What Redocly finds in the documents at these addresses, a list for each, by its strict recommendation. */
+export async function redocly(urls: readonly string[]): Promise<unknown[][]> {
+  const { status, stdout, stderr } = await runTool([
     Bun.resolveSync('@redocly/cli/package.json', toolsDir).replace('package.json', 'bin/cli.js'),
-    ...['lint', url, '--extends=recommended-strict', '--format=stylish'],
+    ...['lint', ...urls, '--extends=recommended-strict', '--format=json'],
   ])
+  // An object for each, one after the other.
+  const found = JSON.parse(`[${stdout.replaceAll(/^}\s*{/gm, '},{')}]`) as { problems: unknown[] }[]
+  if (found.length !== urls.length || (status === 0) !== found.every(({ problems }) => problems.length === 0))
+    throw new Error(`Redocly: ${status}\n${stdout}${stderr}`)
+  return found.map(({ problems }) => problems)
+}
+
+/**
+ * What a compiler says of a client of this document whose types are generated from it.
+ *
+ * @param from the folder whose TypeScript is taken
+ */
+export async function checkedClient(document: string, from: string): Promise<Ended> {
+  const client = `${toolsDir}/client`
+  const generated = await runTool(['generate.ts'], document)
+  if (generated.status !== 0) return generated
+  await Bun.write(`${client}/schema.ts`, generated.stdout)
+  const typescript = Bun.resolveSync('typescript/package.json', from)
+  return runTool([typescript.replace('package.json', 'bin/tsc'), '-p', client])
+}
 
 export interface SpectralFinding {
   severity: number
