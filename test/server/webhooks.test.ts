@@ -76,7 +76,7 @@ test('links in a delivery open the media and the whole message without a token, 
   const bytes = new TextEncoder().encode('the content of a file')
   await t.sandbox.media('file', bytes, { name: 'a.txt' })
   await t.sandbox.say('好'.repeat(10_000))
-  await t.until('both', () => r.got.length === 2)
+  await t.soon('both', () => r.got.length === 2)
   const [file, long] = r.got.map(({ body }) => body.data as Json)
   const found = await fetch(file.items[0].url)
   expect(new Uint8Array(await found.arrayBuffer())).toEqual(bytes)

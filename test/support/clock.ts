@@ -9,7 +9,7 @@ export interface TestClock extends Clock {
   step(ms: number): void
   /** Whether somebody sleeps who wakes in `minMs` to `maxMs`. */
   sleeps(minMs: number, maxMs: number): boolean
-  /** Lets as much time pass as wakes everybody who sleeps for `mostMs` at most: none where nobody does. */
+  /** Lets as many whole ms pass as wake everybody who sleeps for `mostMs` at most: none where nobody does. */
   wake(mostMs: number): void
   /** Waits for `work`, and wakes who sleeps until it has ended, as `wake` does. */
   hurry<T>(work: Promise<T>, mostMs: number): Promise<T>
@@ -63,7 +63,7 @@ export function testClock({ runs = true } = {}): TestClock {
     wake(mostMs) {
       const lefts = [...sleepers.values()].map(until => until - monotonic())
       const due = lefts.filter(leftMs => leftMs <= mostMs)
-      if (due.length > 0) clock.advance(Math.max(0, ...due))
+      if (due.length > 0) clock.advance(Math.ceil(Math.max(0, ...due)))
     },
     async hurry(work, mostMs) {
       let isOver = false

@@ -56,6 +56,8 @@ export interface TestGateway extends AsyncDisposable {
   send(request: Partial<SendRequest>, call?: Partial<Call>): Promise<SendResult>
   /** Waits until `look` gives something; it is asked again at every line of the log and every few milliseconds. */
   until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
+  /** The same, by a clock that goes on: what svc looks for every half a second it looks for at once. */
+  soon<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
   /** What is known of the user whom a session was connected with: the answers used, as the store counts them. */
   right(session?: string): Promise<UserContext | undefined>
   /** Waits until `used` messages to the first user went out or wait for their slot, and the first of these has one. */
@@ -164,6 +166,12 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
         { ...directCall(), ...call },
       ),
     until: (what, look) => until(what, withinMs, look, () => lines.join('')),
+    soon: (what, look) =>
+      test.until(what, async () => {
+        const found = await look()
+        if (!found) clock.wake(500)
+        return found
+      }),
     async right(session = [...bots.keys()][0] ?? 'default') {
       const user = bots.get(session)?.user_id ?? ''
       const context = (await other.contexts.of(session)).get(user)
