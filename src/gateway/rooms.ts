@@ -89,7 +89,7 @@ export type Directory = Awaited<ReturnType<typeof openDirectory>>
 /** WeChat, or the sandbox in its place. */
 export function connect(
   { config, sandboxUrl, version }: GatewayOptions,
-  { log, sandboxClock }: ReturnType<typeof openRuntime>,
+  { clock, log, sandboxClock }: ReturnType<typeof openRuntime>,
 ): Upstream & MediaUpstream {
   const loginUrl = sandboxUrl ?? config.upstreamUrl
   const cdnUrl = sandboxUrl === undefined ? config.cdnUrl : `${sandboxUrl}/c2c`
@@ -100,7 +100,7 @@ export function connect(
     api: new Api({ fetch, channelVersion: config.channelVersion, version, slots }),
     account: bot => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token }),
     ...{ loginUrl, sandboxed: sandboxUrl !== undefined },
-    cdn: createCdn({ fetch: apiFetch, trusted, slots: slots.media }),
+    cdn: createCdn({ fetch: apiFetch, trusted, slots: slots.media, clock }),
     ...{ cdnUrl, trusted },
   }
 }
