@@ -46,6 +46,8 @@ export interface StoreOptions {
   maxAgeDays: number
   /** 0: no limit. */
   maxCount: number
+  /** How long a write waits for the one of another process, 2 s unless a test says otherwise. */
+  busyMs?: number
 }
 
 /** While rows are leased, whoever waits looks again after this. */
@@ -53,7 +55,7 @@ const lookAtLeasesMs = 1000
 /** Steps of one prune at most, each of some hundred rows or pages. */
 const pruneSteps = 20_000
 /** A writer waits this long for another process; it blocks everything here meanwhile. */
-const busyMs = 2000
+const usualBusyMs = 2000
 
 /** The log's half of what the engine does with log and session folders together (`open.ts`). */
 export interface LogHalf {
@@ -255,7 +257,7 @@ export class SqliteStore implements face.Store, LogHalf {
    * @throws SvcError `store_unavailable`: not a database, damaged, of a newer version, not writable
    */
   static async open(options: StoreOptions): Promise<SqliteStore> {
-    const { path } = options
+    const { path, busyMs = usualBusyMs } = options
     let db: Database | undefined
     try {
       if (path !== inMemory) await refuseNewer(path)
@@ -309,7 +311,7 @@ export class SqliteStore implements face.Store, LogHalf {
           if (this.#failing) this.#db.exec(`PRAGMA user_version = ${this.#form()}`)
         })
       } finally {
-        this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+        this.#db.exec(`PRAGMA busy_timeout = ${this.#options.busyMs ?? usualBusyMs}`)
       }
       return undefined
     } catch (error) {

@@ -92,7 +92,7 @@ test('eight processes that create the store at once all get it', async () => {
 })
 
 test('while another process holds the store for writing: store_unavailable, then all is well again', async () => {
-  await using t = await openStore()
+  await using t = await openStore({ busyMs: 100 })
   const batch = [message('a'), message('b')]
   const child = startOther(
     t.path,
