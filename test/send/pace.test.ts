@@ -28,7 +28,7 @@ test('turns that were missed while the machine stood still are not made up for a
   t.clock.advance(60_000)
   for (const count of [2, 3, 4]) {
     await t.until(`${count} are out`, () => t.requests('sendmessage') >= count)
-    await Bun.sleep(200)
+    await t.until('the others have later slots', () => slotsIn(t.dir, t.clock.now()) === 4 - count)
     expect(t.requests('sendmessage')).toBe(count)
     t.clock.advance(10_000)
   }
@@ -61,13 +61,11 @@ test('of those who wait for a slot the one who waits longest gets it, though oth
   for (let count = 2; !(await order()).includes(users.indexOf(last)); count++) {
     expect(await order()).toHaveLength(count - 1)
     expect(count).toBeLessThan(8)
-    t.clock.advance(10_000)
+    t.clock.advance(9000)
     await t.until(`${count} are out`, async () => (await order()).length >= count)
-    // The looks of some seconds.
-    for (let look = 0; look < 3; look++) {
-      t.clock.advance(1)
-      await Bun.sleep(50)
-    }
+    // The next look, which gives the slot that is free.
+    t.clock.advance(1000)
+    await t.until('again three have a slot', () => slotsIn(t.dir) === 3)
   }
 })
 

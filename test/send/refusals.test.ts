@@ -84,8 +84,8 @@ describe('a refusal of upstream', () => {
     await t.until('asked', () => t.requests('sendmessage') === 1)
     // What getupdates says when it is asked.
     await t.sandbox.switches({ receive: 'expired' })
-    await t.until('expired', async () => (await t.gateway.accounts.list())[0]!.status === 'expired')
-    await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
+    await t.soon('expired', async () => (await t.gateway.accounts.list())[0]!.status === 'expired')
+    await t.soon('back', async () => (await sent(t))[0]!.status === 'queued')
     expect(t.requests('sendmessage')).toBe(1)
     expect(await failure(t.send({ text: 'b', ...queue }))).toMatchObject({ code: 'session_expired' })
     expect(await t.gateway.outbox.list()).toMatchObject([{ waits_for: 'login' }])

@@ -56,7 +56,7 @@ export interface TestGateway extends AsyncDisposable {
   send(request: Partial<SendRequest>, call?: Partial<Call>): Promise<SendResult>
   /** Waits until `look` gives something; it is asked again at every line of the log and every few milliseconds. */
   until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
-  /** The same, by a clock that goes on: what svc looks for every half a second it looks for at once. */
+  /** The same, by a clock that goes on: what svc looks for every second, or more often, it looks for at once. */
   soon<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
   /** What is known of the user whom a session was connected with: the answers used, as the store counts them. */
   right(session?: string): Promise<UserContext | undefined>
@@ -89,8 +89,9 @@ function countOf(dir: string, session: string, user: string): Counter | undefine
     : undefined
 }
 
-/** How many messages have a slot and wait for it. */
-export const slotsIn = (dir: string): number => outboxOf(dir).filter(({ slot }) => slot !== null).length
+/** How many messages have a slot and wait for it: one after this time, where it is given. */
+export const slotsIn = (dir: string, after = 0): number =>
+  outboxOf(dir).filter(({ slot }) => slot !== null && slot > after).length
 
 /** How many messages of calls under way have not gone out. */
 export const pendingIn = (dir: string): number => outboxOf(dir).filter(({ mode }) => mode === 'fail').length
@@ -169,7 +170,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     soon: (what, look) =>
       test.until(what, async () => {
         const found = await look()
-        if (!found) clock.wake(500)
+        if (!found) clock.wake(1000)
         return found
       }),
     async right(session = [...bots.keys()][0] ?? 'default') {

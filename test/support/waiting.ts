@@ -36,7 +36,7 @@ export async function write(t: TestGateway, text = 'hi'): Promise<void> {
 }
 
 export const nothingWaits = (t: TestGateway) =>
-  t.until('nothing waits', async () => (await t.gateway.outbox.list()).length === 0)
+  t.soon('nothing waits', async () => (await t.gateway.outbox.list()).length === 0)
 
 /** A gateway whose user has written, and whose window has closed since. */
 export async function withClosed(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
