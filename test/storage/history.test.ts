@@ -44,18 +44,22 @@ async function mixed(store: EngineStore, count: number): Promise<Row[]> {
       sent: n % 11 === 0,
     })
   }
+  // Those between two sent ones share a commit, in their order.
+  let storing: Promise<unknown>[] = []
   for (const row of rows) {
     const { text, peer, session, bot, kind, at, sent } = row
     if (sent) {
+      await Promise.all(storing)
+      storing = []
       await sending(store, session, bot, {
         ...{ client_id: text, to_user: peer, msg_type: kind, text, timestamp: at, raw: '{}' },
       })
     } else {
-      await store.intake.insertReceived(session, bot, [
-        message(text, { from_user: peer, msg_type: kind, timestamp: at }),
-      ])
+      const received = message(text, { from_user: peer, msg_type: kind, timestamp: at })
+      storing.push(store.intake.insertReceived(session, bot, [received]))
     }
   }
+  await Promise.all(storing)
   return rows
 }
 
@@ -181,7 +185,7 @@ onEach((openStore, share) => {
         )
       }
       const folded = list.map(fold)
-      for (let i = 0; i < 2000 * share; i++) {
+      for (let i = 0; i < 600 * share; i++) {
         const from = list[random(list.length)]!
         const start = random(from.length)
         // Half of them stand somewhere; code units are cut without regard for pairs.
@@ -246,22 +250,22 @@ onEach((openStore, share) => {
     const added = await t.store.outbox.enqueue(call, open)
     const lane = added.state === 'new' ? added.lane : 0
     // One by one, and with a page of text among them: the index takes them in turns.
-    for (let nth = 1; nth <= 700; nth++)
+    for (let nth = 1; nth <= 310; nth++)
       await t.store.intake.insertReceived('s', 'b', [
         message(`number ${nth}.`),
-        ...(nth === 300 ? [message('x'.repeat(70_000))] : []),
+        ...(nth === 290 ? [message('x'.repeat(70_000))] : []),
       ])
     const found = () => texts(t.store, { text_contains: 'number', limit: 999 })
-    expect((await found()).length).toBe(700)
-    for (const nth of [1, 255, 256, 257, 299, 300, 301, 600, 699, 700])
+    expect((await found()).length).toBe(310)
+    for (const nth of [1, 255, 256, 257, 289, 290, 291, 309, 310])
       expect(await texts(t.store, { text_contains: `NUMBER ${nth}.` })).toEqual([`number ${nth}.`])
     const [part] = await t.store.outbox.next(lane)
     await t.store.outbox.begin([part!.id], 'b', open, outgoing('omega'))
     expect(await texts(t.store, { text_contains: 'alpha' })).toEqual([])
     expect(await texts(t.store, { text_contains: 'omega' })).toEqual(['omega'])
     await t.reopen()
-    await t.store.intake.insertReceived('s', 'b', [message('number 701.')])
-    expect((await found()).length).toBe(701)
+    await t.store.intake.insertReceived('s', 'b', [message('number 311.')])
+    expect((await found()).length).toBe(311)
   })
 
   test('every filter, alone and with every other one, gives what a naive filter gives, in pages without gaps', async () => {
@@ -279,6 +283,8 @@ onEach((openStore, share) => {
     ]
     for (let mask = 0; mask < 1 << parts.length; mask++) {
       const chosen = parts.filter((_, bit) => mask & (1 << bit))
+      // Up to three together, and all.
+      if (chosen.length > 3 && chosen.length < parts.length) continue
       const filter = Object.assign({}, ...chosen.map(([part]) => part)) as Partial<HistoryFilter>
       const expected = rows
         .filter(row => chosen.every(([, keep]) => keep(row)))
@@ -390,7 +396,7 @@ test('rows that a long search has not reached yet may come and go meanwhile', as
 
 test('a search ends with the reason of its signal, or because the store closes', async () => {
   await using t = await openStore()
-  for (let i = 0; i < 60; i++) {
+  for (let i = 0; i < 20; i++) {
     await t.store.intake.insertReceived(
       's',
       'b',
