@@ -66,9 +66,12 @@ export class PollingNotice {
   async farewell(): Promise<void> {
     const { api, clock, log } = this.#ports
     if (!this.#tried) return
-    const soon = AbortSignal.timeout(farewellMs)
-    await endingWith(api.notifyStop(this.#login, soon), soon, clock, leaveAfterMs).catch(error =>
-      log.debug('notifystop failed', { error }),
+    const late = new AbortController()
+    const over = new AbortController()
+    void clock.sleep(farewellMs, over.signal).then(() => late.abort())
+    await endingWith(api.notifyStop(this.#login, late.signal), late.signal, clock, leaveAfterMs).catch(
+      error => log.debug('notifystop failed', { error }),
     )
+    over.abort()
   }
 }

@@ -58,6 +58,14 @@ export interface TestGateway extends AsyncDisposable {
   until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
   /** The same, by a clock that goes on: what svc looks for every second, or more often, it looks for at once. */
   soon<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
+  /** What looks at the files once a second looks now: what other processes changed is seen. */
+  look(): void
+  /** Lets time pass in steps; what falls due at one is begun before the next. */
+  pass(ms: number): Promise<void>
+  /** Waits for `work` while a second passes in 50 ms. */
+  hurry<T>(work: Promise<T>): Promise<T>
+  /** Closes it where upstream may not answer: of the clock no more passes than a farewell is given. */
+  closeUnheard(): Promise<void>
   /** What is known of the user whom a session was connected with: the answers used, as the store counts them. */
   right(session?: string): Promise<UserContext | undefined>
   /** Waits until `used` messages to the first user went out or wait for their slot, and the first of these has one. */
@@ -74,6 +82,7 @@ export interface TestBot {
 }
 
 const withinMs = 30_000
+const stepMs = 100
 
 /** The answers to a user, as the store counts them. */
 function countOf(dir: string, session: string, user: string): Counter | undefined {
@@ -173,6 +182,37 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
         if (!found) clock.wake(1000)
         return found
       }),
+    look: () => clock.advance(1000),
+    async pass(ms) {
+      for (let passed = 0; passed < ms; passed += stepMs) {
+        clock.advance(stepMs)
+        await new Promise(resolve => setTimeout(resolve, 5))
+      }
+    },
+    async hurry(work) {
+      let isOver = false
+      const over = () => {
+        isOver = true
+      }
+      work.then(over, over)
+      await test.until('it is over', () => {
+        clock.advance(stepMs)
+        return isOver
+      })
+      return work
+    },
+    async closeUnheard() {
+      const said = test.requests('notifystop')
+      let isClosed = false
+      const closing = gateway.close().then(() => {
+        isClosed = true
+      })
+      await test.until('it says farewell', () => test.requests('notifystop') > said)
+      // A farewell that is cut off is given up later.
+      for (const ms of [1500, 1000]) clock.advance(ms)
+      await test.until('it is closed', () => isClosed)
+      await closing
+    },
     async right(session = [...bots.keys()][0] ?? 'default') {
       const user = bots.get(session)?.user_id ?? ''
       const context = (await other.contexts.of(session)).get(user)
