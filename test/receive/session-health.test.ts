@@ -10,6 +10,7 @@ import {
   type SessionHealth,
 } from '../../src/receive/session-health.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
+import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { withPoller } from '../support/poller.ts'
@@ -106,6 +107,17 @@ async function accepted(t: TestGateway, polls: number): Promise<void> {
   t.clock.advance(3000)
 }
 const atOnce = (t: TestGateway) => t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]
+/** Another process that follows this one. */
+const beside = (t: TestGateway) =>
+  withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+/** What another process asks for is seen, by a look that comes every second, and answered by a poll that is held. */
+async function checked(t: TestGateway, polls: number): Promise<void> {
+  const isAsked = async () => (await t.other.sessions.get('default'))?.bot?.check_at !== undefined
+  await t.until('asked', isAsked)
+  await t.pass(1500)
+  await accepted(t, polls)
+  await t.until('answered', async () => !(await isAsked()))
+}
 /** Lets time pass until `look` is true; what is due meanwhile is done. */
 async function passUntil(
   t: TestGateway,
@@ -192,12 +204,15 @@ describe('-14 of another endpoint', () => {
   })
 
   test('a process that only follows has it asked by the one that polls', async () => {
-    await using t = await withTalk()
-    await using watcher = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    await using t = await withTalk({ clock: testClock({ runs: false }) })
+    await using watcher = await beside(t)
     expect((await watcher.gateway.health()).role).toBe('watcher')
     await t.sandbox.fail('sendmessage', 'expired', { times: 1 })
     const { user_id } = t.bots.get('default')!
-    expect(await watcher.send({ to: user_id, text: 'x' })).toMatchObject({ status: 'accepted' })
+    const polls = t.requests('getupdates')
+    const sending = watcher.send({ to: user_id, text: 'x' })
+    await checked(t, polls)
+    expect(await t.hurry(sending)).toMatchObject({ status: 'accepted' })
     expect(atOnce(t)).toBe(1)
   })
 })
@@ -250,18 +265,24 @@ describe('an expired session', () => {
   })
 
   test('is probed on demand, by a process that polls and by one that does not; the answer is told', async () => {
-    await using t = await withTalk()
+    await using t = await withTalk({ clock: testClock({ runs: false }) })
     await t.sandbox.switches({ receive: 'expired' })
     await t.until('expired', async () => (await statusOf(t)) === 'expired')
-    expect(await t.gateway.accounts.check('')).toEqual({
-      session: 'default',
-      status: 'expired',
-      answered: true,
-    })
+    const before = t.requests('getupdates')
+    const check = t.gateway.accounts.check('')
+    await t.until('asked', () => t.requests('getupdates') > before)
+    await t.until(
+      'answered',
+      async () => (await t.other.sessions.get('default'))?.bot?.check_at === undefined,
+    )
+    expect(await t.hurry(check)).toEqual({ session: 'default', status: 'expired', answered: true })
     await t.sandbox.switches({ receive: 'open' })
-    await using watcher = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
-    const checked = { session: 'default', status: 'connected', answered: true }
-    expect(await watcher.gateway.accounts.check('default')).toEqual(checked as never)
+    await using watcher = await beside(t)
+    const works = { session: 'default', status: 'connected', answered: true }
+    const polls = t.requests('getupdates')
+    const checking = watcher.gateway.accounts.check('default')
+    await checked(t, polls)
+    expect(await t.hurry(checking)).toEqual(works as never)
     expect(await failure(t.gateway.accounts.check('nobody'))).toMatchObject({ code: 'session_not_found' })
     expect(atOnce(t)).toBe(1)
   })
@@ -272,7 +293,7 @@ describe('an expired session', () => {
     const checking = t.gateway.accounts.check('')
     // No poll is under way then: one that takes seconds would count as held.
     const failed = () => t.lines.filter(line => line.includes('poll failed')).length
-    await t.until('tried twice', () => failed() === 2)
+    await t.hurry(t.until('tried twice', () => failed() >= 2))
     t.clock.advance(10_000)
     expect(await checking).toEqual({ session: 'default', status: 'connected', answered: false })
   })
@@ -325,7 +346,8 @@ describe('a lapse that began earlier', () => {
     const check = () => t.gateway.accounts.check('')
     expect(await check()).toEqual({ session: 'default', status: 'connected', answered: false })
     await t.sandbox.switches({ receive: 'open' })
-    await t.until('well', async () => (await t.other.sessions.get('default'))?.bot?.idle_at !== undefined)
+    const idleAt = async () => (await t.other.sessions.get('default'))?.bot?.idle_at
+    await passUntil(t, 1000, 'well', async () => (await idleAt()) !== undefined)
     expect(await check()).toEqual({ session: 'default', status: 'connected', answered: true })
   })
 })
@@ -349,7 +371,7 @@ describe('polls that fail', () => {
       .split('\n')
       .find(line => line.startsWith('* default'))
     expect(row).toContain(localTime(failed?.failing_since))
-    await using watcher = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    await using watcher = await beside(t)
     expect((await watcher.gateway.accounts.list())[0]).toMatchObject({ poll_error })
     expect(await watcher.gateway.health()).toMatchObject({ role: 'watcher', status: 'degraded', failing: 1 })
     const checking = t.gateway.accounts.check('')

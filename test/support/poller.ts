@@ -10,7 +10,7 @@ import { Bus } from '../../src/platform/runtime.ts'
 import { Slots } from '../../src/platform/slots.ts'
 import { Poller, type PollerPorts } from '../../src/receive/poller.ts'
 import { openStorage } from '../../src/storage/sqlite/open.ts'
-import { testClock } from './clock.ts'
+import { type TestClock, testClock } from './clock.ts'
 import { type TestSandboxOptions, withSandbox } from './sandbox.ts'
 import { until } from './until.ts'
 
@@ -23,11 +23,12 @@ export async function withPoller(
     ingest?: (real: Ingest) => Ingest
     mayPoll?: () => boolean
     switches?: TestSandboxOptions['switches']
+    clock?: TestClock
   } = {},
 ) {
   const dir = await mkdtemp(join(tmpdir(), 'svc-poller-'))
   const sandbox = await withSandbox(options.switches ? { switches: options.switches } : {})
-  const clock = testClock()
+  const clock = options.clock ?? testClock()
   const lines: string[] = []
   const log = createLog('DEBUG', line => void lines.push(line))
   const storage = await openStorage({ dir, log, clock, maxAgeDays: 0, maxCount: 0 })
@@ -82,7 +83,7 @@ export async function withPoller(
   )
   const lease = {
     lost: stop.signal,
-    owned: () => state.sessions.list(),
+    owned: () => counted(state.sessions.list()),
     mayPoll: options.mayPoll ?? (() => true),
   }
   const running = poller.run(lease, stop.signal)
@@ -124,11 +125,10 @@ export async function withPoller(
       let passed = 0
       for (; passed < ms && !(await look()); passed += stepMs) {
         clock.advance(stepMs)
-        await new Promise(resolve => setTimeout(resolve, 2))
         // Between the end of one and the beginning of the next lie some turns of the event loop.
-        for (let turns = 0, idle = 0; idle < 5 && !(await look()) && turns < 500; turns++) {
+        for (let turns = 0, idle = 0; idle < 5 && !(await look()) && turns < 2000; turns++) {
           idle = busy > 0 ? 0 : idle + 1
-          await new Promise(resolve => (busy > 0 ? setTimeout(resolve, 2) : setImmediate(resolve)))
+          await new Promise(resolve => (busy > 0 ? setTimeout(resolve, 1) : setImmediate(resolve)))
         }
       }
       return passed
