@@ -41,7 +41,7 @@ const received = (t: TestGateway) =>
 const statusOf = async (t: TestGateway) => (await t.gateway.accounts.list())[0]?.status
 const file = { kind: 'file' as const, data: Buffer.from('12345').toString('base64'), file_name: 'a.txt' }
 /** So slow that a second send shows the typing indicator while it waits. */
-const slowPace = { config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } }
+const slowPace = { config: { pace: { perSecond: 0.1, perWindow: 100, windowMs: 300_000 } } }
 
 /** Sends while the typing indicator is asked for, and shown if it can be. */
 async function sendTyping(t: TestGateway, endpoint: 'getconfig' | 'sendtyping') {
@@ -103,13 +103,17 @@ describe('-14', () => {
 describe('getconfig and sendtyping', () => {
   for (const endpoint of ['getconfig', 'sendtyping'] as const) {
     test(`${endpoint} in every other trouble: the message goes all the same, and the session stays`, async () => {
+      await using t = await withTalk(slowPace)
+      await t.send({ text: 'first' })
       for (const one of [...troubles, trouble('hang')]) {
-        await using t = await withTalk(slowPace)
-        await t.send({ text: 'first' })
         await strike(t, endpoint, one, 0)
         expect(await sendTyping(t, endpoint)).toMatchObject({ status: 'accepted' })
         expect(await statusOf(t)).toBe('connected')
+        await t.sandbox.mend()
+        await t.sandbox.say('all may be answered again')
+        await t.until('it is known', async () => (await context(t))!.used === 0)
       }
+      await t.hurry(t.gateway.close())
     })
   }
 })
