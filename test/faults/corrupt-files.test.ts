@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import {
+  closeSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -11,8 +12,10 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { failure } from '../support/failure.ts'
+import { type Hosted, hosted } from './support/hosted.ts'
 import { cursorsIn } from './support/log-file.ts'
-import { type Program, until } from './support/program.ts'
+import { until } from './support/program.ts'
 import { openSite, type Site } from './support/upstream.ts'
 
 const garbage = [
@@ -34,7 +37,7 @@ async function withOther(site: Site) {
   return { say: (text: string) => site.sandbox.say(text, { from: user, to: bot.bot_id }) }
 }
 
-const statusOf = async (program: Program, name: string): Promise<string> => {
+const statusOf = async (program: Hosted, name: string): Promise<string> => {
   const { body } = await program.call('sessions')
   return body.find((session: { name: string }) => session.name === name)?.status
 }
@@ -45,7 +48,7 @@ describe('token.json', () => {
       await using site = await openSite()
       const other = await withOther(site)
       writeFileSync(join(site.dir, 's/token.json'), text)
-      const service = await site.start()
+      await using service = await hosted(site)
       await other.say('works')
       expect(await site.stored(1)).toEqual(['works'])
       expect(await statusOf(service, 's')).toBe('disconnected')
@@ -60,19 +63,21 @@ describe('token.json', () => {
   test('while running: the other session works, a restored file is polled again from its cursor, nothing is lost', async () => {
     await using site = await openSite()
     const other = await withOther(site)
-    const service = await site.start()
+    await using service = await hosted(site)
     await site.heard('one')
     const path = join(site.dir, 's/token.json')
     await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
     const good = readFileSync(path, 'utf8')
     writeFileSync(path, '{"half')
-    await until('it is noticed', 30_000, async () => (await statusOf(service, 's')) === 'disconnected')
+    const statusIs = async (status: string) => (await statusOf(service, 's')) === status
+    await service.gateway.hurry(until('it is noticed', 30_000, () => statusIs('disconnected')))
     await site.say('two')
     await other.say('works')
     await until('the other one receives', 30_000, () => site.texts().includes('works'))
-    await until('it is set aside', 30_000, () => asides(site, 'token.json').length === 1)
+    const isAside = () => asides(site, 'token.json').length === 1
+    await service.gateway.hurry(until('it is set aside', 30_000, isAside))
     writeFileSync(path, good)
-    await until('all are there', 30_000, () => site.texts().includes('two'))
+    await service.gateway.hurry(until('all are there', 30_000, () => site.texts().includes('two')))
     expect(site.texts().sort()).toEqual(['one', 'two', 'works'])
     expect(await statusOf(service, 's')).toBe('connected')
   })
@@ -84,7 +89,7 @@ describe('contexts.json', () => {
       await using site = await openSite()
       const path = join(site.dir, 's/contexts.json')
       writeFileSync(path, text)
-      const service = await site.start()
+      await using service = await hosted(site)
       await site.heard('hello')
       await until('it is whole', 30_000, () => asides(site, 'contexts.json').length === 1)
       const answer = await service.call('send', { to: site.user, text: 'hi' })
@@ -96,7 +101,7 @@ describe('contexts.json', () => {
 
   test('while running: a send does without it, the next message sets it aside and mends it', async () => {
     await using site = await openSite()
-    const service = await site.start()
+    await using service = await hosted(site)
     await site.heard('one')
     const path = join(site.dir, 's/contexts.json')
     await until('it is there', 30_000, () => statSync(path, { throwIfNoEntry: false }))
@@ -119,6 +124,15 @@ describe('contexts.json', () => {
 
 describe('messages.db', () => {
   const path = (site: Site) => join(site.dir, 'messages.db')
+  /** A service has stored one message and ended, and its file is spoiled since. */
+  async function spoiledAfterOne(site: Site, spoil: (file: string) => void) {
+    const service = await hosted(site)
+    await site.heard('one')
+    await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+    await service.stop()
+    for (const end of ['-wal', '-shm']) rmSync(path(site) + end, { force: true })
+    spoil(path(site))
+  }
   const starts = [
     {
       what: 'no database',
@@ -128,33 +142,36 @@ describe('messages.db', () => {
     { what: 'with a first page of zeros', spoil: (file: string) => overwrite(file, 0, Buffer.alloc(4096)) },
   ]
   for (const { what, spoil } of starts) {
-    test(`${what}, at the start: one clear line, exit status 1, the file left as it is; moved away, all begins anew`, async () => {
+    test(`${what}, at the start: refused, the file left as it is; moved away, all begins anew`, async () => {
       await using site = await openSite()
-      const first = await site.start()
-      await site.heard('one')
-      await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
-      expect(await first.kill('SIGTERM')).toBe(0)
-      for (const end of ['-wal', '-shm']) rmSync(path(site) + end, { force: true })
-      spoil(path(site))
+      await spoiledAfterOne(site, spoil)
       const before = readFileSync(path(site))
-      const second = site.launch()
-      expect(await second.ready).toBe(false)
-      expect(await second.exited).toBe(1)
-      expect(second.log()).toContain('messages.db')
-      expect(second.log()).not.toContain('bug in svc')
-      expect(second.log()).not.toMatch(/^ +at /m)
+      const refused = await failure(hosted(site))
+      expect(refused).toMatchObject({ code: 'store_unavailable', hint: expect.any(String) })
+      expect((refused as Error).message).toContain('messages.db')
       expect(readFileSync(path(site)).equals(before)).toBe(true)
       renameSync(path(site), `${path(site)}.bad`)
       for (const end of ['-wal', '-shm']) rmSync(path(site) + end, { force: true })
-      await site.start()
+      await using _anew = await hosted(site)
       await site.say('two')
       expect(await site.stored(1)).toEqual(['two'])
     })
   }
 
+  test('not to be opened: one clear line of the program, exit status 1', async () => {
+    await using site = await openSite()
+    await spoiledAfterOne(site, starts[1]!.spoil)
+    const program = site.launch()
+    expect(await program.ready).toBe(false)
+    expect(await program.exited).toBe(1)
+    expect(program.log()).toContain('messages.db')
+    expect(program.log()).not.toContain('bug in svc')
+    expect(program.log()).not.toMatch(/^ +at /m)
+  })
+
   test('removed while running: nothing more is taken into the lost file, the cursor stays, a restart brings it all', async () => {
     await using site = await openSite()
-    const service = await site.start()
+    await using service = await hosted(site)
     await site.heard('one')
     const cursor = await until(
       'the cursor moves',
@@ -163,24 +180,25 @@ describe('messages.db', () => {
     )
     for (const end of ['', '-wal', '-shm']) rmSync(path(site) + end)
     await site.say('two')
-    await until('it is told', 30_000, () => service.log().includes('removed or replaced'))
+    const isTold = () => service.log().includes('removed or replaced')
+    await service.gateway.hurry(until('it is told', 30_000, isTold))
     expect(await service.call('send', { to: site.user, text: 'hi' })).toMatchObject({
       status: 503,
       body: { code: 'store_unavailable' },
     })
     expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded', store: 'unavailable' })
     expect(cursorsIn(site.dir).get(site.bot)).toBe(cursor)
-    expect(await service.kill('SIGTERM')).toBe(0)
-    await site.start()
+    await service.stop()
+    await using _anew = await hosted(site)
     expect(await site.stored(1)).toEqual(['two'])
   })
 
   test('spoiled in its pages while running: calls say store_unavailable, nothing crashes, the cursor stays behind', async () => {
     await using site = await openSite()
-    const service = await site.start()
+    await using service = await hosted(site)
     // More than a process keeps of it in memory.
-    await site.sandbox.bulk(300, `{n} ${'x'.repeat(100_000)}`, site.bot)
-    await site.stored(300)
+    await site.sandbox.bulk(200, `{n} ${'x'.repeat(100_000)}`, site.bot)
+    await site.stored(200)
     // Only what stands when all of it was taken in tells whether it moved later: the backlog comes in several batches.
     await until('the poll is quiet', 30_000, () => site.sandbox.world.core.stats.polls_now > 0)
     const cursor = await until(
@@ -193,7 +211,13 @@ describe('messages.db', () => {
       overwrite(path(site) + end, 0, Buffer.alloc(size, 0x5a))
     }
     await site.say('after')
-    await Bun.sleep(1500)
+    await until(
+      'it is stored or not',
+      30_000,
+      () => service.log().includes('batch not committed') || cursorsIn(site.dir).get(site.bot) !== cursor,
+    )
+    // A file that is lost is noticed within a second.
+    await service.gateway.pass(1500)
     const answers = [
       await service.call('history', { text_contains: 'x' }),
       await service.call('recv', { timeout: 0 }),
@@ -206,10 +230,10 @@ describe('messages.db', () => {
     expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded', store: 'unavailable' })
     expect(service.log()).not.toContain('poll loop failed')
     // Moved away and started again, as the hint says: what was not stored comes now.
-    expect(await service.kill('SIGTERM')).toBe(0)
+    await service.stop()
     const stood = cursorsIn(site.dir).get(site.bot)!
     for (const end of ['', '-wal', '-shm']) rmSync(path(site) + end, { force: true })
-    await site.start()
+    await using _anew = await hosted(site)
     await site.say('later')
     const expected = stood === cursor ? ['after', 'later'] : ['later']
     await until('what was not stored', 30_000, () => expected.every(text => site.texts().includes(text)))
@@ -217,5 +241,7 @@ describe('messages.db', () => {
 })
 
 function overwrite(path: string, at: number, bytes: Uint8Array): void {
-  writeSync(openSync(path, 'r+'), bytes, 0, bytes.length, at)
+  const file = openSync(path, 'r+')
+  writeSync(file, bytes, 0, bytes.length, at)
+  closeSync(file)
 }

@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { stopwatch } from '../support/stopwatch.ts'
+import { testClock } from '../support/clock.ts'
+import { hosted } from './support/hosted.ts'
 import { cursorsIn } from './support/log-file.ts'
 import { until } from './support/program.ts'
 import { openSite, roleOf, type Site } from './support/upstream.ts'
@@ -31,24 +32,25 @@ describe('the data directory', () => {
   for (const how of ['deleted', 'moved away'] as const) {
     test(`${how} while running: every call that needs it says store_unavailable and what to do, nothing is put in its place, no message is taken`, async () => {
       await using site = await openSite()
-      const service = await site.start()
+      await using service = await hosted(site, { clock: testClock({ runs: false }) })
       await site.heard('one')
       await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
       await until('it is polled', 30_000, () => site.sandbox.world.core.stats.polls_now > 0)
       const aside = `${site.dir}-aside`
       await service.call('recv', { timeout: 0 })
       const waiting = service.call('recv', { timeout: 60 })
-      const waits = (await Promise.race([waiting, Bun.sleep(300)])) === undefined
+      // Asked for after it, and answered: the one before waits.
+      await service.call('recv', { timeout: 0, consumer: 'beside' })
+      expect(Bun.peek.status(waiting)).toBe('pending')
       try {
-        expect(waits).toBe(true)
         if (how === 'deleted') rmSync(site.dir, { recursive: true })
         else renameSync(site.dir, aside)
-        using watch = stopwatch()
+        const { hurry } = service.gateway
         // Nobody writes meanwhile.
+        await service.gateway.pass(4000)
         expect(await waiting).toMatchObject({ status: 503, body: { code: 'store_unavailable' } })
-        expect(watch.ms).toBeLessThan(5000)
         await site.say('two')
-        await until('it is told', 30_000, () => service.log().includes('removed or replaced'))
+        await hurry(until('it is told', 30_000, () => service.log().includes('removed or replaced')))
         expect(await service.get('/healthz')).toMatchObject({
           status: 503,
           body: {
@@ -71,11 +73,11 @@ describe('the data directory', () => {
         expect(site.requests('sendmessage')).toBe(0)
         expect(existsSync(site.dir)).toBe(false)
         expect(service.log()).not.toContain('unexpected error')
-        expect(await service.kill('SIGTERM')).toBe(0)
+        await service.stop()
         if (how === 'moved away') {
           // Put back and started again, as the hint says: nothing is lost.
           renameSync(aside, site.dir)
-          await site.start()
+          await using _again = await hosted(site)
           expect(await site.stored(2)).toEqual(['one', 'two'])
         }
       } finally {
@@ -86,18 +88,20 @@ describe('the data directory', () => {
 
   test('moved away and put back while running: it goes on by itself, and the log says each once', async () => {
     await using site = await openSite()
-    const service = await site.start()
+    await using service = await hosted(site)
     await site.heard('one')
     const aside = `${site.dir}-aside`
     try {
       renameSync(site.dir, aside)
-      await until('the lock is tried', 30_000, () => service.log().includes(untried))
-      await until('reading fails', 30_000, async () => (await service.call('history')).status === 503)
+      const historyIs = (status: number) => async () => (await service.call('history')).status === status
+      const { hurry } = service.gateway
+      await hurry(until('the lock is tried', 30_000, () => service.log().includes(untried)))
+      await hurry(until('reading fails', 30_000, historyIs(503)))
       renameSync(aside, site.dir)
-      await until('it polls again', 30_000, async () => (await roleOf(service)) === 'poller')
+      await hurry(until('it polls again', 30_000, async () => (await roleOf(service)) === 'poller'))
       await site.say('two')
-      expect(await site.stored(2)).toEqual(['one', 'two'])
-      await until('reading works', 30_000, async () => (await service.call('history')).status === 200)
+      expect(await hurry(site.stored(2))).toEqual(['one', 'two'])
+      await hurry(until('reading works', 30_000, historyIs(200)))
       expect((await service.get('/healthz')).body).not.toHaveProperty('trouble')
       const times = (start: string) => service.log().split(start).length - 1
       expect(times(untried)).toBe(1)
@@ -119,7 +123,7 @@ describe('the data directory', () => {
       writeFileSync(join(site.dir, 's', name), '{"token":"secret"', { mode: 0o600 })
       utimesSync(join(site.dir, 's', name), at, at)
     }
-    const service = await site.start()
+    await using service = await hosted(site)
     await until('they are gone', 30_000, () => / INFO .* files=2$/m.test(service.log()))
     const left = readdirSync(join(site.dir, 's')).filter(name => name.endsWith('.tmp'))
     expect(left).toEqual(['token.json.ba9876543210.tmp'])

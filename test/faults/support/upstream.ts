@@ -41,11 +41,16 @@ export interface SiteOptions {
   /** An existing data directory; a temporary one, removed at the end, otherwise. */
   dir?: string
   switches?: TestSandboxOptions['switches']
+  /** The sandbox's. */
+  clock?: TestSandboxOptions['clock']
 }
 
 export async function openSite(options: SiteOptions = {}): Promise<Site> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-faults-')))
-  const sandbox = await withSandbox({ switches: { quota: 0, ...options.switches } })
+  const sandbox = await withSandbox({
+    switches: { quota: 0, ...options.switches },
+    ...(options.clock && { clock: options.clock }),
+  })
   const programs: Program[] = []
   const logs: LogFile[] = []
   const bot = sandbox.bot()
@@ -117,7 +122,7 @@ export async function openSite(options: SiteOptions = {}): Promise<Site> {
 }
 
 /** Role of a process by its own word. */
-export const roleOf = async (program: Program): Promise<string> => {
+export const roleOf = async (program: Pick<Program, 'get'>): Promise<string> => {
   const { body } = await program.get<Json>('/healthz')
   return body.role
 }
