@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
+import { hosted } from './support/hosted.ts'
 import { cursorsIn, usedIn } from './support/log-file.ts'
 import { bindOver, canMount } from './support/mounts.ts'
 import { until } from './support/program.ts'
@@ -26,7 +27,7 @@ describe('a poller killed', () => {
     await first.kill('SIGKILL')
     await lock.close()
     expect(cursorOf(site)).toBe(before)
-    const second = await site.start()
+    await using second = await hosted(site)
     await until('the cursor moves', 30_000, () => cursorOf(site)! > before)
     await site.say('two')
     expect(await site.stored(3)).toEqual(['zero', 'one', 'two'])
@@ -56,7 +57,7 @@ describe('a poller killed', () => {
       } finally {
         undo()
       }
-      await site.start()
+      await using _second = await hosted(site)
       await until('the cursor moves', 30_000, () => cursorOf(site)! > before)
       await site.say('two')
       expect(await site.stored(3)).toEqual(['zero', 'one', 'two'])
@@ -72,7 +73,7 @@ describe('a poller killed', () => {
     await site.say('one')
     await site.asked('getupdates', 2)
     await first.kill('SIGKILL')
-    await site.start()
+    await using _second = await hosted(site)
     expect(await site.stored(2)).toEqual(['zero', 'one'])
   })
 })
@@ -95,7 +96,7 @@ describe('a service killed in the middle of a send', () => {
       expect(await broken).toBe('broken')
       expect(sentRows(site)).toEqual([{ text: 'once', status: 'sending' }])
 
-      const second = await site.start()
+      await using second = await hosted(site)
       await until('it is settled', 30_000, () => sentRows(site)[0]?.status === 'unknown')
       const { body } = await second.call('history', { direction: 'sent' })
       expect(body.messages).toMatchObject([{ text: 'once', status: 'unknown' }])
@@ -120,7 +121,7 @@ describe('a service killed in the middle of a send', () => {
     await site.asked('sendmessage', 2)
     await first.kill('SIGKILL')
     expect(await broken).toBe('broken')
-    await site.start()
+    await using _second = await hosted(site)
     await until('it is settled', 30_000, () => sentRows(site)[1]?.status === 'unknown')
     expect(sentRows(site).map(row => [row.text[0], row.status])).toEqual([
       ['a', 'accepted'],
@@ -145,7 +146,7 @@ describe('a service killed in the middle of a send', () => {
     await first.kill('SIGKILL')
     expect(await broken).toBe('broken')
     expect(sentRows(site)).toEqual([])
-    const second = await site.start()
+    await using second = await hosted(site)
     expect((await second.call('send', input)).body).toMatchObject({
       status: 'accepted',
       remaining: 9,

@@ -1,6 +1,9 @@
 /** Many sessions and logins in one running service, with the runtime's limit of requests raised by svc itself, and not. */
 import { expect, test } from 'bun:test'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { slotsOf } from '../../src/platform/slots.ts'
+import { withSandbox } from '../support/sandbox.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -31,25 +34,48 @@ const answer = async (service: Service, user: string, session: string) => {
 }
 
 test('a service that starts empty grows to 300 sessions: all are polled, read and answered', async () => {
-  await using service = await startService({ args: ['--pace', 'off'] })
-  const people = await logInMany(service, 300)
-  await allPolled(service, 300)
-  expect(await answer(service, people[299]!, 's299')).toMatchObject({
+  await using sandbox = await withSandbox()
+  await using service = await startService({
+    sandbox: false,
+    args: ['--pace', 'off', '--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl],
+  })
+  // Logins of another process: they come by their files.
+  const bots = Array.from({ length: 300 }, (_, nth) => sandbox.bot(`person-${nth}@im.wechat`))
+  for (const [nth, bot] of bots.entries()) {
+    const folder = join(service.dir, `s${nth}`)
+    mkdirSync(folder, { mode: 0o700 })
+    const token = JSON.stringify({ ...bot, cursor: '', created_at: Date.now() })
+    writeFileSync(join(folder, 'token.json'), token, { mode: 0o600 })
+  }
+  await until('300 sessions are polled', 30_000, () => sandbox.world.core.stats.polls_now >= 300)
+  const { user_id, bot_id } = bots[299]!
+  await sandbox.say('hello', { from: user_id, to: bot_id })
+  const { body } = await service.call('recv', { timeout: 20 })
+  expect(body).toMatchObject([{ text: 'hello', session: 's299' }])
+  expect(await service.call('send', { to: user_id, text: 'hi', session: 's299' })).toMatchObject({
     status: 200,
     body: { status: 'accepted' },
   })
+  // There is room for more.
+  expect((await service.call('login', { session_name: 'one-more' })).body).toMatchObject({
+    status: 'waiting',
+  })
 }, 300_000)
 
-test('380 logins at once: as many wait as there is room for, the rest is refused, and messages come and go', async () => {
-  await using service = await startService({ args: ['--pace', 'off'], ...unraised(256) })
+test('more logins at once than there is room for: those wait, the rest is refused, and messages come and go', async () => {
+  const limit = 64
+  const room = slotsOf(limit).logins.size
+  const beyond = 20
+  await using service = await startService({ args: ['--pace', 'off'], ...unraised(limit) })
   const [person] = await logInMany(service, 1)
   const logins = await Promise.all(
-    Array.from({ length: 380 }, (_, i) => service.call('login', { session_name: `w${i}`, timeout: 0 })),
+    Array.from({ length: room + beyond }, (_, i) =>
+      service.call('login', { session_name: `w${i}`, timeout: 0 }),
+    ),
   )
-  const room = slotsOf(256).logins.size
   expect(logins.filter(({ body }) => body.status === 'waiting')).toHaveLength(room)
   const refused = logins.filter(({ status }) => status === 429)
-  expect(refused).toHaveLength(380 - room)
+  expect(refused).toHaveLength(beyond)
   expect(refused[0]!.body).toMatchObject({ code: 'rate_limited', retry_after: expect.any(Number) })
   expect(await answer(service, person!, 's0')).toMatchObject({ status: 200, body: { status: 'accepted' } })
   // One that is called off leaves its room to another.

@@ -147,3 +147,21 @@ export const sentRows = (site: Site) => {
     .filter(row => row.sent)
     .map(({ text, status }) => ({ text, status }))
 }
+
+/** What the user saw of it, oldest first: texts, and names of files. */
+export const arrived = async (site: Site) =>
+  (await site.sandbox.messages({ from: 'bot', limit: 1000 })).map(
+    ({ items }) => items[0]?.text ?? items[0]?.file_name,
+  )
+
+export const fileNamed = (name: string) => ({
+  kind: 'file',
+  file_name: name,
+  data: Buffer.from(name).toString('base64'),
+})
+
+/** Queues to a user who has never written: upstream refuses the first, the others join it. */
+export async function queue(site: Site, program: Pick<Program, 'call'>, input: object): Promise<void> {
+  const { body } = await program.call('send', { to: site.user, when_closed: 'queue', ...input })
+  if (body.status !== 'queued') throw new Error(`not queued: ${JSON.stringify(body)}`)
+}
