@@ -107,6 +107,8 @@ async function accepted(t: TestGateway, polls: number): Promise<void> {
   t.clock.advance(3000)
 }
 const atOnce = (t: TestGateway) => t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]
+/** Polls that have failed; it pauses after each. While none is under way time may pass: one of seconds counts as held. */
+const failedPolls = (t: TestGateway) => t.lines.filter(line => line.includes('poll failed')).length
 /** Another process that follows this one. */
 const beside = (t: TestGateway) =>
   withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
@@ -291,9 +293,9 @@ describe('an expired session', () => {
     await using t = await withTalk()
     await t.sandbox.fail('getupdates', '500', { times: 0 })
     const checking = t.gateway.accounts.check('')
-    // No poll is under way then: one that takes seconds would count as held.
-    const failed = () => t.lines.filter(line => line.includes('poll failed')).length
-    await t.hurry(t.until('tried twice', () => failed() >= 2))
+    await t.until('it pauses', () => failedPolls(t) === 1)
+    t.clock.advance(1000)
+    await t.until('it pauses', () => failedPolls(t) === 2)
     t.clock.advance(10_000)
     expect(await checking).toEqual({ session: 'default', status: 'connected', answered: false })
   })
@@ -376,6 +378,8 @@ describe('polls that fail', () => {
     expect(await watcher.gateway.health()).toMatchObject({ role: 'watcher', status: 'degraded', failing: 1 })
     const checking = t.gateway.accounts.check('')
     await t.until('asked', async () => (await t.other.sessions.get('default'))?.bot?.check_at !== undefined)
+    const failures = failedPolls(t)
+    await t.until('it pauses', () => failedPolls(t) > failures)
     t.clock.advance(10_000)
     expect(await checking).toMatchObject({ answered: false, poll_error: expect.any(String) })
     await t.sandbox.mend()
@@ -429,8 +433,7 @@ describe('polls that fail', () => {
   test('for less are not', async () => {
     await using t = await withTalk({ switches: { hold_ms: 0 } })
     await t.sandbox.fail('getupdates', '500', { times: 3, delay_ms: 0 })
-    const failures = () => t.lines.filter(line => line.includes('poll failed')).length
-    await passUntil(t, 500, 'failed thrice', () => failures() === 3)
+    await passUntil(t, 500, 'failed thrice', () => failedPolls(t) === 3)
     await passUntil(t, 500, 'works', () => t.lines.some(line => line.includes('polling again')))
     expect(JSON.stringify((await t.other.sessions.get('default'))?.bot)).not.toContain('failing')
   })

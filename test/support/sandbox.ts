@@ -12,7 +12,6 @@ import type { Switches } from '../../src/sandbox/switches.ts'
 import type { World } from '../../src/sandbox/world.ts'
 import { type FailOptions, type FaultEndpoint, type FaultKind, Faults } from './faults.ts'
 import { HeldPolls } from './held-polls.ts'
-import { freePort } from './port.ts'
 import { stopwatch } from './stopwatch.ts'
 import { until } from './until.ts'
 
@@ -101,8 +100,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
       ...{ dir, host: '127.0.0.1', port },
       ...{ clock, log: options.log ?? silentLog, between: held.around(faults.between) },
     })
-  // It is to have the same port after a restart.
-  let running = await start(freePort())
+  let running = await start(0)
   running.world.core.setSwitches({ burst: 'off', ...options.switches })
 
   const request = async (path: string, init: RequestInit) => {
@@ -184,6 +182,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
       return new Uint8Array(await response.arrayBuffer())
     },
     async restart() {
+      // Its clients have the address.
       const port = Number(new URL(running.url).port)
       await running.stop()
       faults.clear()
