@@ -210,7 +210,8 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
       await test.until('it says farewell', () => test.requests('notifystop') > said)
       // A farewell that is cut off is given up later.
       for (const ms of [1500, 1000]) clock.advance(ms)
-      await test.until('it is closed', () => isClosed)
+      // Requests have deadlines of the system's clock besides, which are longer.
+      await until('it is closed', 4000, () => isClosed)
       await closing
     },
     async right(session = [...bots.keys()][0] ?? 'default') {
