@@ -1,8 +1,9 @@
 /** Many sessions and logins in one running service, with the runtime's limit of requests raised by svc itself, and not. */
 import { expect, test } from 'bun:test'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { slotsOf } from '../../src/platform/slots.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -39,13 +40,15 @@ test('a service that starts empty grows to 300 sessions: all are polled, read an
     sandbox: false,
     args: ['--pace', 'off', '--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl],
   })
-  // Logins of another process: they come by their files.
+  // Logins of another process: they come by their files, each whole from the start.
+  const made = folderOfTest()
   const bots = Array.from({ length: 300 }, (_, nth) => sandbox.bot(`person-${nth}@im.wechat`))
   for (const [nth, bot] of bots.entries()) {
-    const folder = join(service.dir, `s${nth}`)
+    const folder = join(made, `s${nth}`)
     mkdirSync(folder, { mode: 0o700 })
     const token = JSON.stringify({ ...bot, cursor: '', created_at: Date.now() })
     writeFileSync(join(folder, 'token.json'), token, { mode: 0o600 })
+    renameSync(folder, join(service.dir, `s${nth}`))
   }
   await until('300 sessions are polled', 30_000, () => sandbox.world.core.stats.polls_now >= 300)
   const { user_id, bot_id } = bots[299]!
