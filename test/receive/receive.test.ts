@@ -59,7 +59,7 @@ async function withStorage() {
 /** Whether a batch could not be stored. */
 const hasFailed = (t: TestGateway) => t.lines.some(line => / ERROR poller: .* messages=\d/.test(line))
 
-/** A store that takes no message. That one which is busy refuses them is seen in storage/sqlite/faults. */
+/** The store takes no message until this is disposed of. storage/sqlite/faults shows that a busy one refuses them too. */
 function refusingStore(t: TestGateway): Disposable {
   using db = new Database(join(t.dir, 'messages.db'))
   db.exec(`CREATE TRIGGER refusing BEFORE INSERT ON message BEGIN SELECT RAISE(ABORT, 'refused'); END`)

@@ -58,8 +58,6 @@ export interface TestGateway extends AsyncDisposable {
   until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
   /** The same, by a clock that goes on: what svc looks for every second, or more often, it looks for at once. */
   soon<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
-  /** What looks at the files once a second looks now: what other processes changed is seen. */
-  look(): void
   /** Lets time pass in steps; what falls due at one is begun before the next. */
   pass(ms: number): Promise<void>
   /** Waits for `work` while a second passes in 50 ms. */
@@ -182,7 +180,6 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
         if (!found) clock.wake(1000)
         return found
       }),
-    look: () => clock.advance(1000),
     async pass(ms) {
       for (let passed = 0; passed < ms; passed += stepMs) {
         clock.advance(stepMs)
