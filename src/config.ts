@@ -1,6 +1,5 @@
 /** Flags over SVC_* over defaults → one frozen Config. The only reader of the environment. */
 import { fstatSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
 import { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
@@ -8,6 +7,7 @@ import { switched } from './config/values.ts'
 import { badArgument } from './model/error.ts'
 import { listed } from './platform/format.ts'
 import { maskText } from './platform/log.ts'
+import { homeFolder } from './platform/process.ts'
 
 export { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
 export type { Pace } from './config/values.ts'
@@ -16,7 +16,10 @@ export type { Pace } from './config/values.ts'
 export type Flags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
 /** Variables by name. Not Node's word for it: these types must do in projects that have none of Node's. */
-type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Those of this process. */
+export const ownEnvironment = (): Environment => process.env
 
 /** The name under which `Flags` holds the option's value. */
 export const flagKey = (option: OptionSpec): string | undefined =>
@@ -158,7 +161,7 @@ export interface UserFolders {
 
 /** Reads them. */
 export function userFolders(env: Environment = process.env): UserFolders {
-  const home = homedir()
+  const home = homeFolder()
   const told = (name: string) => (isAbsolute(env[name] ?? '') ? env[name] : undefined)
   return {
     home,

@@ -1,7 +1,7 @@
 /** The words of a command line before its options: which command they name, and what was meant by those that name none. */
-import { Command, CommanderError } from 'commander'
+import { Command as Commander, CommanderError } from 'commander'
 import { optionTable } from '../config.ts'
-import { quiet } from './command.ts'
+import { type Command, quiet } from './command.ts'
 import { isCommand } from './commands.ts'
 
 /** What newcomers type, and what they mean where the library would guess by the letters alone. */
@@ -54,7 +54,7 @@ export function namedBy(program: Command, args: readonly string[]): { command: C
       if (guess)
         throw new CommanderError(1, 'svc.meant', `unknown command '${word}' (Did you mean svc ${guess}?)`)
       // The library says what was meant, by its idea of what is similar.
-      const probe = quiet(new Command()).helpCommand(false)
+      const probe = quiet(new Commander()).helpCommand(false)
       for (const one of command.createHelp().visibleCommands(command)) probe.command(one.name())
       if (probe.commands.length > 0 && command.registeredArguments.length === 0)
         probe.parse([word], { from: 'user' })

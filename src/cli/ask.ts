@@ -1,10 +1,9 @@
 /** Questions to the person at the keyboard, and stdin as text. */
 import { Buffer } from 'node:buffer'
-import process from 'node:process'
 import { createInterface } from 'node:readline'
 import type { Question } from '../model/call.ts'
 import { badArgument } from '../model/error.ts'
-import { errColours, writeErr } from './terminal.ts'
+import { colours, type Io } from './terminal.ts'
 
 /**
  * For `Call.ask`: the question on stderr, a line of stdin as the answer, typed or piped; undefined when there is none.
@@ -12,26 +11,29 @@ import { errColours, writeErr } from './terminal.ts'
  * @param silent where stderr is for programs
  */
 export function askPerson(
+  io: Io,
   signal: () => AbortSignal,
   { silent = false }: { silent?: boolean } = {},
 ): (question: Question) => Promise<string | undefined> {
-  return ({ text }) => lineFor(silent ? '' : text, signal(), line => line !== '')
+  return ({ text }) => lineFor(io, silent ? '' : text, signal(), line => line !== '')
 }
 
 /** Whether the person says yes; Enter alone, and the end of stdin, are no. */
-export async function agreed(text: string, signal: AbortSignal): Promise<boolean> {
-  const line = await lineFor(text, signal, () => true)
+export async function agreed(io: Io, text: string, signal: AbortSignal): Promise<boolean> {
+  const line = await lineFor(io, text, signal, () => true)
   return line !== undefined && /^y(es)?$/i.test(line)
 }
 
 /** The first line that will do. The terminal keeps its own line editing, so Ctrl-C stays a signal. */
 async function lineFor(
+  io: Io,
   question: string,
   signal: AbortSignal,
   willDo: (line: string) => boolean,
 ): Promise<string | undefined> {
-  if (question) await writeErr(`${errColours.bold(question)} `)
-  const lines = createInterface({ input: process.stdin, terminal: false })
+  const { stream } = io.in
+  if (question) await io.err.write(`${colours.bold(question)} `)
+  const lines = createInterface({ input: stream, terminal: false })
   try {
     const line = await new Promise<string | undefined>(resolve => {
       lines.on('line', line => {
@@ -41,20 +43,20 @@ async function lineFor(
       signal.addEventListener('abort', () => resolve(undefined), { once: true })
     })
     // What is said next begins a line of its own.
-    if (line === undefined && question) await writeErr('\n')
+    if (line === undefined && question) await io.err.write('\n')
     return line
   } finally {
     lines.close()
     // Else the open stream keeps the process from ending.
-    process.stdin.pause()
-    process.stdin.unref?.()
+    stream.pause()
+    stream.unref?.()
   }
 }
 
 /** All of stdin as a text, without the newline that programs end with. @throws SvcError `invalid_arguments` for other bytes */
-export async function readStdin(): Promise<string> {
+export async function readStdin({ in: { stream } }: Io): Promise<string> {
   const chunks: Uint8Array[] = []
-  for await (const chunk of process.stdin) chunks.push(chunk)
+  for await (const chunk of stream) chunks.push(chunk)
   try {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
     return decoder.decode(Buffer.concat(chunks)).replace(/\r?\n$/, '')

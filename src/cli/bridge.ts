@@ -1,11 +1,10 @@
 /** `svc mcp --url`: standard input and output as a bridge to the MCP of a running service. */
-import type { Command } from 'commander'
 import { badArgument } from '../model/error.ts'
 import { socketIn } from '../platform/fetch.ts'
 import { createLog } from '../platform/log.ts'
-import { keepStdoutClean, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
+import { keepStdoutClean, spareLoopbackTheProxy } from '../platform/process.ts'
 import { givenToken } from '../server/token.ts'
-import { configFrom, refuseBesideUrl, typedUrl } from './command.ts'
+import { type Command, configFrom, refuseBesideUrl, typedUrl } from './command.ts'
 
 /** The options that a bridge has; every other one belongs to the service. */
 const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport']
@@ -27,8 +26,8 @@ export async function runBridge(command: Command): Promise<void> {
   keepStdoutClean()
   spareLoopbackTheProxy()
   const { bridgeMcp } = await import('../mcp/bridge.ts')
-  const log = createLog(config.logLevel).child('mcp')
+  const log = createLog(config.logLevel, command.io.log).child('mcp')
   const bridge = bridgeMcp({ url: address, token: await givenToken(config), log })
-  onStopSignals(() => void bridge.close())
+  command.io.onStop(() => void bridge.close())
   await bridge.ended
 }

@@ -1,7 +1,6 @@
 /** Arguments → commands; help and exit status. The options come from the one table in config. */
 
-import process from 'node:process'
-import { Command, CommanderError } from 'commander'
+import { CommanderError } from 'commander'
 import { renamed, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { version } from '../version.ts'
@@ -9,6 +8,7 @@ import { asHelp, leadingOptions, meantOption, namedBy } from './argv.ts'
 import {
   addCommand,
   addConfigOptions,
+  Command,
   type CommandLine,
   CutShort,
   configFrom,
@@ -16,13 +16,12 @@ import {
   forgottenSandbox,
   hideShared,
   meantIn,
-  quiet,
   toolUsual,
   wordingOf,
 } from './command.ts'
 import { commandGroups, isCommand, needed } from './commands.ts'
 import { isBadUsage, printError } from './print.ts'
-import { NobodyReads, terminal, writeOut } from './terminal.ts'
+import { type Io, NobodyReads, processIo } from './terminal.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
@@ -48,15 +47,16 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  * Runs one command line to its end.
  *
  * @param typed without the program's name
+ * @param io what it reads and writes
  * @returns exit status: 0 done, 1 failed, 2 wrong usage
  */
-export async function runCli(typed: readonly string[]): Promise<number> {
+export async function runCli(typed: readonly string[], io: Io = processIo()): Promise<number> {
   const { leading, rest } = isBare(typed) ? leadingOptions(typed) : { leading: [], rest: typed }
   const { args: asked, all } = asHelp(rest)
   let args = asked
   // Help and version, to be written like every result: the library's own write fails where nobody reads any more.
   let told = ''
-  const program = quiet(new Command('svc'))
+  const program: Command = new Command('svc', io)
     .configureOutput({
       writeOut: text => {
         told += text
@@ -65,12 +65,11 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     .description('WeChat bot accounts as tools: in the shell, over HTTP, and for agents over MCP.')
     .version(version, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
-    .helpCommand(false)
     .enablePositionalOptions()
     .showSuggestionAfterError()
-    .addHelpText('after', ({ command }) => fitted(command, epilogue))
+    .addHelpText('after', () => fitted(program, epilogue))
   const line: CommandLine = { program, needed, status: 0 }
-  if (isBare(args)) addQuickStart(line, args.length > 0 || terminal.out)
+  if (isBare(args)) addQuickStart(line, args.length > 0 || io.out.isTerminal)
   else for (const spec of await needed(args)) addCommand(line, spec)
   for (const command of program.commands) {
     const group = Object.entries(commandGroups).find(([, words]) => command.name() in words)
@@ -83,9 +82,6 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     if (more) command.summary(`${command.summary()}; also ${more}`)
   }
   if (!all) hideShared(program)
-  program.hook('preAction', (_program, command) => {
-    line.ran = command
-  })
   const known = args.find(isCommand)
   let help = `${known ? `svc ${known}` : 'svc'} --help`
   let named = program
@@ -98,18 +94,18 @@ export async function runCli(typed: readonly string[]): Promise<number> {
       args = [...path, ...leading, ...args.slice(path.length)]
     }
     await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
-    if (told) await writeOut(told)
+    if (told) await io.out.write(told)
   } catch (error) {
     // You know that you pressed Ctrl-C: it is not an error to tell.
     if (error instanceof CutShort) line.cutBy = error.by
     else {
-      const status = await sayWhy(error, { help, args, named, ran: line.ran })
+      const status = await sayWhy(error, { help, args, named, ran: line.ran, io })
       // A prompt hook that ends with 2 would hold the prompt back.
       return known === 'hook-poll' ? Math.min(status, 1) : status
     }
   }
   // Dying of the signal, and not just ending, is what lets a loop in a shell end too.
-  if (line.cutBy) process.kill(process.pid, line.cutBy)
+  if (line.cutBy) io.die(line.cutBy)
   return line.status
 }
 
@@ -126,9 +122,10 @@ const isBare = ([first = '-']: readonly string[]): boolean =>
 function addQuickStart(line: CommandLine, mayServe: boolean): void {
   const { program } = line
   addConfigOptions(program, 'openapi').action(async () => {
+    line.ran = program
     const config = configFrom(program, {}, toolUsual)
     const { quickStart } = await import('./quick-start.ts')
-    if (!(await quickStart(config, program, mayServe))) line.status = await runCli(['--help'])
+    if (!(await quickStart(config, program, mayServe))) line.status = await runCli(['--help'], program.io)
   })
 }
 
@@ -196,20 +193,21 @@ async function sayWhy(
     args,
     named,
     ran,
-  }: { help: string; args: readonly string[]; named: Command; ran: Command | undefined },
+    io: { err },
+  }: { help: string; args: readonly string[]; named: Command; ran: Command | undefined; io: Io },
 ): Promise<number> {
   const json = args.includes('--json')
   const denied = deniedByDeno(thrown) ?? thrown
   const error = denied instanceof SvcError ? withShort(denied, named, args) : denied
   if (error instanceof CommanderError) {
-    printError(refusedUsage(error, named), `See ${help}.`, json)
+    printError(err, refusedUsage(error, named), `See ${help}.`, json)
     return 2
   }
   if (error instanceof SvcError) {
     // Whose login is over knows where they are.
     const isNew = error.advice.next?.action === 'login' && error.code !== 'session_expired'
     const more = ran && isNew ? forgottenSandbox(ran) : ''
-    printError(error, `${adviceOf(error, wordingOf(ran, help))}${more && ` ${more}`}`, json)
+    printError(err, error, `${adviceOf(error, wordingOf(ran, help))}${more && ` ${more}`}`, json)
     return isBadUsage(error) ? 2 : 1
   }
   // The reader closed the pipe: exit 0.
@@ -219,7 +217,12 @@ async function sayWhy(
   const hint = fromSystem
     ? 'Check the path, its permissions and the free space.'
     : 'This is a bug in svc; please report it.'
-  printError(new SvcError('internal', error instanceof Error ? error.message : String(error)), hint, json)
-  if (error instanceof Error && !fromSystem && process.stderr.isTTY) process.stderr.write(`${error.stack}\n`)
+  printError(
+    err,
+    new SvcError('internal', error instanceof Error ? error.message : String(error)),
+    hint,
+    json,
+  )
+  if (error instanceof Error && !fromSystem && err.isTerminal) err.print(String(error.stack))
   return 1
 }

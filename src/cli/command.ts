@@ -1,6 +1,6 @@
 /** What the commands share: how one is declared, its options from the table in config, its exit status, and how we propose what to type next. */
 
-import { Argument, Command, Option } from 'commander'
+import { Argument, Command as Commander, Option } from 'commander'
 import { httpUrl } from '../config/values.ts'
 import {
   type CommandName,
@@ -14,6 +14,25 @@ import {
 import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { Wording } from '../model/next-step.ts'
 import { shellWord } from '../platform/format.ts'
+import type { StopSignal } from '../platform/process.ts'
+import type { Io } from './terminal.ts'
+
+/** A command, and those below it, with what they read and write. */
+export class Command extends Commander {
+  declare readonly commands: readonly Command[]
+  readonly io: Io
+
+  constructor(name: string, io: Io) {
+    super(name)
+    this.io = io
+    quiet(this).helpCommand(false)
+    this.configureOutput({ getOutHelpWidth: () => io.out.columns ?? 80 })
+  }
+
+  override createCommand(name = ''): Command {
+    return new Command(name, this.io)
+  }
+}
 
 /** A command line under way. */
 export interface CommandLine {
@@ -26,14 +45,14 @@ export interface CommandLine {
   /** The command that runs, from the moment that it does. */
   ran?: Command
   /** The signal that cut the run short: the process then dies of it, so that a loop in a shell ends too. */
-  cutBy?: 'SIGINT' | 'SIGTERM'
+  cutBy?: StopSignal
 }
 
 /** The abort reason of a call that a signal ended. */
 export class CutShort extends SvcError {
-  readonly by: 'SIGINT' | 'SIGTERM'
+  readonly by: StopSignal
 
-  constructor(by: CutShort['by']) {
+  constructor(by: StopSignal) {
     super('shutting_down', `stopped by ${by}; nothing more was sent`)
     this.by = by
   }
@@ -61,7 +80,7 @@ export interface CommandSpec {
   /** Below the examples, such as a meaning of the exit status of its own. */
   after?: string
   /** An error in the words of the command line, where `asTyped` would not find them. */
-  told?(error: SvcError): SvcError
+  told?(error: SvcError, command: Command): SvcError
   /** @returns the exit status where it is 0 or 1 */
   run(command: Command, line: CommandLine): Promise<unknown>
 }
@@ -95,9 +114,7 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
     (above, name) => above.commands.find(one => one.name() === name) ?? above,
     line.program,
   )
-  const command = quiet(parent.command(word, { hidden }).summary(summary).description(about)).helpCommand(
-    false,
-  )
+  const command = parent.command(word, { hidden }).summary(summary).description(about)
   takes?.(command)
   if (json) command.option('--json', json)
   if (config) addConfigOptions(command, config, own)
@@ -108,8 +125,9 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
     () => `${shown && `\nExamples:\n${shown}`}\n${fitted(command, `${status}${after ? `\n${after}` : ''}`)}`,
   )
   command.action(async () => {
+    line.ran = command
     const status = await run(command, line).catch(error => {
-      throw error instanceof SvcError ? (told?.(error) ?? asTyped(command, error)) : error
+      throw error instanceof SvcError ? (told?.(error, command) ?? asTyped(command, error)) : error
     })
     if (typeof status === 'number') line.status = status
   })
@@ -120,7 +138,7 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
 }
 
 /** Wrong usage is thrown, not printed: one place says it, in one form. */
-export const quiet = (command: Command): Command =>
+export const quiet = <C extends Commander>(command: C): C =>
   command
     .exitOverride()
     .configureOutput({ outputError: () => {} })
@@ -129,7 +147,7 @@ export const quiet = (command: Command): Command =>
 
 /** Lines of a help, broken where the terminal ends. */
 export const fitted = (command: Command, text: string): string =>
-  command.createHelp().boxWrap(text, command.configureOutput().getOutHelpWidth?.() ?? 80)
+  command.createHelp().boxWrap(text, command.io.out.columns ?? 80)
 
 /** What the help of one command says of an option in place of the table's words. */
 type OwnWords = { readonly [Name in keyof Config]?: string }
@@ -148,7 +166,7 @@ export function hideShared(command: Command): void {
 }
 
 /** Adds the options of `name` from the table in config. */
-export function addConfigOptions(command: Command, name: CommandName, own: OwnWords = {}): Command {
+export function addConfigOptions<C extends Commander>(command: C, name: CommandName, own: OwnWords = {}): C {
   for (const spec of optionTable) {
     if (!spec.flag || !spec.commands.includes(name)) continue
     const flags = `${spec.short ? `${spec.short}, ` : ''}${spec.flag}${spec.placeholder ? ` ${spec.placeholder}` : ''}`
@@ -175,7 +193,7 @@ export function addConfigOptions(command: Command, name: CommandName, own: OwnWo
  * @throws SvcError `invalid_arguments` naming the option
  */
 export const configFrom = (command: Command, preset: Flags = {}, usual: Usual = {}): Config =>
-  readConfig({ ...command.opts<Flags>(), ...preset }, undefined, usual)
+  readConfig({ ...command.opts<Flags>(), ...preset }, command.io.env, usual)
 
 /** Settings of a command that does one thing: quiet, and its own sandbox takes any free port. */
 export const toolConfig = (command: Command): Config =>
@@ -206,7 +224,7 @@ export class ListOption extends Option {
 function meantAmong(word: string, words: readonly string[]): readonly string[] {
   const longer = words.filter(one => word !== '' && one.startsWith(word))
   if (longer.length > 0) return longer
-  const probe = quiet(new Command()).helpCommand(false)
+  const probe = quiet(new Commander()).helpCommand(false)
   for (const one of words) probe.command(one)
   try {
     probe.parse([word], { from: 'user' })
@@ -227,7 +245,7 @@ export const chosen = (command: string, words: string) => async () => {
 
 /** The flags that name the data directory, for command lines that we propose: another terminal has not this one's environment. */
 export function againFlags(command: Command): string {
-  const { sandbox, basePath } = placeGiven(command.opts<Flags>())
+  const { sandbox, basePath } = placeGiven(command.opts<Flags>(), command.io.env)
   return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
 }
 

@@ -9,15 +9,16 @@ import { againFlags, wordingOf } from './command.ts'
 import { commandCall, openForCommand } from './open.ts'
 import { jsonLine, printError } from './print.ts'
 import { readToolRun, type ToolRun } from './run-tool.ts'
-import { colours, columns, oneLine, terminal, writeErr, writeOut } from './terminal.ts'
+import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
 
 /** Runs the command; with --json each change of the status is one line. */
 export async function runLogin(run: ToolRun): Promise<void> {
   const { command, line } = run
   const { config, input, json } = await readToolRun(run)
-  const typed = askPerson(() => call.signal, { silent: json })
+  const { io } = command
+  const typed = askPerson(io, () => call.signal, { silent: json })
   let given = input.verify_code === undefined ? undefined : String(input.verify_code)
-  using call = commandCall({
+  using call = commandCall(io, {
     async ask(question) {
       const code = given
       given = undefined
@@ -25,10 +26,9 @@ export async function runLogin(run: ToolRun): Promise<void> {
     },
   })
   try {
-    await using opened = await openForCommand(config)
+    await using opened = await openForCommand(config, io)
     const { gateway, log, phoneUrl } = opened
-    const write = json ? async () => {} : writeOut
-    const print = loginPrinter(write, phoneUrl)
+    const print = loginPrinter(io, phoneUrl)
     // A new code is wanted, not how an earlier login ended; digits are for the one that asked for them.
     if (given === undefined) await gateway.logins.forget(String(input.session_name ?? defaultSessionName))
     const status = await followLogin(
@@ -39,16 +39,16 @@ export async function runLogin(run: ToolRun): Promise<void> {
       // Without a name this is not the login that somebody else has under way.
       { session_name: defaultSessionName, ...input },
       async status => {
-        if (json) await writeOut(`${jsonLine(status)}\n`)
+        if (json) await io.out.write(`${jsonLine(status)}\n`)
         else await print(status)
       },
     )
     if (status.status === 'confirmed') {
-      if (!json) await writeErr(next(status, againFlags(command), phoneUrl !== undefined))
+      if (!json) await io.err.write(next(status, againFlags(command), phoneUrl !== undefined))
     } else if (!call.cutBy) {
       line.status = 1
       const error = loginFailure(status, phoneUrl !== undefined, input)
-      printError(error, adviceOf(error, wordingOf(command)), json)
+      printError(io.err, error, adviceOf(error, wordingOf(command)), json)
     }
   } catch (error) {
     if (!call.cutBy) throw error
@@ -108,10 +108,8 @@ const isOver = (status: LoginStatus): boolean =>
   status.status === 'confirmed' || (status.qr_url === undefined && status.status !== 'waiting')
 
 /** What each status says to the person; codes are drawn anew when they are. */
-export function loginPrinter(
-  write: (text: string) => Promise<void>,
-  phoneUrl: string | undefined,
-): (status: LoginStatus) => Promise<void> {
+export function loginPrinter(io: Io, phoneUrl: string | undefined): (status: LoginStatus) => Promise<void> {
+  const { write } = io.out
   let shown: string | undefined
   let said: string | undefined
   return async status => {
@@ -119,7 +117,7 @@ export function loginPrinter(
     if (status.qr_url !== undefined && status.qr_text !== undefined && status.qr_url !== shown) {
       if (shown !== undefined) await write(`\n${yellow('The code was used up; here is a new one.')}\n`)
       shown = status.qr_url
-      await write(`\n${drawnCode(status.qr_text)}\n${dim(oneLine(status.qr_url))}\n\n`)
+      await write(`\n${drawnCode(io, status.qr_text)}\n${dim(oneLine(status.qr_url))}\n\n`)
       await write(
         phoneUrl === undefined
           ? 'Scan this code with WeChat on the phone.\n'
@@ -148,11 +146,12 @@ export function loginPrinter(
  * The code so that a phone can read it: black on white whatever the colours of the terminal are. Without colours as it
  * is, which most phones read on dark ground too.
  */
-function drawnCode(text: string): string {
+function drawnCode(io: Io, text: string): string {
   const lines = text.split('\n').filter(line => line !== '')
   const width = lines[0]?.length ?? 0
-  if (terminal.out && columns() < width) return `(The code needs ${width} columns: make the window wider.)`
-  if (!colours.shown) return lines.join('\n')
+  if (io.out.isTerminal && columnsOf(io) < width)
+    return `(The code needs ${width} columns: make the window wider.)`
+  if (!io.out.hasColours) return lines.join('\n')
   return lines.map(line => `\u001b[38;5;16;48;5;231m${line}\u001b[0m`).join('\n')
 }
 

@@ -7,11 +7,12 @@ import { type Call, directCall } from '../model/call.ts'
 import { badArgument } from '../model/error.ts'
 import { sessionNotFound } from '../model/session.ts'
 import { createLog, type Log } from '../platform/log.ts'
-import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
+import { type StopSignal, spareLoopbackTheProxy } from '../platform/process.ts'
 import { isUserId } from '../send/plan.ts'
 import { version } from '../version.ts'
 import { CutShort } from './command.ts'
 import { openSandboxFor } from './serving.ts'
+import type { Io } from './terminal.ts'
 
 export interface Opened extends AsyncDisposable {
   readonly gateway: RunningGateway
@@ -40,11 +41,12 @@ export function refuseAbsent({ session, user }: { session?: unknown; user?: unkn
  */
 export async function openForCommand(
   config: Config,
+  io: Io,
   sandboxOf: (...given: Parameters<typeof openSandboxFor>) => Promise<{ url: string }> = openSandboxFor,
 ): Promise<Opened> {
   spareLoopbackTheProxy()
   await using stack = new AsyncDisposableStack()
-  const log = createLog(config.logLevel)
+  const log = createLog(config.logLevel, io.log)
   await claimDirectory(config)
   const sandbox = config.sandbox ? await sandboxOf(config, log, stack) : undefined
   const gateway = stack.use(
@@ -60,7 +62,7 @@ export async function openForCommand(
 /** The call of one command; disposing takes the signal handlers away. */
 interface CommandCall extends Call, Disposable {
   /** The signal that ended it, if one did. */
-  readonly cutBy: 'SIGINT' | 'SIGTERM' | undefined
+  readonly cutBy: StopSignal | undefined
   /** Aborts it without a signal from outside. */
   end(): void
   /** The answer was written, or not. */
@@ -68,10 +70,10 @@ interface CommandCall extends Call, Disposable {
 }
 
 /** A call whose first SIGINT or SIGTERM aborts it; a second one ends the process. */
-export function commandCall(more: Pick<Call, 'progress' | 'ask'> = {}): CommandCall {
+export function commandCall(io: Io, more: Pick<Call, 'progress' | 'ask'> = {}): CommandCall {
   const stop = new AbortController()
   let cutBy: CommandCall['cutBy']
-  const forget = onStopSignals(signal => {
+  const forget = io.onStop(signal => {
     cutBy = signal
     stop.abort(new CutShort(signal))
   })

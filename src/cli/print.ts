@@ -3,18 +3,18 @@
 import type { SvcError } from '../model/error.ts'
 import { maskText } from '../platform/log.ts'
 import { problemOf } from '../server/errors.ts'
-import { colours, errColours, oneLine } from './terminal.ts'
+import { colours, type Output, oneLine } from './terminal.ts'
 
 // What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
 const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
-/** `error: … (what to do)` on stderr, one line; for machines one JSON object, in the shape of every door. */
-export function printError(error: SvcError, hint: string, json: boolean): void {
+/** `error: … (what to do)` on `err`, one line; for machines one JSON object, in the shape of every door. */
+export function printError(err: Output, error: SvcError, hint: string, json: boolean): void {
   const detail = maskText(error.message)
-  console.error(
+  err.print(
     json
       ? jsonLine({ ...problemOf(error), detail, hint })
-      : `${errColours.red('error:')} ${harmless(detail)}. ${errColours.dim(hint)}`,
+      : `${colours.red('error:')} ${harmless(detail)}. ${colours.dim(hint)}`,
   )
 }
 
@@ -24,9 +24,6 @@ const harmless = (text: string) =>
 
 /** Wrong options are wrong usage (2); everything else failed (1). */
 export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_arguments'
-
-/** A line on stdout. By the console, which opens no stream for it and does not fail when nobody reads any more. */
-export const print = (line: string): void => console.log(line)
 
 /** A value as one line of JSON that does nothing to a terminal; a parser reads the same value. */
 export const jsonLine = (value: unknown): string =>
@@ -46,11 +43,15 @@ const signs: Readonly<Record<string, readonly [string, (text: string) => string]
   ...{ ok: ['✓', green], note: ['·', cyan], warning: ['!', yellow], error: ['✗', red], problem: ['✗', red] },
 }
 
-/** What was found, and what to do about it: signs and colours on a terminal that has them, words elsewhere. */
-export function findingLines(level: string, what: string, fix: string | undefined, indent = ''): string[] {
+/** What was found, and what to do about it: signs where there are colours, words elsewhere. */
+export function findingLines(
+  { hasColours }: Output,
+  { level, what, fix }: { level: string; what: string; fix: string | undefined },
+  indent = '',
+): string[] {
   const [sign, paint] = signs[level]!
-  const mark = paint(colours.shown ? sign : level.padEnd('warning'.length))
-  const inner = ' '.repeat(colours.shown ? 2 : 'warning '.length)
+  const mark = paint(hasColours ? sign : level.padEnd('warning'.length))
+  const inner = ' '.repeat(hasColours ? 2 : 'warning '.length)
   return [
     `${indent}${mark} ${oneLine(what)}`,
     ...(fix === undefined ? [] : [`${indent}${inner}${colours.dim('fix:')} ${oneLine(fix)}`]),

@@ -2,7 +2,7 @@
 import type { Progress } from '../model/call.ts'
 import { byteSize } from '../platform/format.ts'
 import { cutTo } from './columns.ts'
-import { columns, errColours, oneLine, terminal, writeErr } from './terminal.ts'
+import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
 
 export interface ProgressBar {
   /** For `Call.progress`. */
@@ -16,8 +16,8 @@ const everyMs = 80
 const barWidth = 24
 
 /** The bar, where stderr is a terminal. */
-export function progressBar(): ProgressBar | undefined {
-  if (!terminal.err) return undefined
+export function progressBar(io: Io): ProgressBar | undefined {
+  if (!io.err.isTerminal) return undefined
   let drawnAt = Number.NEGATIVE_INFINITY
   let shown = false
   return {
@@ -26,24 +26,24 @@ export function progressBar(): ProgressBar | undefined {
       if (now - drawnAt < everyMs && done !== total) return
       drawnAt = now
       shown = true
-      void writeErr(`\r${drawn(what, done, total)}\u001b[K`)
+      void io.err.write(`\r${drawn({ what, done, total }, columnsOf(io))}\u001b[K`)
     },
     clear() {
-      if (shown) void writeErr('\r\u001b[K')
+      if (shown) void io.err.write('\r\u001b[K')
       shown = false
     },
   }
 }
 
-function drawn(what: string, done: number, total: number | undefined): string {
+function drawn({ what, done, total }: Progress, columns: number): string {
   const share = total ? Math.min(1, done / total) : undefined
   const bar =
     share === undefined
       ? ''
-      : `${errColours.green('█'.repeat(Math.round(share * barWidth)))}${'░'.repeat(barWidth - Math.round(share * barWidth))} `
+      : `${colours.green('█'.repeat(Math.round(share * barWidth)))}${'░'.repeat(barWidth - Math.round(share * barWidth))} `
   const amount =
     share === undefined
       ? byteSize(done)
       : `${String(Math.floor(share * 100)).padStart(3)} %  ${byteSize(done)} of ${byteSize(total!)}`
-  return `${bar}${amount}  ${cutTo(oneLine(what), Math.max(10, columns() - barWidth - 34))}`
+  return `${bar}${amount}  ${cutTo(oneLine(what), Math.max(10, columns - barWidth - 34))}`
 }

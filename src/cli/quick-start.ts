@@ -1,5 +1,4 @@
 /** `svc` alone: from nothing to the first message that is answered, or how things stand where there is a session. */
-import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { readStatus } from '../inspect/status-report.ts'
@@ -10,12 +9,12 @@ import { invoke, verbs } from '../tools/index.ts'
 import { version } from '../version.ts'
 import { askPerson } from './ask.ts'
 import { chatLines } from './chat.ts'
-import { againFlags, wordingOf } from './command.ts'
+import { againFlags, type Command, wordingOf } from './command.ts'
 import { statusText } from './commands/status.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
 import { isAbsent } from './open.ts'
 import { type Serving, serveOpenApi } from './serve.ts'
-import { colours, oneLine, writeOut } from './terminal.ts'
+import { colours, oneLine } from './terminal.ts'
 
 /**
  * Serves and logs in; where there is a session, or a service runs, it only tells so.
@@ -30,10 +29,10 @@ export async function quickStart(config: Config, command: Command, mayServe: boo
   await claimDirectory({ basePath, sandbox })
   const seen = await readStatus({ basePath, sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
-    await writeOut(`${statusText(seen)}\n${nextCommands(line => `svc ${line}${again}`, seen)}`)
+    await command.io.out.write(`${statusText(seen)}\n${nextCommands(line => `svc ${line}${again}`, seen)}`)
     return true
   }
-  if (mayServe) await serveOpenApi(config, serving => beginner(serving, command))
+  if (mayServe) await serveOpenApi(config, command.io, serving => beginner(serving, command))
   return mayServe
 }
 
@@ -64,14 +63,18 @@ async function beginner(serving: Serving, command: Command): Promise<void> {
   const again = againFlags(command)
   const { gateway, log, phoneUrl, stopping } = serving
   const from = await gateway.end()
-  const write = writeOut
+  const { write } = command.io.out
   const call = {
     ...{ signal: stopping, local: true, onDelivered: () => {} },
-    ask: askPerson(() => stopping),
+    ask: askPerson(command.io, () => stopping),
   }
   await write(`\n${colours.bold('1. Log in')}\n`)
   const login = (input: object) => invoke(verbs.login, gateway, input, call, log)
-  const failed = await followLogin({ signal: stopping, call: login }, {}, loginPrinter(write, phoneUrl)).then(
+  const failed = await followLogin(
+    { signal: stopping, call: login },
+    {},
+    loginPrinter(command.io, phoneUrl),
+  ).then(
     status =>
       status.status === 'confirmed' ? undefined : `${loginFailure(status, phoneUrl !== undefined).message}.`,
     (error: Error) =>

@@ -1,17 +1,16 @@
 /** Commands that read one thing from a data directory, or change one, and print what came of it, also as JSON. */
-import type { Command } from 'commander'
 import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
-import { againFlags, type CommandSpec, toolConfig } from './command.ts'
+import { againFlags, type Command, type CommandSpec, toolConfig } from './command.ts'
 import { jsonLine } from './print.ts'
 import { type Shown, sessionsText, writeNote } from './show.ts'
-import { writeOut } from './terminal.ts'
+import type { Io } from './terminal.ts'
 
 type CommandGateway = Pick<PanelGateway, keyof Gateway | 'clock'>
 
 export interface ResultSpec<T, Typed> extends Omit<CommandSpec, 'run'> {
   /** What was typed, checked before anything is opened or made. */
   typed(command: Command): Typed | Promise<Typed>
-  work(gateway: CommandGateway, typed: Typed): Promise<T>
+  work(gateway: CommandGateway, typed: Typed, io: Io): Promise<T>
   /** The result for people; `again` as of `againFlags`. */
   show(result: T, again: string, of: { typed: Typed; gateway: CommandGateway }): Shown | Promise<Shown>
   /** What there is to see where there is no data directory, unless something was named: then none is made. */
@@ -31,9 +30,9 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
       const config = toolConfig(command)
       const again = againFlags(command)
       const tell = async (result: T, seen: Shown) => {
-        if (command.opts().json === true) await writeOut(`${jsonLine(result)}\n`)
+        if (command.opts().json === true) await command.io.out.write(`${jsonLine(result)}\n`)
         else {
-          await writeOut(seen.text)
+          await command.io.out.write(seen.text)
           await writeNote(seen, command)
         }
         return seen.failed ? 1 : 0
@@ -44,9 +43,9 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
         refuseAbsent(command.opts())
         return tell(nothing, { ...sessionsText([], again), failed: nothingFails })
       }
-      await using opened = await openForCommand(config)
+      await using opened = await openForCommand(config, command.io)
       const { gateway } = opened
-      const result = await work(gateway, asked)
+      const result = await work(gateway, asked, command.io)
       const seen = await show(result, again, { typed: asked, gateway })
       const bare = seen.text === '' && (await gateway.accounts.list()).length === 0
       return tell(result, { ...seen, bare })

@@ -1,5 +1,4 @@
 /** One tool: what was typed goes in, the result goes to stdout, for people or as JSON; of recv also messages as they come. */
-import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
@@ -7,7 +6,7 @@ import { knownSession } from '../tools/history.ts'
 import { invoke, type Tool } from '../tools/index.ts'
 import { agreed, readStdin } from './ask.ts'
 import { chatLines } from './chat.ts'
-import { againFlags, type CommandLine, toolConfig } from './command.ts'
+import { againFlags, type Command, type CommandLine, toolConfig } from './command.ts'
 import { commandCall, isAbsent, openForCommand, refuseAbsent } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
@@ -20,7 +19,7 @@ import {
   writeFollowing,
   writeNote,
 } from './show.ts'
-import { oneLine, terminal, writeOut } from './terminal.ts'
+import { type Io, oneLine } from './terminal.ts'
 import type { ToolFlags } from './tool-flags.ts'
 
 /** What every command of a tool needs to know of its command line. */
@@ -39,7 +38,7 @@ export async function readToolRun(run: ToolRun): Promise<{
 }> {
   const { command, flags, tool } = run
   const config = toolConfig(command)
-  const input = await flags.input(command, readStdin)
+  const input = await flags.input(command, () => readStdin(command.io))
   // The one of all commands is no reader's own.
   if (input.ack !== undefined && command.opts().consumer === undefined) delete input.consumer
   // Before anything is opened or made: wrong usage leaves no trace.
@@ -61,24 +60,24 @@ export async function runTool(run: ToolRun): Promise<void> {
   const nothing = nothingToSee[tool.name]
   if (nothing && (await isAbsent(config))) {
     refuseAbsent({ session: typed.session, user: typed.user_id })
-    await writeOut(json ? `${jsonLine(nothing(tool.parse(typed)))}\n` : '')
+    await command.io.out.write(json ? `${jsonLine(nothing(tool.parse(typed)))}\n` : '')
     if (!json) await writeNote(sessionsText([], againFlags(command)), command)
     return
   }
-  const bar = progressBar()
-  using call = commandCall(bar && { progress: bar.step })
+  const bar = progressBar(command.io)
+  using call = commandCall(command.io, bar && { progress: bar.step })
   let delivered = false
   try {
-    await using opened = await openForCommand(config)
+    await using opened = await openForCommand(config, command.io)
     const { gateway, log } = opened
-    const input = { ...typed, ...flags.times(gateway.clock.now()) }
+    const input = { ...typed, ...flags.times(command, gateway.clock.now()) }
     try {
       await tool.cli.refuse?.(gateway, tool.parse(input))
       await confirmed(run, gateway, input, call.signal)
       const result = await invoke(tool, asTyped(run, gateway), input, call, log)
       bar?.clear()
       const shown = shownResult(tool.name, result, input, againFlags(command))
-      await writeOut(json ? `${jsonLine(result)}\n` : shown.text)
+      await command.io.out.write(json ? `${jsonLine(result)}\n` : shown.text)
       delivered = true
       if (!json && !call.cutBy) {
         const silent = tool.name === 'recv' ? await silentNote(gateway, input, command) : undefined
@@ -134,7 +133,7 @@ const isAnyLoggedIn = async (gateway: Gateway): Promise<boolean> =>
 const isNew = async (gateway: Gateway): Promise<boolean> => (await gateway.accounts.list()).length === 0
 
 /** Whether somebody sees a question and can answer it. */
-const canAsk = (): boolean => terminal.in && terminal.err
+const canAsk = (io: Io): boolean => io.in.isTerminal && io.err.isTerminal
 
 /**
  * What takes something away, and asks nobody first, must have been told what: a script is not to hit the default one
@@ -145,7 +144,7 @@ const canAsk = (): boolean => terminal.in && terminal.err
 function refuseUnasked({ command, tool }: ToolRun, input: Readonly<Record<string, unknown>>): void {
   const { path, positionals, question } = tool.cli
   const [key = ''] = positionals
-  if (!question || input[key] || command.opts().yes === true || canAsk()) return
+  if (!question || input[key] || command.opts().yes === true || canAsk(command.io)) return
   throw badArgument(key, 'expected a name, since there is no terminal to ask on', {
     hint: 'Say which, or give --yes.',
     next: { action: 'run', command: [...path, 'NAME'] },
@@ -163,9 +162,9 @@ async function confirmed(
   input: Readonly<Record<string, unknown>>,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!tool.cli.question || command.opts().yes === true || !canAsk()) return
+  if (!tool.cli.question || command.opts().yes === true || !canAsk(command.io)) return
   const question = await tool.cli.question(gateway, tool.parse(input))
-  if (await agreed(oneLine(question), signal)) return
+  if (await agreed(command.io, oneLine(question), signal)) return
   if (signal.aborted) throw new SvcError('shutting_down', 'The question was not answered')
   throw new SvcError('forbidden', 'nothing was done, since the answer was not yes', {
     hint: 'To go ahead without the question give --yes.',
@@ -182,8 +181,8 @@ export async function followMessages(run: ToolRun): Promise<void> {
   const { ack, consumer, session, after, limit } = input as Following
   if (ack !== undefined)
     throw badArgument('--ack', 'not with --follow, where a message is dealt with once it is written')
-  using call = commandCall()
-  await using opened = await openForCommand(config)
+  using call = commandCall(command.io)
+  await using opened = await openForCommand(config, command.io)
   const { gateway } = opened
   const place = after === undefined ? { consumer: consumer ?? 'cli' } : { from: Number(after) }
   const within = session === undefined ? {} : { session: await knownSession(gateway, session) }
@@ -198,11 +197,11 @@ export async function followMessages(run: ToolRun): Promise<void> {
       const isVain = !silent.note && !(await isAnyLoggedIn(gateway))
       await writeNote(isVain ? noSession(again) : silent, command)
     }
-    if (!json) await writeFollowing(opened.phoneUrl)
+    if (!json) await writeFollowing(command.io.err, opened.phoneUrl)
     for (let count = 1; ; count++) {
       const { done, value: message } = await next
       if (done) break
-      await writeOut(json ? `${jsonLine(message)}\n` : chatLines(message, again))
+      await command.io.out.write(json ? `${jsonLine(message)}\n` : chatLines(message, again))
       if (count === limit) call.end()
       // Asking for the next one says that this one is dealt with.
       next = messages.next()

@@ -12,20 +12,20 @@ import { type Answering, observed } from '../server/observed.ts'
 import type { OpenApiApp } from '../server/openapi.ts'
 import { type Tool, tools } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { print } from './print.ts'
 import { graceMs, listenMain, type Opened, runService } from './serving.ts'
+import type { Io } from './terminal.ts'
 
 /**
  * Serves until SIGINT or SIGTERM; over stdio also until the client is gone.
  *
  * @param isPhoneFree nobody chose the port of the simulated phone: over stdio another will do where it is taken
  */
-export async function serveMcp(config: Config, { isPhoneFree = false } = {}): Promise<void> {
-  if (config.transport === 'stdio') await serveOverStdio(config, isPhoneFree)
-  else await serveOverHttp(config, config.transport)
+export async function serveMcp(config: Config, io: Io, { isPhoneFree = false } = {}): Promise<void> {
+  if (config.transport === 'stdio') await serveOverStdio(config, io, isPhoneFree)
+  else await serveOverHttp(config, io, config.transport)
 }
 
-async function serveOverStdio(config: Config, isPhoneFree: boolean): Promise<void> {
+async function serveOverStdio(config: Config, io: Io, isPhoneFree: boolean): Promise<void> {
   // All that is printed goes to stderr here.
   keepStdoutClean()
   const listens = config.adminPort !== undefined || config.metricsPort !== undefined
@@ -36,16 +36,16 @@ async function serveOverStdio(config: Config, isPhoneFree: boolean): Promise<voi
     opened.stack.defer(() => server.close())
     return {
       lines: [],
-      running: () => print('serving MCP on standard input and output'),
+      running: () => io.out.print('serving MCP on standard input and output'),
       ended: server.ended.then(() => 'the client is gone'),
       stop: () => server.close(),
     }
   }
-  await runService({ ...config, banner: false }, open, { listens, isPhoneFree })
+  await runService({ ...config, banner: false }, io, open, { listens, isPhoneFree })
 }
 
-const serveOverHttp = (given: Config, transport: 'http' | 'sse'): Promise<void> =>
-  runService(given, async opened => {
+const serveOverHttp = (given: Config, io: Io, transport: 'http' | 'sse'): Promise<void> =>
+  runService(given, io, async opened => {
     const { config } = opened
     const mcp = lazyMcpDoor({ ...opened, transport })
     const side = lazySideDoor(opened)

@@ -10,7 +10,7 @@ import { reachable } from '../platform/serve.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { banner, print } from './print.ts'
+import { banner } from './print.ts'
 import { isMcpPath, lazyMcpDoor } from './serve-mcp.ts'
 import {
   graceMs,
@@ -22,7 +22,7 @@ import {
   sandboxRoom,
   stopSignal,
 } from './serving.ts'
-import { NobodyReads, oneLine } from './terminal.ts'
+import { type Io, NobodyReads, oneLine } from './terminal.ts'
 
 /** A service that listens, for what goes on beside it. */
 export interface Serving {
@@ -41,8 +41,12 @@ export interface Serving {
  *
  * @param beside runs once it listens, and tells what comes next itself
  */
-export const serveOpenApi = (given: Config, beside?: (serving: Serving) => Promise<void>): Promise<void> =>
-  runService(given, async opened => {
+export const serveOpenApi = (
+  given: Config,
+  io: Io,
+  beside?: (serving: Serving) => Promise<void>,
+): Promise<void> =>
+  runService(given, io, async opened => {
     const { config, gateway, log } = opened
     const app = createOpenApiApp({ gateway, config, tools, log, version })
     const mcp = lazyMcpDoor(opened)
@@ -59,7 +63,7 @@ export const serveOpenApi = (given: Config, beside?: (serving: Serving) => Promi
       lines: [`listening on ${url}`, ...doors],
       ...(config.socket === undefined && { links: { rest_url: reachable(url) } }),
       async running(phoneUrl) {
-        await notifyManager(notifySocket(), 'READY=1', `STATUS=svc ${version}, listening on ${url}`)
+        await notifyManager(notifySocket(io.env), 'READY=1', `STATUS=svc ${version}, listening on ${url}`)
         if (!beside) return sayWhatIsNext(opened)
         beside({ gateway, config, log, url, phoneUrl, stopping: over.signal }).catch(error => {
           // The service goes on, even if nobody reads its output.
@@ -68,7 +72,7 @@ export const serveOpenApi = (given: Config, beside?: (serving: Serving) => Promi
         })
       },
       async stop() {
-        await notifyManager(notifySocket(), 'STOPPING=1')
+        await notifyManager(notifySocket(io.env), 'STOPPING=1')
         over.abort()
         // First the waits end with their normal empty answers, then what is written gets out, then the files close.
         app.beginShutdown()
@@ -78,23 +82,23 @@ export const serveOpenApi = (given: Config, beside?: (serving: Serving) => Promi
   })
 
 /** What to do where no account works. */
-async function sayWhatIsNext({ config, gateway, sandbox }: Opened): Promise<void> {
+async function sayWhatIsNext({ config, gateway, io, sandbox }: Opened): Promise<void> {
   const sessions = await gateway.accounts.list()
   const [first] = sessions
   if (!first) {
-    print(
+    io.out.print(
       `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
     )
   } else if (sessions.every(({ status }) => status !== 'connected')) {
     const again = svcCommand(`login ${shellWord(first.name)}`, config.basePath, config.sandbox)
-    print(`no session works: ${oneLine(first.name)} is ${first.status}; log in again with: ${again}`)
+    io.out.print(`no session works: ${oneLine(first.name)} is ${first.status}; log in again with: ${again}`)
   }
 }
 
 /** `svc sandbox`: the simulated WeChat alone, for several processes. */
-export async function serveSandbox(config: Config): Promise<void> {
-  const log = createLog(config.logLevel, undefined, config.logFormat)
-  const stopping = stopSignal()
+export async function serveSandbox(config: Config, io: Io): Promise<void> {
+  const log = createLog(config.logLevel, io.log, config.logFormat)
+  const stopping = stopSignal(io)
   await using stack = new AsyncDisposableStack()
   await claimDirectory({ basePath: config.basePath, sandbox: true })
   const { startSandbox } = await sandboxRoom()
@@ -102,8 +106,8 @@ export async function serveSandbox(config: Config): Promise<void> {
     throw listenError(error, '--sandbox-port', config.sandboxPort, config.host)
   })
   stack.defer(() => sandbox.stop())
-  if (config.banner) print(banner(version))
-  print(`phone on ${sandbox.url}/phone`)
-  print(`use it with: svc openapi --sandbox -d ${config.basePath}`)
+  if (config.banner) io.out.print(banner(version))
+  io.out.print(`phone on ${sandbox.url}/phone`)
+  io.out.print(`use it with: svc openapi --sandbox -d ${config.basePath}`)
   log.info('stopping', { signal: await stopping })
 }

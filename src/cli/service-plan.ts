@@ -1,6 +1,6 @@
 /** Of a service: what it is to be, by what was typed and what the environment says, and how an installed one stands. */
 import { join } from 'node:path'
-import { Command } from 'commander'
+import { Command as Commander } from 'commander'
 import {
   type Config,
   calledBySudo,
@@ -30,7 +30,7 @@ import {
 } from '../service/plan.ts'
 import { isStateFolder } from '../service/systemd.ts'
 import { lastingCommand } from '../setup/setup.ts'
-import { addConfigOptions, configFrom, quiet } from './command.ts'
+import { addConfigOptions, type Command, configFrom, quiet } from './command.ts'
 
 /** What was typed of which service is meant. */
 export interface NameFlags {
@@ -66,6 +66,7 @@ export async function intended(
   if (token !== undefined && isExposed(config) && isGuessable(token)) throw guessableToken()
   const again = spelledOut('openapi', command.opts<Flags>(), config, {
     without: ['basePath', 'banner', 'token'],
+    env: command.io.env,
   })
   const plan: ServicePlan = {
     ...service,
@@ -83,7 +84,7 @@ export async function intended(
     ),
     notifies: manager.title === 'systemd' && canNotify,
     // What is only shown may be put in place on another machine.
-    environment: { ...again.variables, ...(flags.print ? {} : networkEnvironment()) },
+    environment: { ...again.variables, ...(flags.print ? {} : networkEnvironment(command.io.env)) },
     token: config.token,
   }
   return { plan, config }
@@ -169,7 +170,7 @@ export function servedAs(
   words: readonly string[],
 ): { program: string; config: Config; url: string } | undefined {
   const [program = '', ...args] = words
-  const command = addConfigOptions(quiet(new Command()), 'openapi')
+  const command = addConfigOptions(quiet(new Commander()), 'openapi')
   try {
     command.parse(args.slice(args.indexOf('openapi') + 1), { from: 'user' })
     const config = readConfig(command.opts<Flags>(), {})

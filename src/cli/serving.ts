@@ -10,13 +10,14 @@ import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { errorCodeOf, removeQuietly, writeWhole } from '../platform/files.ts'
 import { createLog, type Log } from '../platform/log.ts'
-import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
+import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
 import { type EnsuredToken, ensureToken, givenToken, guessableToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
-import { banner, print } from './print.ts'
+import { banner } from './print.ts'
+import type { Io } from './terminal.ts'
 
 /** What a command serves besides the panel and the metrics. */
 export interface Door {
@@ -35,35 +36,36 @@ export interface Door {
 /** Serves until SIGINT, SIGTERM, or the door's own end. `options` as of `openService`. */
 export async function runService(
   given: Config,
+  io: Io,
   open: (opened: Opened) => Promise<Door>,
   options?: { listens?: boolean; isPhoneFree?: boolean },
 ): Promise<void> {
-  const log = createLog(given.logLevel, undefined, given.logFormat)
-  const stopping = stopSignal()
+  const log = createLog(given.logLevel, io.log, given.logFormat)
+  const stopping = stopSignal(io)
   await using stack = new AsyncDisposableStack()
-  const opened = await openService(given, log, stack, options)
+  const opened = await openService(given, { io, log, stack }, options)
   const door = await open(opened)
   const { gateway, generated, sandbox } = opened
   const phoneUrl = sandbox && `${sandbox.url}/phone`
   const panel = await openPanel(opened, { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) })
   const metrics = await openMetrics(opened)
   await gateway.start()
-  if (given.banner) print(banner(version))
-  for (const line of [...door.lines, ...metrics, ...panel.lines]) print(line)
-  if (phoneUrl) print(`phone on ${phoneUrl}`)
+  if (given.banner) io.out.print(banner(version))
+  for (const line of [...door.lines, ...metrics, ...panel.lines]) io.out.print(line)
+  if (phoneUrl) io.out.print(`phone on ${phoneUrl}`)
   // Of a client's child the standard error is a log: no token in there.
-  if (generated && !door.ended) print(tokenLine(generated))
+  if (generated && !door.ended) io.out.print(tokenLine(generated, io))
   await door.running?.(phoneUrl)
   log.info('stopping', { reason: await Promise.race([stopping, ...(door.ended ? [door.ended] : [])]) })
   await Promise.all([door.stop(), panel.stop()])
 }
 
 /** `svc admin`: the panel alone. */
-export const serveAdmin = (config: Config): Promise<void> =>
-  runService(config, async () => ({ lines: [], stop() {} }))
+export const serveAdmin = (config: Config, io: Io): Promise<void> =>
+  runService(config, io, async () => ({ lines: [], stop() {} }))
 
 /** Resolves with the first signal to stop. */
-export const stopSignal = () => new Promise<string>(resolve => onStopSignals(resolve))
+export const stopSignal = (io: Io) => new Promise<string>(resolve => io.onStop(resolve))
 
 /** Where the built panel lies: inside the binary, or beside the sources. */
 const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
@@ -75,7 +77,7 @@ const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '
  * @returns where it is, and the link that signs in where that is needed; `stop` ends live streams too
  */
 async function openPanel(
-  { config, gateway, log, stack }: Opened,
+  { config, gateway, io, log, stack }: Opened,
   links: { rest_url?: string; sandbox_phone?: string },
 ): Promise<Pick<Door, 'lines' | 'stop'>> {
   if (config.adminPort === undefined) return { lines: [], stop() {} }
@@ -94,7 +96,8 @@ async function openPanel(
     here === server.url
       ? ''
       : ` (from another machine: with this one's address for ${new URL(here).hostname})`
-  const signIn = path === undefined || isJournalled() ? [] : [`sign in once with ${here}${path}${elsewhere}`]
+  const signIn =
+    path === undefined || isJournalled(io.env) ? [] : [`sign in once with ${here}${path}${elsewhere}`]
   return {
     lines: [`admin on ${server.url}`, ...signIn],
     async stop() {
@@ -115,6 +118,7 @@ export interface Opened {
   readonly generated: EnsuredToken | undefined
   /** The configuration with the token that callers must send, if they must. */
   readonly config: Config
+  readonly io: Io
   readonly log: Log
   /** Closes what is opened. */
   readonly stack: AsyncDisposableStack
@@ -127,8 +131,7 @@ export interface Opened {
  */
 async function openService(
   given: Config,
-  log: Log,
-  stack: AsyncDisposableStack,
+  { io, log, stack }: Pick<Opened, 'io' | 'log' | 'stack'>,
   { listens = true, isPhoneFree = false } = {},
 ): Promise<Opened> {
   spareLoopbackTheProxy()
@@ -144,7 +147,7 @@ async function openService(
   }
   const config = Object.freeze({ ...given, token: required })
   const gateway = stack.use(await openGateway({ config, log, version, sandboxUrl: sandbox?.url }))
-  return { gateway, sandbox, generated, config, log, stack }
+  return { gateway, sandbox, generated, config, io, log, stack }
 }
 
 /** Loaded on use: a service on the real WeChat starts without it. */
@@ -194,8 +197,8 @@ export async function openSandboxFor(
 }
 
 /** A generated token is shown the one time it is made; later, and to a journal that others read, only where it is. */
-const tokenLine = ({ token, created, path }: EnsuredToken) =>
-  created && !isJournalled()
+const tokenLine = ({ token, created, path }: EnsuredToken, { env }: Io) =>
+  created && !isJournalled(env)
     ? `token ${token} (kept in ${path}; shown this once)`
     : `token as kept in ${path}; svc token prints it`
 

@@ -1,5 +1,4 @@
 /** Results of the tools as people read them. */
-import type { Command } from 'commander'
 import { errorCodes, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
 import type { HistoryPage, Message, SendPart, SendResult, Waiting } from '../model/message.ts'
@@ -8,8 +7,8 @@ import type { Session, SilentSession } from '../model/session.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
 import { chatLines } from './chat.ts'
 import { table } from './columns.ts'
-import { forgottenSandbox } from './command.ts'
-import { colours, errColours, oneLine, terminal, writeErr } from './terminal.ts'
+import { type Command, forgottenSandbox } from './command.ts'
+import { colours, type Output, oneLine } from './terminal.ts'
 
 /** What goes to stdout, and a word about it that is no result, for stderr. */
 export interface Shown {
@@ -35,7 +34,7 @@ export function shownResult(
 type Show = (result: never, again: string, input: Readonly<Record<string, unknown>>) => Shown
 
 /** A word to stderr. */
-export const note = (text: string) => `${errColours.dim(text)}\n`
+export const note = (text: string) => `${colours.dim(text)}\n`
 
 const shows: Readonly<Record<string, Show>> = {
   recv: (messages: Message[], again, { ack }) => ({
@@ -87,13 +86,13 @@ export function silentText(silent: readonly SilentSession[], again: string): Sho
 export async function writeNote({ note: said, bare }: Shown, command: Command): Promise<void> {
   if (said === undefined) return
   const more = bare ? forgottenSandbox(command) : ''
-  await writeErr(more ? `${said}${note(more)}` : said)
+  await command.io.err.write(more ? `${said}${note(more)}` : said)
 }
 
 /** Says on a terminal that more may come; `phoneUrl` of the simulated WeChat that runs here, or is used. */
-export async function writeFollowing(phoneUrl?: string): Promise<void> {
+export async function writeFollowing(err: Output, phoneUrl?: string): Promise<void> {
   const where = phoneUrl === undefined ? '' : ` what is written at ${phoneUrl}`
-  if (terminal.err) await writeErr(note(`following${where}; Ctrl-C ends it`))
+  if (err.isTerminal) await err.write(note(`following${where}; Ctrl-C ends it`))
 }
 
 function sendText(result: SendResult, to: string, again: string): string {

@@ -1,8 +1,37 @@
 /** The three streams of a command: which of them is a terminal, colours there, texts made safe for it, and writing that says when it is done. */
 import { fstatSync, write } from 'node:fs'
 import process from 'node:process'
+import type { Readable, Writable } from 'node:stream'
+import { type Environment, ownEnvironment } from '../config.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { errorCodeOf } from '../platform/files.ts'
+import { onStopSignals, type StopSignal } from '../platform/process.ts'
+
+/** What a command reads and writes: the streams and the environment of the process, or those of a test. */
+export interface Io {
+  readonly env: Environment
+  readonly in: { readonly isTerminal: boolean; readonly stream: Readable & { unref?(): unknown } }
+  readonly out: Output
+  readonly err: Output
+  /** Takes the log, which goes to the stderr of the process otherwise. */
+  readonly log?: (lines: string) => void
+  /** Calls `stop` on the first signal to stop. @returns takes that back */
+  onStop(stop: (signal: StopSignal) => void): () => void
+  /** Dies of the signal. */
+  die(signal: StopSignal): void
+}
+
+/** Where a command writes. Colours are taken out where they are not wanted. */
+export interface Output {
+  readonly isTerminal: boolean
+  readonly hasColours: boolean
+  /** Of the terminal. */
+  readonly columns: number | undefined
+  /** Resolves once the text is written. @throws NobodyReads when the other end is closed */
+  write(text: string): Promise<void>
+  /** Writes a line and does not wait; it does not fail when nobody reads any more. */
+  print(line: string): void
+}
 
 /** What asks a descriptor loads the streams of Node, 5 ms of a start: only a device is asked. */
 function isTerminal(descriptor: number): boolean {
@@ -15,63 +44,84 @@ function isTerminal(descriptor: number): boolean {
   return process.getBuiltinModule('node:tty').isatty(descriptor)
 }
 
-/** By the descriptors: opening the streams to ask them takes 6 ms of a start. */
-export const terminal = {
-  // Of a service it is /dev/null, which is a device too, and nobody asks.
-  get in() {
-    return isTerminal(0)
-  },
-  ...{ out: isTerminal(1), err: isTerminal(2) },
-} as const
+/** The process's own. By the descriptors: opening the streams to ask them takes 6 ms of a start. */
+export function processIo(): Io {
+  return {
+    env: ownEnvironment(),
+    in: {
+      // Of a service it is /dev/null, which is a device too, and nobody asks.
+      get isTerminal() {
+        return isTerminal(0)
+      },
+      get stream() {
+        return process.stdin
+      },
+    },
+    out: outputTo(1),
+    err: outputTo(2),
+    onStop: onStopSignals,
+    die: signal => void process.kill(process.pid, signal),
+  }
+}
+
+function outputTo(descriptor: 1 | 2): Output {
+  const isShown = isTerminal(descriptor)
+  const hasColours = isShown && wantsColours(ownEnvironment())
+  // By the console, which opens no stream for it.
+  const method = descriptor === 1 ? 'log' : 'error'
+  const stream = () => (descriptor === 1 ? process.stdout : process.stderr)
+  const text = hasColours ? (text: string) => text : withoutColours
+  return {
+    isTerminal: isShown,
+    hasColours,
+    get columns() {
+      return (isShown && stream().columns) || undefined
+    },
+    // A terminal by its stream, which knows how a console takes text.
+    write: given => (isShown ? shown(stream(), text(given)) : written(descriptor, text(given))),
+    print: line => console[method](text(line)),
+  }
+}
+
+/** Whether a terminal shows colours, as NO_COLOR, FORCE_COLOR and TERM say it. */
+const wantsColours = ({ CI, FORCE_COLOR, NO_COLOR, TERM }: Environment): boolean =>
+  !NO_COLOR && (Boolean(FORCE_COLOR || CI) || process.platform === 'win32' || TERM !== 'dumb')
 
 /** What a colour does to a text. */
 type Paint = (text: string) => string
-type Colour = 'red' | 'green' | 'yellow' | 'cyan' | 'dim' | 'bold'
-/** Colours of one stream. */
-export type Colours = Readonly<Record<Colour, Paint>> & { readonly shown: boolean }
+const paint =
+  (begin: number, end: number): Paint =>
+  text =>
+    `\u001b[${begin}m${text}\u001b[${end}m`
 
-const same: Paint = text => text
-const plain: Colours = {
-  ...{ red: same, green: same, yellow: same, cyan: same, dim: same, bold: same },
-  shown: false,
-}
+/** Colours, for every output: one that shows none takes them out. */
+export const colours = {
+  red: paint(31, 39),
+  green: paint(32, 39),
+  yellow: paint(33, 39),
+  cyan: paint(36, 39),
+  dim: paint(2, 22),
+  bold: paint(1, 22),
+} as const
 
-/** Loaded where there is a terminal; NO_COLOR and TERM=dumb are its business. */
-const painted: Colours =
-  terminal.out || terminal.err
-    ? await import('picocolors').then(({ default: pc }) => ({
-        ...plain,
-        ...(pc.isColorSupported && { ...pc.createColors(true), shown: true }),
-      }))
-    : plain
-
-/** Colours for stdout, and for stderr: none where it is no terminal. */
-export const colours: Colours = terminal.out ? painted : plain
-export const errColours: Colours = terminal.err ? painted : plain
+/** The text without them. What comes from outside has no escapes left by then. */
+export const withoutColours: Paint = text =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
+  text.replace(/\u001b\[\d+m/g, '')
 
 /** Columns of the terminal; 80 where there is none. */
-export const columns = (): number =>
-  (terminal.out ? process.stdout.columns : terminal.err ? process.stderr.columns : undefined) || 80
+export const columnsOf = ({ err, out }: Io): number => out.columns ?? err.columns ?? 80
 
 /** The other end of the pipe is closed. */
 export class NobodyReads extends Error {}
 
-/** Resolves once the text is written to stdout. @throws NobodyReads when it is closed */
-export const writeOut = (text: string): Promise<void> => written(1, text)
+const shown = (stream: Writable, text: string): Promise<void> =>
+  new Promise((resolve, reject) =>
+    stream.write(text, error => (error ? reject(writeError(error)) : resolve())),
+  )
 
-/** The same on stderr. */
-export const writeErr = (text: string): Promise<void> => written(2, text)
-
+/** By the descriptor, off the event loop: a reader who is slow does not keep signals and leases waiting. */
 async function written(descriptor: 1 | 2, text: string): Promise<void> {
-  const stream = descriptor === 1 ? 'out' : 'err'
-  // A terminal by its stream, which knows how a console takes text; all else by the descriptor, off the event loop, so
-  // that a reader who is slow does not keep signals and leases waiting.
-  if (terminal[stream]) {
-    const target = descriptor === 1 ? process.stdout : process.stderr
-    return new Promise((resolve, reject) =>
-      target.write(text, error => (error ? reject(writeError(error)) : resolve())),
-    )
-  }
   const bytes = new TextEncoder().encode(text)
   for (let at = 0; at < bytes.length; ) at += await writeSome(descriptor, bytes.subarray(at))
 }

@@ -1,7 +1,7 @@
 /** A tool's input as arguments and flags: how each key is called, and what was typed for it. */
 
 import type { Static, TObject } from '@sinclair/typebox'
-import { Argument, type Command, Option } from 'commander'
+import { Argument, Option } from 'commander'
 import { badArgument, invalid, renamed, type SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { shellWord } from '../platform/format.ts'
@@ -9,7 +9,7 @@ import type { Tool } from '../tools/index.ts'
 import { parse, words } from '../tools/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
 import type { CommandShape } from '../tools/tool.ts'
-import { type CommandSpec, ListOption } from './command.ts'
+import { type Command, type CommandSpec, ListOption } from './command.ts'
 import { type ResultSpec, resultCommand } from './result.ts'
 import { timeForms, typedTime } from './typed-time.ts'
 
@@ -26,48 +26,61 @@ export interface ToolFlags {
   /** As a tool takes it, unchecked. @throws SvcError `invalid_arguments` for one thing said twice */
   input(command: Command, stdin?: () => Promise<string>): Promise<Record<string, unknown>>
   /** Of what was typed the times, counted from this Unix ms: the clock of a sandbox may be ahead of the machine's. */
-  times(now: number): Record<string, number>
+  times(command: Command, now: number): Record<string, number>
   /** The error in the words of the command line: fields as the flags they were given by. */
-  told(error: SvcError): SvcError
+  told(error: SvcError, command: Command): SvcError
+}
+
+/** What was typed of one command line. */
+interface Typed {
+  /** Flags of `cli.series` that were given, in order. */
+  readonly series: Series
+  input: Readonly<Record<string, unknown>>
 }
 
 /** Those of a tool. */
 export function toolFlags(tool: Flagged): ToolFlags {
   const { cli } = tool
-  /** Flags of `cli.series` that were given, in order. */
-  const series: Series = []
-  let typed: Readonly<Record<string, unknown>> = {}
-  let times: (readonly [key: string, text: string])[] = []
-  let flagged = (_key: string) => false
-  const timesAt = (now: number) =>
-    Object.fromEntries(times.map(([key, text]) => [key, timeTyped(key, text, now)]))
+  const lines = new WeakMap<Command, Typed>()
+  const lineOf = (command: Command): Typed => lines.get(command) ?? { series: [], input: {} }
+  const times = (command: Command, now: number) =>
+    Object.fromEntries(
+      givenFor(tool, command).flatMap(([key, text]) =>
+        isTime(key) ? [[key, timeTyped(key, String(text), now)]] : [],
+      ),
+    )
   return {
-    declare: command => declareFlags(command, tool, series),
-    async input(parsed, stdin) {
-      flagged = key => parsed.opts()[camelCase(nameOf(tool, key))] !== undefined
-      const given = givenFor(tool, parsed)
-      times = given.flatMap(([key, text]) => (isTime(key) ? [[key, String(text)]] : []))
+    declare(command) {
+      const line: Typed = { series: [], input: {} }
+      lines.set(command, line)
+      declareFlags(command, tool, line.series)
+    },
+    async input(command, stdin) {
+      const line = lineOf(command)
       const input: Record<string, unknown> = { ...cli.defaults }
-      for (const [key, text] of given)
+      for (const [key, text] of givenFor(tool, command))
         input[key] = typedValue(tool, key, stdin && key === cli.stdin && text === '-' ? await stdin() : text)
-      Object.assign(input, timesAt(systemClock.now()))
-      typed = input
-      const [only, ...further] = series
+      Object.assign(input, times(command, systemClock.now()))
+      line.input = input
+      const [only, ...further] = line.series
       if (!cli.series || !only) return input
       const { entries, into, value } = cli.series
       if (further.length === 0) input[only[0]] = only[1]
       else {
         const before = Array.isArray(input[into]) ? input[into] : []
-        input[into] = [...series.map(([key, text]) => ({ ...entries[key], [value]: text })), ...before]
+        input[into] = [...line.series.map(([key, text]) => ({ ...entries[key], [value]: text })), ...before]
       }
       return input
     },
-    times: timesAt,
-    told: error =>
-      renamed(error, ({ field, problem }) => ({
+    times,
+    told(error, command) {
+      const { input, series } = lineOf(command)
+      const flagged = (key: string) => command.opts()[camelCase(nameOf(tool, key))] !== undefined
+      return renamed(error, ({ field, problem }) => ({
         field: asTyped(tool, field, series, flagged),
-        problem: asShown(tool, field, problem) + more(tool, field, typed),
-      })),
+        problem: asShown(tool, field, problem) + more(tool, field, input),
+      }))
+    },
   }
 }
 

@@ -1,6 +1,6 @@
 /** How the values of options are read: each gives undefined for what it does not understand. */
-import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { homeFolder } from '../platform/process.ts'
 
 /** How fast one may send: per session `perSecond`, and to one user `perWindow` in any `windowMs`. */
 export interface Pace {
@@ -26,7 +26,7 @@ export function switched(text: string): boolean | undefined {
 /** Absolute. A shell expands `~` in an argument, but not in a unit file or a compose file. */
 export function folder(text: string): string | undefined {
   if (text === '' || text.includes('\0')) return undefined
-  return resolve(/^~(?=$|[\\/])/.test(text) ? join(homedir(), text.slice(1)) : text)
+  return resolve(/^~(?=$|[\\/])/.test(text) ? join(homeFolder(), text.slice(1)) : text)
 }
 
 /** Printable ASCII: what a header can carry. */

@@ -1,9 +1,9 @@
 /** Commands that a finding advises, as one may type them. */
 import { existsSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { shellWord } from '../platform/format.ts'
+import { homeFolder } from '../platform/process.ts'
 
 /**
  * A command of svc for this data directory, as one may type it.
@@ -15,7 +15,7 @@ export function svcCommand(
   dir: string,
   isSandbox = existsSync(join(dir, dataFiles.sandbox)),
 ): string {
-  const usual = join(homedir(), isSandbox ? '.svc-sandbox' : '.svc')
+  const usual = join(homeFolder(), isSandbox ? '.svc-sandbox' : '.svc')
   const flag = isSandbox && command !== 'sandbox' ? ' --sandbox' : ''
   return `svc ${command}${flag}${dir === usual ? '' : ` -d ${shellWord(dir)}`}`
 }

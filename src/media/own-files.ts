@@ -1,11 +1,11 @@
 /** svc's own files: logins, tokens, the message log. No caller may name them, not even the user's own programs. */
 import { realpath } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { parse, resolve } from 'node:path'
 import process from 'node:process'
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import { insideDir, liesIn, realWay } from '../platform/files.ts'
+import { homeFolder } from '../platform/process.ts'
 
 /** Two folders, by their real paths. */
 export interface Folders {
@@ -23,7 +23,7 @@ export async function workingFolders(dataDir: string): Promise<string[]> {
   try {
     const folder = await realpath(process.cwd())
     // A home that is not there holds nothing.
-    const closed = [parse(folder).root, await realWay(homedir()), await realpath(dataDir)]
+    const closed = [parse(folder).root, await realWay(homeFolder()), await realpath(dataDir)]
     return closed.some(path => liesIn(folder, path)) ? [] : [folder]
   } catch {
     return []

@@ -3,6 +3,7 @@
  * start of a service loads it twice.
  */
 import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
@@ -97,6 +98,13 @@ export function spareLoopbackTheProxy(env: NodeJS.ProcessEnv = process.env): voi
   env[name] = [...new Set([...listed.filter(Boolean), '127.0.0.1', 'localhost', '::1'])].join(',')
 }
 
+/** The folder of the user: Bun's own answer stays that of its start whatever HOME says since. */
+export const homeFolder = (): string =>
+  (process.platform === 'win32' ? undefined : process.env.HOME) ?? homedir()
+
+/** What asks a process to stop. */
+export type StopSignal = 'SIGINT' | 'SIGTERM'
+
 /** The same signal within this time is the same wish: the terminal tells a whole group, and wrappers pass it on. */
 const echoMs = 500
 
@@ -105,7 +113,7 @@ const echoMs = 500
  *
  * @returns takes the handlers away again
  */
-export function onStopSignals(stop: (signal: 'SIGINT' | 'SIGTERM') => void): () => void {
+export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
   let first: { signal: string; at: number } | undefined
   const handlers = (['SIGINT', 'SIGTERM'] as const).map(signal => {
     const handler = () => {

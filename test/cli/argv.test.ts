@@ -1,9 +1,9 @@
 /** Options that stand before the command, and what is said of a word that is none. */
 import { expect, test } from 'bun:test'
-import { Command } from 'commander'
 import { leadingOptions } from '../../src/cli/argv.ts'
-import { addConfigOptions, quiet, wordingOf } from '../../src/cli/command.ts'
+import { addConfigOptions, Command, wordingOf } from '../../src/cli/command.ts'
 import { isServing } from '../../src/cli/commands.ts'
+import { processIo } from '../../src/cli/terminal.ts'
 import { svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 
@@ -81,16 +81,14 @@ test('what goes on polling is told by its words', () => {
 })
 
 test('a command that is proposed is of the same directory, from the environment too', () => {
+  let env: Record<string, string> = {}
   const proposed = (...typed: string[]) => {
-    const command = addConfigOptions(quiet(new Command('users')), 'tool').parse(typed, { from: 'user' })
+    const io = { ...processIo(), env }
+    const command = addConfigOptions(new Command('users', io), 'tool').parse(typed, { from: 'user' })
     return wordingOf(command).command(['login', 'my work', '<name>'])
   }
   expect(proposed()).toBe("svc login 'my work' <name>")
   expect(proposed('-d', 'a b', '--sandbox')).toBe("svc login 'my work' <name> --sandbox -d 'a b'")
-  process.env.SVC_SANDBOX = '1'
-  try {
-    expect(proposed('-d', 'here')).toBe("svc login 'my work' <name> --sandbox -d here")
-  } finally {
-    delete process.env.SVC_SANDBOX
-  }
+  env = { SVC_SANDBOX: '1' }
+  expect(proposed('-d', 'here')).toBe("svc login 'my work' <name> --sandbox -d here")
 })

@@ -1,8 +1,8 @@
 /** The help of every command there is, and readers of any output who have had enough of it. */
 import { describe, expect, test } from 'bun:test'
-import { Command } from 'commander'
-import { addCommand, quiet } from '../../src/cli/command.ts'
+import { addCommand, Command } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
+import { processIo } from '../../src/cli/terminal.ts'
 import { tools } from '../../src/tools/index.ts'
 import { svc, svcOnTerminal } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
@@ -11,8 +11,9 @@ import { svcProgram } from '../support/svc-program.ts'
 const home = folderOfFile()
 
 /** Every command, those below others too, with the words that call it. */
-async function everyCommand(): Promise<[words: string[], command: Command][]> {
-  const program = quiet(new Command('svc')).enablePositionalOptions()
+async function everyCommand(columns = 80): Promise<[words: string[], command: Command][]> {
+  const io = processIo()
+  const program = new Command('svc', { ...io, out: { ...io.out, columns } }).enablePositionalOptions()
   for (const spec of await needed([])) addCommand({ program, needed, status: 0 }, spec)
   const below = (command: Command, words: string[]): [string[], Command][] =>
     command.commands
@@ -26,9 +27,9 @@ async function everyCommand(): Promise<[words: string[], command: Command][]> {
 
 test('the help of every command fits into a terminal, also a narrow one, but for command lines', async () => {
   for (const width of [60, 80]) {
-    const wide = (await everyCommand()).flatMap(([words, command]) => {
+    const wide = (await everyCommand(width)).flatMap(([words, command]) => {
       const written: string[] = []
-      command.configureOutput({ getOutHelpWidth: () => width, writeOut: text => void written.push(text) })
+      command.configureOutput({ writeOut: text => void written.push(text) })
       command.outputHelp()
       // What nobody can break.
       const lines = written

@@ -2,9 +2,9 @@
 import { describe, expect, test } from 'bun:test'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Command } from 'commander'
-import { quiet } from '../../src/cli/command.ts'
+import { Command } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
+import { processIo } from '../../src/cli/terminal.ts'
 import { SvcError } from '../../src/model/error.ts'
 import { svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
@@ -104,7 +104,7 @@ test('the error names the choices as the help does', async () => {
 /** The error of a command that has no `--json`, as it is thrown. */
 async function chosenWrong(word: string, typed: string): Promise<SvcError> {
   const [spec] = await needed([word])
-  const command = quiet(new Command(word))
+  const command = new Command(word, processIo())
   spec?.takes?.(command)
   try {
     command.parse([typed], { from: 'user' })

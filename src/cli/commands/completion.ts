@@ -2,18 +2,18 @@
  * What the Tab key offers: read off the commands themselves each time, so it is never older than svc. The scripts only
  * hand the words over and show the answers; where there are none they offer files.
  */
-import { Command, type Option } from 'commander'
+import type { Option } from 'commander'
 import { optionTable, readConfig } from '../../config.ts'
 import {
   addCommand,
   addConfigOptions,
+  Command,
   type CommandLine,
   type CommandSpec,
   choice,
   ListOption,
-  quiet,
 } from '../command.ts'
-import { oneLine, writeOut } from '../terminal.ts'
+import { type Io, oneLine } from '../terminal.ts'
 
 /** Completes by asking `svc complete -- <words>`; each line is a word, a tab, and what it means. */
 const scripts: Readonly<Record<string, string>> = {
@@ -74,7 +74,7 @@ export const commands: readonly CommandSpec[] = [
       ['eval "$(svc completion zsh)"', 'zsh: add this line to ~/.zshrc, after compinit'],
       ['svc completion fish > ~/.config/fish/completions/svc.fish', 'fish: once'],
     ],
-    run: command => writeOut(scripts[command.args[0] ?? ''] ?? ''),
+    run: command => command.io.out.write(scripts[command.args[0] ?? ''] ?? ''),
   },
   {
     words: 'complete',
@@ -82,24 +82,24 @@ export const commands: readonly CommandSpec[] = [
     hidden: true,
     takes: command => command.argument('[words...]').allowUnknownOption().passThroughOptions(),
     examples: [],
-    run: async ({ args }, { needed }) =>
-      writeOut((await completions(args, needed)).map(line => `${line}\n`).join('')),
+    run: async ({ args, io }, { needed }) =>
+      io.out.write((await completions(args, { io, needed })).map(line => `${line}\n`).join('')),
   },
 ]
 
-/** Which commands a command line needs. */
-type Needed = CommandLine['needed']
+/** Which commands a command line needs, and where it is typed. */
+type Ground = Pick<CommandLine, 'needed'> & { readonly io: Io }
 
 type Offer = readonly [word: string, means: string]
 
 /** Words that fit what stands at the cursor, the last of `words`; none: any file may. */
-export async function completions(words: readonly string[], needed: Needed): Promise<string[]> {
+export async function completions(words: readonly string[], ground: Ground): Promise<string[]> {
   const last = words.at(-1) ?? ''
   const assigned = /^(--[^=]+)=(.*)$/.exec(last)
   const current = assigned?.[2] ?? last
   // `svc help send` is `svc send --help`.
   const before = words.slice(words[0] === 'help' ? 1 : 0, -1)
-  const offers = await offersFor(assigned?.[1] ? [...before, assigned[1]] : before, current, needed)
+  const offers = await offersFor(assigned?.[1] ? [...before, assigned[1]] : before, current, ground)
   return offers
     .filter(([word]) => word.startsWith(current) && isPlain(word))
     .map(([word, means]) => `${assigned ? `${assigned[1]}=` : ''}${word}\t${means.split(/[.;] |\n/)[0]}`)
@@ -108,8 +108,9 @@ export async function completions(words: readonly string[], needed: Needed): Pro
 /** Names and ids come from elsewhere and stand unquoted in the line: nothing in them may mean something to a shell. */
 const isPlain = (word: string) => /^[\p{L}\p{M}\p{N}@%+,./_-]+$/u.test(word)
 
-async function offersFor(before: readonly string[], current: string, needed: Needed): Promise<Offer[]> {
-  const program = addConfigOptions(quiet(new Command('svc')).enablePositionalOptions(), 'openapi')
+async function offersFor(before: readonly string[], current: string, ground: Ground): Promise<Offer[]> {
+  const { io, needed } = ground
+  const program = addConfigOptions(new Command('svc', io).enablePositionalOptions(), 'openapi')
   for (const spec of await needed(before)) addCommand({ program, needed, status: 0 }, spec)
 
   let command: Command = program
@@ -138,7 +139,7 @@ async function offersFor(before: readonly string[], current: string, needed: Nee
     const chosen = waiting instanceof ListOption ? current.slice(0, current.lastIndexOf(',') + 1) : ''
     const choices = argChoices ?? optionTable.find(({ flag }) => flag === long)?.choices
     if (choices) return choices.map(word => [chosen + word, ''])
-    return named(/<([^>]+)>/.exec(waiting.flags)?.[1], before)
+    return named(/<([^>]+)>/.exec(waiting.flags)?.[1], before, io)
   }
   if (current.startsWith('-')) {
     return [
@@ -152,7 +153,7 @@ async function offersFor(before: readonly string[], current: string, needed: Nee
   const argument = command.registeredArguments[placed]
   const values: Offer[] = argument?.argChoices
     ? argument.argChoices.map(word => [word, ''] as const)
-    : await named(argument?.name(), before)
+    : await named(argument?.name(), before, io)
   return [...subcommands, ...values]
 }
 
@@ -164,16 +165,19 @@ const visible = (command: Command): Offer[] =>
     .map(one => [one.name(), one.summary()] as const)
 
 /** What the data directory knows by that name. A look at its files, nothing is opened or made. */
-async function named(what: string | undefined, before: readonly string[]): Promise<Offer[]> {
+async function named(what: string | undefined, before: readonly string[], { env }: Io): Promise<Offer[]> {
   const isWebhook = what === 'id' && before[0] === 'webhook'
   if (what !== 'session' && what !== 'user' && !isWebhook) return []
   try {
     const { sightOf } = await import('../../inspect/data-directory.ts')
     const at = before.findIndex(word => word === '-d' || word === '--base-path')
-    const { basePath } = readConfig({
-      ...(at >= 0 && before[at + 1] !== undefined && { basePath: before[at + 1] }),
-      ...(before.includes('--sandbox') && { sandbox: true }),
-    })
+    const { basePath } = readConfig(
+      {
+        ...(at >= 0 && before[at + 1] !== undefined && { basePath: before[at + 1] }),
+        ...(before.includes('--sandbox') && { sandbox: true }),
+      },
+      env,
+    )
     const sight = sightOf(basePath)
     if (isWebhook) return (await sight.named()).webhooks.map(({ id, url }) => [id, oneLine(url)] as const)
     const { sessions } = await sight.sessions()

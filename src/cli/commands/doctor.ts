@@ -1,5 +1,4 @@
 /** `svc doctor`: the report, for people and for programs. */
-import type { Command } from 'commander'
 import type { Report } from '../../doctor/examine.ts'
 import { subjects } from '../../doctor/finding.ts'
 import { notedAddresses } from '../../inspect/healthz.ts'
@@ -7,9 +6,9 @@ import { badArgument } from '../../model/error.ts'
 import { counted } from '../../platform/format.ts'
 import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { version } from '../../version.ts'
-import { type CommandSpec, configFrom } from '../command.ts'
+import { type Command, type CommandSpec, configFrom } from '../command.ts'
 import { findingLines, jsonLine } from '../print.ts'
-import { colours, oneLine, writeOut } from '../terminal.ts'
+import { colours, type Output, oneLine } from '../terminal.ts'
 import { isOpen } from './health.ts'
 
 export const commands: readonly CommandSpec[] = [
@@ -51,18 +50,20 @@ async function runDoctor(command: Command): Promise<0 | 1> {
     address: noted?.url,
     ...{ config, version, deadlineMs: seconds * 1000, services: installedServices },
   })
-  await writeOut(flags.json ? `${jsonLine(report)}\n` : reportText(report))
+  const { out } = command.io
+  await out.write(flags.json ? `${jsonLine(report)}\n` : reportText(report, out))
   return report.ok ? 0 : 1
 }
 
 /** Grouped by subject; signs and colours on a terminal that has them, words elsewhere. */
-function reportText({ findings, counts, base_path }: Report): string {
+function reportText({ findings, counts, base_path }: Report, out: Output): string {
   const lines = [colours.dim(`the data directory is ${oneLine(base_path)}`)]
   for (const subject of subjects) {
     const own = findings.filter(finding => finding.subject === subject)
     if (own.length === 0) continue
     lines.push('', colours.bold(subject))
-    for (const { severity, what, fix } of own) lines.push(...findingLines(severity, what, fix, '  '))
+    for (const { severity, what, fix } of own)
+      lines.push(...findingLines(out, { level: severity, what, fix }, '  '))
   }
   const bad = [
     ...(counts.error > 0 ? [colours.red(counted(counts.error, 'error'))] : []),

@@ -1,5 +1,4 @@
 /** `svc events`: what happened, and what happens. */
-import type { Command } from 'commander'
 import { whole } from '../../config/values.ts'
 import type { Gateway } from '../../gateway/gateway-api.ts'
 import { badArgument } from '../../model/error.ts'
@@ -8,10 +7,10 @@ import type { EventStart } from '../../model/webhook.ts'
 import { localTime } from '../../platform/format.ts'
 import { typesOf } from '../../push/events.ts'
 import { itemWords } from '../chat.ts'
-import { againFlags, type CommandSpec, ListOption, toolConfig } from '../command.ts'
+import { againFlags, type Command, type CommandSpec, ListOption, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
 import { note, sessionsText, writeFollowing, writeNote } from '../show.ts'
-import { oneLine, writeErr, writeOut } from '../terminal.ts'
+import { oneLine } from '../terminal.ts'
 import { typedStart } from '../typed-time.ts'
 
 interface Flags {
@@ -71,19 +70,20 @@ async function showEvents(command: Command): Promise<void> {
     if (!json) await writeNote(sessionsText([], againFlags(command)), command)
     return
   }
-  using call = commandCall()
-  await using opened = await openForCommand(config)
+  const { err, out } = command.io
+  using call = commandCall(command.io)
+  await using opened = await openForCommand(config, command.io)
   const { accounts, clock, events } = opened.gateway
   const wanted = await events.wanted(asked)
   const begin = start ? await placeOf(start(clock.now()), events) : after
-  const onGone = () => void writeErr('Some events were removed before they were read.\n')
+  const onGone = () => void err.write('Some events were removed before they were read.\n')
   const from = begin ?? (await events.head(follow ? undefined : clock.now() - dayMs))
   const found = events.follow(from, wanted, call.signal, { onGone, toEnd: !follow })
-  if (follow && !json) await writeFollowing()
+  if (follow && !json) await writeFollowing(err)
   // From a place on it is the first of them; else the newest.
   const isTail = most !== undefined && begin === undefined && !follow
   const tail: Event[] = []
-  const tell = (event: Event) => writeOut(json ? `${jsonLine(event)}\n` : lineOf(event))
+  const tell = (event: Event) => out.write(json ? `${jsonLine(event)}\n` : lineOf(event))
   let count = 0
   for await (const event of found) {
     count++

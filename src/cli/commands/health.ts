@@ -1,5 +1,4 @@
 /** `svc health`: one question to a running service, one line, one exit status. */
-import type { Command } from 'commander'
 import { type Config, type Flags, spelledOut, type Usual } from '../../config.ts'
 import {
   addressIn,
@@ -12,9 +11,16 @@ import { badArgument } from '../../model/error.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { shellWord } from '../../platform/format.ts'
 import { spareLoopbackTheProxy } from '../../platform/process.ts'
-import { againFlags, type CommandSpec, configFrom, forgottenSandbox, typedUrl } from '../command.ts'
+import {
+  againFlags,
+  type Command,
+  type CommandSpec,
+  configFrom,
+  forgottenSandbox,
+  typedUrl,
+} from '../command.ts'
 import { jsonLine } from '../print.ts'
-import { oneLine, writeOut } from '../terminal.ts'
+import { oneLine } from '../terminal.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -64,7 +70,7 @@ async function runHealth(command: Command): Promise<0 | 1> {
       : other === undefined
         ? ''
         : `; to start one: ${startLine(command)} --port 0${againFlags(command).startsWith(' --sandbox') ? ' --sandbox-port 0' : ''}${forgotten && `. ${forgotten}`}`
-  await writeOut(
+  await command.io.out.write(
     json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
       : `${word}: ${oneLine(what)} (${url})${next}\n`,
@@ -88,7 +94,10 @@ export async function notServed(
 /** The command that starts what was asked for. */
 function startLine(command: Command): string {
   const without = ['basePath', 'sandbox'] as const
-  const { args } = spelledOut('health', command.opts<Flags>(), settings(command), { without })
+  const { args } = spelledOut('health', command.opts<Flags>(), settings(command), {
+    without,
+    env: command.io.env,
+  })
   return [`svc openapi${againFlags(command)}`, ...args.map(shellWord)].join(' ')
 }
 

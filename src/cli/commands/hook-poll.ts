@@ -4,13 +4,11 @@
  * Nobody waits for it: beside a running service it only reads the store. Alone it asks WeChat first, which takes up to
  * a second and a half. The position moves when the text is on stdout.
  */
-import type { Command } from 'commander'
 import { localFiles } from '../../config/local-files.ts'
 import { type Config, type Flags, readConfig } from '../../config.ts'
 import { toSvcError, verbs } from '../../tools/index.ts'
 import { untrustedText } from '../../tools/untrusted.ts'
-import type { CommandSpec } from '../command.ts'
-import { writeOut } from '../terminal.ts'
+import type { Command, CommandSpec } from '../command.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -40,14 +38,14 @@ const longestText = 2000
 
 /** Runs the command. @throws SvcError */
 async function hookPoll(command: Command): Promise<void> {
-  const config = readConfig(command.opts<Flags>(), undefined, { logLevel: 'ERROR' })
+  const config = readConfig(command.opts<Flags>(), command.io.env, { logLevel: 'ERROR' })
   const request = requestOf(command.opts())
   const { commandCall, openForCommand } = await import('../open.ts')
   const { lookAtDirectory } = await import('../../inspect/data-directory.ts')
   // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
   if (!(await lookAtDirectory(config.basePath)).isUsed) return
-  using call = commandCall()
-  await using opened = await openForCommand(config, sandboxOf)
+  using call = commandCall(command.io)
+  await using opened = await openForCommand(config, command.io, sandboxOf)
   let isWritten = false
   try {
     const messages = await opened.gateway.inbox
@@ -60,7 +58,7 @@ async function hookPoll(command: Command): Promise<void> {
       maxTextLength: longestText,
       maxTotalLength: mostText,
     })
-    if (text !== '') await writeOut(`${text}\n`)
+    if (text !== '') await command.io.out.write(`${text}\n`)
     isWritten = true
   } finally {
     call.done(isWritten)

@@ -1,5 +1,5 @@
 /** `svc migrate`: what comes over from another program, for people and for programs. */
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { folder } from '../../config/values.ts'
 import type { Applied } from '../../migrate/apply.ts'
 import type { Plan } from '../../migrate/plan.ts'
@@ -8,9 +8,9 @@ import { badArgument } from '../../model/error.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { createLog } from '../../platform/log.ts'
 import { table } from '../columns.ts'
-import { type CommandSpec, chosen, configFrom, toolUsual } from '../command.ts'
+import { type Command, type CommandSpec, chosen, configFrom, toolUsual } from '../command.ts'
 import { findingLines, jsonLine } from '../print.ts'
-import { colours, oneLine, writeOut } from '../terminal.ts'
+import { colours, type Output, oneLine } from '../terminal.ts'
 
 /** The row of one program. @param from the option that names its folder */
 const movedFrom = (program: Program, summary: string, from: Option): CommandSpec => ({
@@ -76,10 +76,11 @@ async function runMigrate(program: Program, command: Command): Promise<0 | 1> {
     ...{ program, from, into: config.basePath, upstreamUrl: config.upstreamUrl, now: clock.now() },
     storeMaxAgeDays: config.storeMaxAgeDays,
   })
-  const log = createLog(config.logLevel)
+  const log = createLog(config.logLevel, command.io.log)
   const applied = flags.dryRun ? undefined : await applyMove(plan, { config, clock, log })
   const report = reportOf(plan, applied)
-  await writeOut(flags.json ? `${jsonLine(report)}\n` : textOf(report))
+  const { out } = command.io
+  await out.write(flags.json ? `${jsonLine(report)}\n` : textOf(report, out))
   return report.complete ? 0 : 1
 }
 
@@ -121,7 +122,7 @@ const logins = {
   failed: 'not taken over',
 } as const
 
-function textOf(report: Report): string {
+function textOf(report: Report, out: Output): string {
   const { bold, dim, green, yellow } = colours
   const { sessions, history, default_session: chosen } = report
   const lines = [
@@ -147,7 +148,8 @@ function textOf(report: Report): string {
         : `: ${added} new, ${messages - added - (left_out ?? 0)} there already${left_out ? `, ${left_out} left out` : ''}`
     lines.push(`${dim('history')}  ${messages} messages, ${received} received and ${sent} sent${done}`, '')
   }
-  for (const { level, text, hint } of report.findings) lines.push(...findingLines(level, text, hint))
+  for (const { level, text, hint } of report.findings)
+    lines.push(...findingLines(out, { level, what: text, fix: hint }))
   const end = report.dry_run
     ? sessions.length > 0 || history
       ? 'nothing was changed: run it without --dry-run to do it'

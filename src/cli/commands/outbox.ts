@@ -1,9 +1,9 @@
 /** `svc outbox` and `svc approvals`: what waits until it may go, and what waits for a person to say yes. */
-import type { Command } from 'commander'
 import { SvcError } from '../../model/error.ts'
 import { type Cancelled, type OutboxEntry, OutboxFilter } from '../../model/message.ts'
 import { byteSize, counted, localTime } from '../../platform/format.ts'
 import { table } from '../columns.ts'
+import type { Command } from '../command.ts'
 import { wordCommand } from '../result.ts'
 import { note, type Shown, waitOf } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'

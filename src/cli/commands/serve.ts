@@ -20,7 +20,7 @@ export const commands: readonly CommandSpec[] = [
     ],
     async run(command) {
       const config = configFrom(command)
-      await (await import('../serve.ts')).serveOpenApi(config)
+      await (await import('../serve.ts')).serveOpenApi(config, command.io)
     },
   },
   {
@@ -53,7 +53,7 @@ export const commands: readonly CommandSpec[] = [
           hint: 'Over stdio the client that starts svc is its only one.',
         })
       // Over stdio nobody chose the port: a second client's phone may stand anywhere.
-      await (await import('../serve-mcp.ts')).serveMcp(config, { isPhoneFree: sandboxPort === 0 })
+      await (await import('../serve-mcp.ts')).serveMcp(config, command.io, { isPhoneFree: sandboxPort === 0 })
     },
   },
   {
@@ -70,7 +70,10 @@ export const commands: readonly CommandSpec[] = [
       // It serves no REST, so that port cannot be in the way.
       const config = configFrom(command, { port: '0' })
       const { serveAdmin } = await import('../serving.ts')
-      await serveAdmin(Object.freeze({ ...config, adminPort: config.adminPort ?? usualPanelPort }))
+      await serveAdmin(
+        Object.freeze({ ...config, adminPort: config.adminPort ?? usualPanelPort }),
+        command.io,
+      )
     },
   },
   {
@@ -94,7 +97,7 @@ export const commands: readonly CommandSpec[] = [
     async run(command) {
       // Its directory is a sandbox's by default too, and it has no service port that could clash with its own.
       const config = configFrom(command, { sandbox: true, port: '0' })
-      await (await import('../serve.ts')).serveSandbox(config)
+      await (await import('../serve.ts')).serveSandbox(config, command.io)
     },
   },
 ]

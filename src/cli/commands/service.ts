@@ -3,7 +3,6 @@
 import { join } from 'node:path'
 import process from 'node:process'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Command } from 'commander'
 import { type Config, userFolders } from '../../config.ts'
 import { addressOf, askHealth, type HealthAnswer } from '../../inspect/healthz.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
@@ -24,8 +23,8 @@ import {
 } from '../../service/plan.ts'
 import { unseen } from '../../service/systemd.ts'
 import { version } from '../../version.ts'
-import { type CommandSpec, chosen } from '../command.ts'
-import { jsonLine, print } from '../print.ts'
+import { type Command, type CommandSpec, chosen } from '../command.ts'
+import { jsonLine } from '../print.ts'
 import {
   askWithinMs,
   intended,
@@ -37,7 +36,7 @@ import {
   servedAs,
   usualName,
 } from '../service-plan.ts'
-import { colours, oneLine, writeErr, writeOut } from '../terminal.ts'
+import { colours, type Io, oneLine } from '../terminal.ts'
 import { saidOfHealth } from './health.ts'
 
 /** Which service is meant. */
@@ -86,7 +85,7 @@ export const commands: readonly CommandSpec[] = [
     summary: 'stop the service and remove it; its data stay',
     takes: ofOne,
     examples: [['sudo svc service uninstall', 'the one of the machine']],
-    run: command => runUninstall(command.opts<NameFlags>()),
+    run: command => runUninstall(command.opts<NameFlags>(), command.io),
   },
   {
     words: 'service status',
@@ -98,7 +97,7 @@ export const commands: readonly CommandSpec[] = [
       ['svc service status --json | jq .healthy', 'for programs'],
     ],
     after: 'Here 0 means that it runs and is healthy, 1 anything else.',
-    run: command => runServiceStatus(command.opts<NameFlags>()),
+    run: command => runServiceStatus(command.opts<NameFlags>(), command.io),
   },
 ]
 
@@ -128,26 +127,27 @@ function needRoot({ scope }: ServiceName, what: string): void {
 
 /** Runs `svc service install`. @returns its exit status: 0 when the service is healthy */
 async function runInstall(command: Command, flags: NameFlags): Promise<0 | 1> {
+  const { err, out } = command.io
   const service = serviceOf(flags)
   const manager = managerHere(service)
   if (!flags.print) needRoot(service, 'install')
   const { plan, config } = await intended(command, flags, service, manager)
   const hidden = manager.title === 'systemd' ? unseenBy(plan) : undefined
   if (flags.print) {
-    await writeOut(manager.files.of(plan).at(-1)?.text ?? '')
+    await out.write(manager.files.of(plan).at(-1)?.text ?? '')
     for (const { message, hint } of [hidden, await missingUser(plan)].flatMap(one => one ?? []))
-      await writeErr(`${oneLine(`${message}. ${hint}`)}\n`)
+      await err.write(`${oneLine(`${message}. ${hint}`)}\n`)
     return 0
   }
   if (hidden) throw hidden
   await prepare(plan, manager)
   spareLoopbackTheProxy()
   const isNew = await install(plan, manager)
-  print(`${isNew ? 'installed and started' : 'changed and restarted'} ${named(service, manager)}`)
+  out.print(`${isNew ? 'installed and started' : 'changed and restarted'} ${named(service, manager)}`)
   const url = addressOf(config.host, config.port)
   const answer = await healthAt(url)
-  print(healthLine(answer, url))
-  for (const line of await nextSteps(plan, config, manager)) print(line)
+  out.print(healthLine(answer, url))
+  for (const line of await nextSteps(plan, config, manager)) out.print(line)
   return isHealthy(answer) ? 0 : 1
 }
 
@@ -174,7 +174,7 @@ async function missingUser({ account, name }: ServicePlan): Promise<SvcError | u
 }
 
 /** Runs `svc service uninstall`. */
-async function runUninstall(flags: NameFlags): Promise<void> {
+async function runUninstall(flags: NameFlags, { out: { print } }: Io): Promise<void> {
   const service = serviceOf(flags)
   const manager = managerHere(service)
   needRoot(service, 'uninstall')
@@ -186,7 +186,7 @@ async function runUninstall(flags: NameFlags): Promise<void> {
 }
 
 /** Runs `svc service status`. @returns its exit status: 0 when it runs and is healthy */
-async function runServiceStatus(flags: NameFlags): Promise<0 | 1> {
+async function runServiceStatus(flags: NameFlags, { out: { print, write } }: Io): Promise<0 | 1> {
   const service = await statusOf(flags)
   const manager = managerHere(service)
   spareLoopbackTheProxy()
@@ -204,7 +204,7 @@ async function runServiceStatus(flags: NameFlags): Promise<0 | 1> {
       ...{ base_path: served?.config.basePath, program: served?.program, url: served?.url },
       ...{ running_version: health?.version, version, outdated, health },
     }
-    await writeOut(`${jsonLine(seen)}\n`)
+    await write(`${jsonLine(seen)}\n`)
     return healthy ? 0 : 1
   }
   if (!state) {

@@ -1,15 +1,14 @@
 /** `svc setup`: from what was typed to what is written, and what to do next. */
 
-import type { Command } from 'commander'
 import { type Config, type Flags, spelledOut, userFolders } from '../../config.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
 import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { isLoopback } from '../../server/auth.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
-import { type CommandSpec, choice, configFrom, refuseBesideUrl, typedUrl } from '../command.ts'
-import { print } from '../print.ts'
+import { type Command, type CommandSpec, choice, configFrom, refuseBesideUrl, typedUrl } from '../command.ts'
 import { ownProgram } from '../service-plan.ts'
+import type { Output } from '../terminal.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -68,19 +67,20 @@ const usualVariable = 'SVC_TOKEN'
 /** Runs the command. @throws SvcError of what was typed, or of a file that was left alone */
 async function runSetup(command: Command): Promise<void> {
   const flags = command.opts<SetupFlags>()
+  const { print } = command.io.out
   const client = clients.find(({ name }) => name === command.args[0])
   if (!client) throw badArgument('<client>', 'expected a client that svc knows')
   const request = await requestOf(client, flags, command)
-  if (flags.print) return show(await preview(request))
+  if (flags.print) return show(await preview(request), print)
   if (flags.remove) {
-    for (const result of await takeBack(request)) tell(result, request, 'not')
+    for (const result of await takeBack(request)) print(saidOf(result, request, 'not'))
     return
   }
   try {
-    for (const result of await setUp(request)) tell(result, request, 'already')
+    for (const result of await setUp(request)) print(saidOf(result, request, 'already'))
   } catch (error) {
     // What could not be written can still be pasted.
-    if (error instanceof SvcError && error.code === 'forbidden') show(await preview(request))
+    if (error instanceof SvcError && error.code === 'forbidden') show(await preview(request), print)
     throw error
   }
   print(`next: ${(flags.project && client.nextOfProject) || client.next}`)
@@ -119,7 +119,7 @@ async function requestOf(client: Client, flags: SetupFlags, command: Command): P
   const { offeredTools } = await import('../serve-mcp.ts')
   offeredTools(config.tools)
   const spelled = (without: readonly (keyof Config)[] = []) =>
-    spelledOut('setup', command.opts<Flags>(), config, { without }).args
+    spelledOut('setup', command.opts<Flags>(), config, { without, env: command.io.env }).args
   const isHookWanted = flags.hook || (flags.remove && client.name === 'claude-code')
   return {
     client,
@@ -158,18 +158,18 @@ function serverOf(
   return { url: parsed, bridge: [...start, '--url', parsed], tokenVariable }
 }
 
-function show(entries: readonly { path: string; snippet: string }[]): void {
+function show(entries: readonly { path: string; snippet: string }[], print: Output['print']): void {
   for (const { path, snippet } of entries) print(`${path}:\n${snippet}\n`)
 }
 
-function tell({ did, path, what, isGone }: SetupResult, { name }: SetupRequest, isThere: string): void {
+function saidOf({ did, path, what, isGone }: SetupResult, { name }: SetupRequest, isThere: string): string {
   const thing = what === 'hook' ? 'the prompt hook' : `the server "${name}"`
   const end = {
     added: `in ${path}`,
     changed: `in ${path}`,
     removed: `from ${path}${isGone ? ', which held nothing else and is removed too' : ''}`,
   }
-  print(
-    did === 'nothing' ? `nothing to do: ${thing} is ${isThere} in ${path}` : `${did} ${thing} ${end[did]}`,
-  )
+  return did === 'nothing'
+    ? `nothing to do: ${thing} is ${isThere} in ${path}`
+    : `${did} ${thing} ${end[did]}`
 }

@@ -1,13 +1,12 @@
 /** `svc status`: a data directory at a glance, for people and for programs. */
-import type { Command } from 'commander'
 import { svcCommand } from '../../inspect/advised-commands.ts'
 import type { StatusReport } from '../../inspect/status-report.ts'
 import { byteSize, counted, localTime, shellWord } from '../../platform/format.ts'
 import { version } from '../../version.ts'
 import { table } from '../columns.ts'
-import { type CommandSpec, configFrom, forgottenSandbox } from '../command.ts'
+import { type Command, type CommandSpec, configFrom, forgottenSandbox } from '../command.ts'
 import { jsonLine } from '../print.ts'
-import { colours, oneLine, writeErr, writeOut } from '../terminal.ts'
+import { colours, oneLine } from '../terminal.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -33,9 +32,10 @@ async function runStatus(command: Command): Promise<0 | 1> {
   const { json } = command.opts<{ json?: boolean }>()
   const { readStatus } = await import('../../inspect/status-report.ts')
   const seen = await readStatus({ basePath, sandbox, version })
-  await writeOut(json ? `${jsonLine(seen)}\n` : statusText(seen))
+  await command.io.out.write(json ? `${jsonLine(seen)}\n` : statusText(seen))
   const forgotten = forgottenSandbox(command)
-  if (forgotten && !json && seen.session_count === 0 && !seen.sandbox) await writeErr(`${forgotten}\n`)
+  if (forgotten && !json && seen.session_count === 0 && !seen.sandbox)
+    await command.io.err.write(`${forgotten}\n`)
   return seen.ok ? 0 : 1
 }
 

@@ -2,7 +2,6 @@
 import { SvcError } from '../../model/error.ts'
 import { currentToken, tokenPath } from '../../server/token.ts'
 import { type CommandSpec, configFrom } from '../command.ts'
-import { writeOut } from '../terminal.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -29,7 +28,7 @@ export const commands: readonly CommandSpec[] = [
             hint: 'A service on a loopback address needs none. One that other machines can reach makes a token when it starts. If it was started with --token, ask the person who started it.',
           },
         )
-      await writeOut(`${token}\n`)
+      await command.io.out.write(`${token}\n`)
     },
   },
 ]

@@ -4,7 +4,7 @@ import { badArgument } from '../../model/error.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { type CommandSpec, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
-import { colours, oneLine, writeOut } from '../terminal.ts'
+import { colours, oneLine } from '../terminal.ts'
 
 /** It is shown anew after this. */
 const fadesMs = 4500
@@ -32,15 +32,15 @@ export const commands: readonly CommandSpec[] = [
       if (longest < 1 || longest > 300) throw badArgument('--seconds', 'expected 1 to 300 seconds')
       const config = toolConfig(command)
       const { commandCall, openForCommand } = await import('../open.ts')
-      using call = commandCall()
-      await using opened = await openForCommand(config)
+      using call = commandCall(command.io)
+      await using opened = await openForCommand(config, command.io)
       const request = { to, media: [], typing: true, session }
       const until = systemClock.monotonic() + longest * 1000
       try {
         for (let nth = 0; !call.signal.aborted && systemClock.monotonic() < until; nth++) {
           const result = await opened.gateway.sender.send(request, call)
           const text = `${colours.green('typing')}  ${oneLine(result.session)} → ${oneLine(to)}, for ${longest} s`
-          if (nth === 0) await writeOut(`${json ? jsonLine(result) : text}\n`)
+          if (nth === 0) await command.io.out.write(`${json ? jsonLine(result) : text}\n`)
           const leftMs = until - systemClock.monotonic()
           await systemClock.sleep(Math.max(0, Math.min(fadesMs, leftMs)), call.signal)
         }

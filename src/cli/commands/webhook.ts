@@ -1,5 +1,4 @@
 /** `svc webhook`: endpoints that events are delivered to. */
-import type { Command } from 'commander'
 import { closed, text } from '../../model/shapes.ts'
 import {
   type AddedWebhook,
@@ -11,6 +10,7 @@ import {
 } from '../../model/webhook.ts'
 import { counted, localTime } from '../../platform/format.ts'
 import { table } from '../columns.ts'
+import type { Command } from '../command.ts'
 import { resultCommand, wordCommand } from '../result.ts'
 import type { Shown } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
@@ -81,9 +81,9 @@ export const commands = [
   }),
   ofOne('test', 'deliver a test now', 'Whether the receiver answers', {
     about: 'Delivers an event of type webhook.test, and shows the result. The exit status is 1 if it failed.',
-    async work({ webhooks }, id) {
+    async work({ webhooks }, id, io) {
       const { commandCall } = await import('../open.ts')
-      using call = commandCall()
+      using call = commandCall(io)
       return await webhooks.test(id, call.signal)
     },
     show: ({ success, status, took_ms, detail }) => ({
