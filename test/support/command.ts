@@ -1,4 +1,8 @@
-/** The commands of svc as a user runs them: processes of their own, on pipes or on a real pseudo-terminal. */
+/** The commands of svc: in the test's own process, as a user runs them in a process of their own, or on a real pseudo-terminal. */
+import { Readable } from 'node:stream'
+import { runCli } from '../../src/cli/cli.ts'
+import { type Io, type Output, withoutColours } from '../../src/cli/terminal.ts'
+import type { StopSignal } from '../../src/platform/process.ts'
 import { type Ended, ended } from './ended.ts'
 import { svcProgram } from './svc-program.ts'
 import { until } from './until.ts'
@@ -15,14 +19,119 @@ export interface CommandOptions {
   stdin?: string
 }
 
-/** Runs a command to its end; one that goes on is killed and counts as failed. */
-export async function svc(args: readonly string[], options: CommandOptions): Promise<Ended> {
-  return ended([...svcProgram, ...args], {
+const environment = ({ home, env }: CommandOptions): Record<string, string> => ({
+  PATH: process.env.PATH ?? '',
+  HOME: home,
+  TZ: 'Asia/Shanghai',
+  ...env,
+})
+
+/**
+ * Runs a command to its end, in this process. Several may run at a time, if they have one home; the environment may differ
+ * in what begins with SVC_.
+ */
+export const svc = (args: readonly string[], options: CommandOptions): Promise<Ended> =>
+  svcRunning(args, options).exited
+
+/** The same as a process of its own, for what only a process shows; one that goes on for 30 s is killed and counts as failed. */
+export const svcProcess = (args: readonly string[], options: CommandOptions): Promise<Ended> =>
+  ended([...svcProgram, ...args], {
     cwd: options.home,
-    env: { PATH: process.env.PATH ?? '', HOME: options.home, TZ: 'Asia/Shanghai', ...options.env },
+    env: environment(options),
     ...(options.stdin !== undefined && { stdin: options.stdin }),
     withinMs,
   })
+
+/** A command under way in this process. */
+export interface Running {
+  /** All that it wrote so far. */
+  readonly stdout: string
+  readonly stderr: string
+  /** What a signal does to a process; a second one is not looked at. */
+  stop(signal: StopSignal): void
+  /** The status is 128 and more where it died of a signal. */
+  readonly exited: Promise<Ended>
+}
+
+/** Starts a command in this process. */
+export function svcRunning(args: readonly string[], options: CommandOptions): Running {
+  const leave = enterGround(options)
+  const written = { stdout: '', stderr: '' }
+  const output = (name: 'stdout' | 'stderr'): Output => ({
+    isTerminal: false,
+    hasColours: false,
+    columns: undefined,
+    async write(text) {
+      written[name] += withoutColours(text)
+    },
+    print(line) {
+      written[name] += `${withoutColours(line)}\n`
+    },
+  })
+  const stop = new AbortController()
+  let diedOf: StopSignal | undefined
+  const io: Io = {
+    env: environment(options),
+    in: {
+      isTerminal: false,
+      stream: Readable.from(options.stdin === undefined ? [] : [Buffer.from(options.stdin)]),
+    },
+    out: output('stdout'),
+    err: output('stderr'),
+    log(lines) {
+      written.stderr += lines
+    },
+    onStop(call) {
+      const stopped = () => call(stop.signal.reason)
+      stop.signal.addEventListener('abort', stopped, { once: true })
+      return () => stop.signal.removeEventListener('abort', stopped)
+    },
+    die(signal) {
+      diedOf = signal
+    },
+  }
+  const exited = runCli(args, io)
+    .finally(leave)
+    .then(status => ({
+      status: diedOf === undefined ? status : diedOf === 'SIGINT' ? 130 : 143,
+      stdout: written.stdout,
+      stderr: written.stderr,
+    }))
+  return Object.assign(written, { stop: (signal: StopSignal) => stop.abort(signal), exited })
+}
+
+/** What a process has once, and the commands that run now share. */
+let ground: { readonly key: string; commands: number; restore(): void } | undefined
+
+/** Gives this process the home of a command, and its environment. @returns takes both away after the last command */
+function enterGround(options: CommandOptions): () => void {
+  const wanted = Object.entries(environment(options)).filter(([name]) => !name.startsWith('SVC_'))
+  const key = JSON.stringify([options.home, wanted])
+  if (ground && ground.key !== key) throw new Error('a command runs with another home or environment')
+  if (!ground) {
+    const before = Object.entries(process.env)
+    const folder = process.cwd()
+    process.chdir(options.home)
+    replaceEnvironment(wanted)
+    const restore = () => {
+      replaceEnvironment(before)
+      process.chdir(folder)
+    }
+    ground = { key, commands: 0, restore }
+  }
+  const mine = ground
+  mine.commands++
+  return () => {
+    if (--mine.commands > 0) return
+    ground = undefined
+    mine.restore()
+  }
+}
+
+function replaceEnvironment(variables: readonly (readonly [string, string | undefined])[]): void {
+  const names = new Set(variables.map(([name]) => name))
+  for (const name of Object.keys(process.env)) if (!names.has(name)) delete process.env[name]
+  for (const [name, value] of variables) process.env[name] = value
 }
 
 /** A command under way on a terminal. */
