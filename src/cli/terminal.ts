@@ -3,13 +3,15 @@ import { fstatSync, write } from 'node:fs'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
 import { type Environment, ownEnvironment } from '../config.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { onStopSignals, type StopSignal } from '../platform/process.ts'
 
-/** What a command reads and writes: the streams and the environment of the process, or those of a test. */
+/** What a command reads and writes, and its clock: those of the process, or of a test. */
 export interface Io {
   readonly env: Environment
+  readonly clock: Clock
   readonly in: { readonly isTerminal: boolean; readonly stream: Readable & { unref?(): unknown } }
   readonly out: Output
   readonly err: Output
@@ -48,6 +50,7 @@ function isTerminal(descriptor: number): boolean {
 export function processIo(): Io {
   return {
     env: ownEnvironment(),
+    clock: systemClock,
     in: {
       // Of a service it is /dev/null, which is a device too, and nobody asks.
       get isTerminal() {

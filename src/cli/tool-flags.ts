@@ -3,7 +3,6 @@
 import type { Static, TObject } from '@sinclair/typebox'
 import { Argument, Option } from 'commander'
 import { badArgument, invalid, renamed, type SvcError } from '../model/error.ts'
-import { systemClock } from '../platform/clock.ts'
 import { shellWord } from '../platform/format.ts'
 import type { Tool } from '../tools/index.ts'
 import { parse, words } from '../tools/parse.ts'
@@ -60,7 +59,7 @@ export function toolFlags(tool: Flagged): ToolFlags {
       const input: Record<string, unknown> = { ...cli.defaults }
       for (const [key, text] of givenFor(tool, command))
         input[key] = typedValue(tool, key, stdin && key === cli.stdin && text === '-' ? await stdin() : text)
-      Object.assign(input, times(command, systemClock.now()))
+      Object.assign(input, times(command, command.io.clock.now()))
       line.input = input
       const [only, ...further] = line.series
       if (!cli.series || !only) return input

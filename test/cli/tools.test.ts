@@ -1,4 +1,4 @@
-/** Every tool as a command: a process of its own, beside a running service or alone. */
+/** Every tool as a command, beside a running service or alone. */
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
@@ -7,17 +7,17 @@ import type { Message } from '../../src/model/message.ts'
 import { tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { receiver, verify } from '../push/receiver.ts'
-import { type Ended, sandboxAlone, svc } from '../support/command.ts'
+import { testClock } from '../support/clock.ts'
+import { type Ended, sandboxAlone, serveHere, svc, svcRunning } from '../support/command.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
-import { type Json, logIn, startService } from '../support/service.ts'
-import { svcProgram } from '../support/svc-program.ts'
+import { type Json, logIn } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const began = Date.now()
 const home = folderOfFile()
 const dir = join(home, 'data')
 await mkdir(dir, { mode: 0o700 })
-const service = forFile(await startService({ dir, args: ['--pace', 'off'] }))
+const service = forFile(await serveHere(dir, { home }, '--pace', 'off'))
 await service.phone('switches', { burst: 'off' })
 await logIn(service, 'default')
 let user = ''
@@ -268,13 +268,10 @@ describe('beside a running service', () => {
       if (body.type === 'webhook.test') asked.resolve()
       return new Promise(() => {})
     }
-    const cut = Bun.spawn([...svcProgram, 'webhook', 'test', id, ...here, '-d', dir], {
-      ...{ cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'pipe' },
-    })
+    const cut = svcRunning(['webhook', 'test', id, ...here, '-d', dir], { home })
     await asked.promise
-    cut.kill('SIGINT')
-    const heard = await Promise.all([new Response(cut.stdout).text(), new Response(cut.stderr).text()])
-    expect([...heard, await cut.exited, cut.signalCode]).toEqual(['', '', expect.any(Number), 'SIGINT'])
+    cut.stop('SIGINT')
+    expect(await cut.exited).toEqual({ status: 130, stdout: '', stderr: '' })
     expect(await json('webhook', 'remove', id)).toEqual({ success: true, id })
     expect(await errorOf(['webhook', 'show', id], 1)).toMatchObject({ code: 'not_found' })
   })
@@ -364,13 +361,20 @@ describe('beside a running service', () => {
   test('typing is shown, and nothing is sent', async () => {
     await said('are you there?')
     const [{ remaining }] = await json('users')
-    const shown = await run(['typing', user, '--seconds', '1'])
+    const typing = async (...args: string[]) => {
+      const clock = testClock()
+      const shown = svcRunning(['typing', user, ...args, ...here, '-d', dir], { home, clock })
+      await until('it is shown until its time has passed', 30_000, () => clock.sleeps(1000, 300_000))
+      clock.advance(300_000)
+      return shown.exited
+    }
+    const shown = await typing('--seconds', '300')
     expect(shown).toMatchObject({ status: 0, stderr: '' })
     // As long as told, and no longer.
     const phone = (await (await fetch(`${service.phoneUrl}/phone/state`)).json()) as Json
     expect(phone.users.flatMap((one: Json) => one.peers).some((peer: Json) => peer.typing)).toBe(false)
     expect(shown.stdout).toMatch(/^[^\n]+ default → \S+@im\.wechat[^\n]+\n$/)
-    expect(await json('typing', user, '--seconds', '1')).toMatchObject({
+    expect(JSON.parse((await typing('--json')).stdout)).toMatchObject({
       success: true,
       parts: [],
       remaining,
@@ -392,6 +396,8 @@ describe('beside a running service', () => {
   })
 
   test('check asks WeChat, and the service answers', async () => {
+    // Else one that is accepted is known to be after three seconds.
+    await service.phone('switches', { hold_ms: 100 })
     expect(await json('check')).toEqual([{ session: 'default', status: 'connected', answered: true }])
     expect(await errorOf(['check', 'nobody'], 1)).toMatchObject({ code: 'session_not_found' })
     await service.phone('switches', { receive: 'expired' })
@@ -605,11 +611,14 @@ describe('alone', () => {
     const args = (...words: string[]) => [...words, '--sandbox', '-d', alone, '--json']
     const recv = async (...more: string[]) =>
       JSON.parse((await svc(args('recv', ...more), { home })).stdout).map((one: Json) => one.text)
-    await using sandbox = await startService({ dir: alone })
-    await logIn(sandbox)
-    // From here on the service is gone, and only its simulated WeChat stays, run by a process of its own.
-    await sandbox.kill('SIGTERM')
+    {
+      await using service = await serveHere(alone, { home })
+      await logIn(service)
+    }
+    // From here on the service is gone, and only its simulated WeChat stays.
     await using phone = await sandboxAlone(alone, home)
+    // Else each look takes as long as recv waits for an answer, a second and a half.
+    await phone.phone('switches', { hold_ms: 100 })
     expect(await recv('--timeout', '0')).toEqual([])
     await phone.say('one')
     expect(await recv('--timeout', '60')).toEqual(['one'])

@@ -2,8 +2,10 @@
 import { Readable } from 'node:stream'
 import { runCli } from '../../src/cli/cli.ts'
 import { type Io, type Output, withoutColours } from '../../src/cli/terminal.ts'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { StopSignal } from '../../src/platform/process.ts'
 import { type Ended, ended } from './ended.ts'
+import { type Served, servedAt } from './service.ts'
 import { svcProgram } from './svc-program.ts'
 import { until } from './until.ts'
 
@@ -17,6 +19,8 @@ export interface CommandOptions {
   env?: Record<string, string>
   /** What comes on stdin; closed at once otherwise. */
   stdin?: string
+  /** Of a command in this process; the system's otherwise. */
+  clock?: Clock
 }
 
 const environment = ({ home, env }: CommandOptions): Record<string, string> => ({
@@ -49,6 +53,8 @@ export interface Running {
   readonly stderr: string
   /** What a signal does to a process; a second one is not looked at. */
   stop(signal: StopSignal): void
+  /** It needs its home no longer: commands with another may run. */
+  leave(): void
   /** The status is 128 and more where it died of a signal. */
   readonly exited: Promise<Ended>
 }
@@ -72,6 +78,7 @@ export function svcRunning(args: readonly string[], options: CommandOptions): Ru
   let diedOf: StopSignal | undefined
   const io: Io = {
     env: environment(options),
+    clock: options.clock ?? systemClock,
     in: {
       isTerminal: false,
       stream: Readable.from(options.stdin === undefined ? [] : [Buffer.from(options.stdin)]),
@@ -97,7 +104,7 @@ export function svcRunning(args: readonly string[], options: CommandOptions): Ru
       stdout: written.stdout,
       stderr: written.stderr,
     }))
-  return Object.assign(written, { stop: (signal: StopSignal) => stop.abort(signal), exited })
+  return Object.assign(written, { stop: (signal: StopSignal) => stop.abort(signal), leave, exited })
 }
 
 /** What a process has once, and the commands that run now share. */
@@ -121,8 +128,11 @@ function enterGround(options: CommandOptions): () => void {
   }
   const mine = ground
   mine.commands++
+  let isIn = true
   return () => {
-    if (--mine.commands > 0) return
+    if (isIn) mine.commands--
+    isIn = false
+    if (mine.commands > 0 || ground !== mine) return
     ground = undefined
     mine.restore()
   }
@@ -210,35 +220,75 @@ export function svcOnTerminal(
   }
 }
 
-/** A simulated WeChat that a process of its own runs. */
+/** A service under way in this process. */
+export interface Serving extends Served, AsyncDisposable {
+  readonly dir: string
+  /** Everything on stderr so far. */
+  log(): string
+  /** Stops it, as a signal does; resolves with its exit status. */
+  stop(): Promise<number>
+}
+
+/** `svc openapi` with a simulated WeChat in this process, on free ports, until it is disposed. */
+export async function serveHere(
+  dir: string,
+  options: CommandOptions,
+  ...args: readonly string[]
+): Promise<Serving> {
+  const ports = ['--port', '0', '--sandbox', '--sandbox-port', '0']
+  const running = svcRunning(['openapi', '--no-banner', ...ports, '-d', dir, ...args], options)
+  const served = await ready(running, () => servedAt(running.stdout))
+  const stop = async () => {
+    running.stop('SIGTERM')
+    return (await running.exited).status
+  }
+  return {
+    ...served,
+    dir,
+    log: () => running.stderr,
+    stop,
+    [Symbol.asyncDispose]: async () => void (await stop()),
+  }
+}
+
+/** What `look` finds in what a command that serves has written. */
+async function ready<T>(running: Running, look: () => T | undefined): Promise<T> {
+  let isOver = false
+  void running.exited.finally(() => {
+    isOver = true
+  })
+  const found = await until('it is ready', withinMs, () => {
+    if (isOver) throw new Error(`it ended:\n${running.stdout}${running.stderr}`)
+    return look()
+  })
+  running.leave()
+  return found
+}
+
+/** A simulated WeChat that no service runs. */
 export interface AloneSandbox extends AsyncDisposable {
   /** A user writes. */
   say(text: string): Promise<void>
+  /** POSTs to the simulated phone. */
+  phone(path: string, body: unknown): Promise<unknown>
 }
 
 /** `svc sandbox` on a folder, until it is disposed. */
 export async function sandboxAlone(folder: string, home: string): Promise<AloneSandbox> {
-  const child = Bun.spawn([...svcProgram, 'sandbox', '--no-banner', '--sandbox-port', '0', '-d', folder], {
-    env: { PATH: process.env.PATH ?? '', HOME: home },
-    stdout: 'pipe',
-    stderr: 'ignore',
-  })
-  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
-  let out = ''
-  while (!/^phone on (\S+)\n/m.test(out)) {
-    const { value, done } = await reader.read()
-    if (done) throw new Error(`the sandbox did not start:\n${out}`)
-    out += value
+  const args = ['sandbox', '--no-banner', '--sandbox-port', '0', '-d', folder]
+  const running = svcRunning(args, { home })
+  const at = await ready(running, () => /^phone on (\S+)\n/m.exec(running.stdout)?.[1])
+  const phone = async (path: string, body: unknown) => {
+    const response = await fetch(`${at}/${path}`, { method: 'POST', body: JSON.stringify(body) })
+    if (!response.ok) throw new Error(await response.text())
+    return response.json()
   }
-  const [, phone] = /^phone on (\S+)\n/m.exec(out)!
   return {
-    async say(text: string) {
-      const response = await fetch(`${phone}/say`, { method: 'POST', body: JSON.stringify({ text }) })
-      if (!response.ok) throw new Error(await response.text())
-    },
+    phone,
+    say: async text => void (await phone('say', { text })),
     async [Symbol.asyncDispose]() {
-      child.kill('SIGTERM')
-      await child.exited
+      running.stop('SIGTERM')
+      await running.exited
     },
   }
 }

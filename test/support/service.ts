@@ -28,26 +28,58 @@ export interface ServiceOptions {
   signal?: AbortSignal
 }
 
-export interface Service extends AsyncDisposable {
+/** A service, as its callers see it. */
+export interface Served {
   readonly url: string
   /** Of the sandbox; '' without one. */
   readonly phoneUrl: string
+  /** POSTs a tool call; the parsed body and status. */
+  call<T = Json>(tool: string, input?: unknown, signal?: AbortSignal): Promise<{ status: number; body: T }>
+  /** POSTs to the simulated phone. */
+  phone<T = Json>(path: string, body?: unknown): Promise<T>
+}
+
+export interface Service extends Served, AsyncDisposable {
   readonly pid: number
   readonly dir: string
   readonly exited: Promise<number>
   /** Everything on stderr so far. */
   log(): string
   stdout(): string
-  /** POSTs a tool call; the parsed body and status. */
-  call<T = Json>(tool: string, input?: unknown, signal?: AbortSignal): Promise<{ status: number; body: T }>
-  /** POSTs to the simulated phone. */
-  phone<T = Json>(path: string, body?: unknown): Promise<T>
   /** Signals the program, also when what was started only wraps it, and waits for the end. */
   kill(signal: NodeJS.Signals): Promise<number>
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 export type Json = any
+
+/** Where it listens, once its ready lines say so. */
+export function servedAt(stdout: string, sandboxed = true): Served | undefined {
+  const url = /^listening on (\S+)/m.exec(stdout)?.[1]
+  const phoneUrl = /phone on (\S+?)\/phone/m.exec(stdout)?.[1] ?? ''
+  if (url === undefined || (sandboxed && phoneUrl === '')) return undefined
+  const post = (to: string, body: unknown, signal?: AbortSignal) =>
+    fetch(to, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: typeof body === 'string' ? body : JSON.stringify(body ?? {}),
+      ...(signal && { signal }),
+    })
+  return {
+    url,
+    phoneUrl,
+    async call(tool, input, signal) {
+      const response = await post(`${url}/tools/default/${tool}`, input, signal)
+      return { status: response.status, body: await response.json() }
+    },
+    async phone(path, body) {
+      const response = await post(`${phoneUrl}/phone/${path}`, body)
+      const text = await response.text()
+      if (!response.ok) throw new Error(`phone ${path}: ${response.status} ${text}`)
+      return JSON.parse(text)
+    },
+  }
+}
 
 /** Starts `svc openapi` on free ports and waits for its ready lines. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
@@ -74,14 +106,14 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   )
   const said = overhear(child)
   const { exited } = said
-  const line = (pattern: RegExp) => pattern.exec(said.stdout)?.[1]
   const kill = (signal: NodeJS.Signals) => {
     if (child.exitCode !== null || child.signalCode !== null) return exited
     for (const pid of signal === 'SIGKILL' ? family(child.pid) : innermost(child.pid)) end(pid, signal)
     return exited
   }
   using watch = stopwatch()
-  while (!line(/^listening on (\S+)/m) || (sandboxed && !line(/phone on (\S+?)\/phone/m))) {
+  let served = servedAt(said.stdout, sandboxed)
+  for (; !served; served = servedAt(said.stdout, sandboxed)) {
     const isLate = watch.ms > (options.readyWithinMs ?? 30_000)
     if (child.exitCode !== null || isLate || options.signal?.aborted) {
       const late = child.exitCode === null && child.signalCode === null
@@ -91,35 +123,13 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     }
     await Bun.sleep(10)
   }
-  const url = line(/^listening on (\S+)/m)!
-  const phoneUrl = line(/phone on (\S+?)\/phone/m) ?? ''
-
-  const post = (to: string, body: unknown, signal?: AbortSignal) =>
-    fetch(to, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: typeof body === 'string' ? body : JSON.stringify(body ?? {}),
-      ...(signal && { signal }),
-    })
-
   return {
-    url,
-    phoneUrl,
+    ...served,
     pid: child.pid,
     dir,
     exited,
     log: () => said.stderr,
     stdout: () => said.stdout,
-    async call(tool, input, signal) {
-      const response = await post(`${url}/tools/default/${tool}`, input, signal)
-      return { status: response.status, body: await response.json() }
-    },
-    async phone(path, body) {
-      const response = await post(`${phoneUrl}/phone/${path}`, body)
-      const text = await response.text()
-      if (!response.ok) throw new Error(`phone ${path}: ${response.status} ${text}`)
-      return JSON.parse(text)
-    },
     kill,
     async [Symbol.asyncDispose]() {
       await kill('SIGKILL')
@@ -129,7 +139,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
 }
 
 /** Logs a session in through the simulated phone. */
-export async function logIn(service: Service, name = '', user?: string): Promise<Json> {
+export async function logIn(service: Served, name = '', user?: string): Promise<Json> {
   const first = await service.call('login', { session_name: name })
   if (first.body.status !== 'waiting') throw new Error(`login: ${JSON.stringify(first.body)}`)
   await service.phone('scan', { confirm: true, qrcode: first.body.qr_url, ...(user && { user }) })

@@ -5,7 +5,6 @@ import type { Applied } from '../../migrate/apply.ts'
 import type { Plan } from '../../migrate/plan.ts'
 import { type Program, programNames } from '../../migrate/source.ts'
 import { badArgument } from '../../model/error.ts'
-import { systemClock } from '../../platform/clock.ts'
 import { createLog } from '../../platform/log.ts'
 import { table } from '../columns.ts'
 import { type Command, type CommandSpec, chosen, configFrom, toolUsual } from '../command.ts'
@@ -71,7 +70,7 @@ async function runMigrate(program: Program, command: Command): Promise<0 | 1> {
     import('../../migrate/apply.ts'),
     import('../../migrate/plan.ts'),
   ])
-  const clock = systemClock
+  const { clock, out } = command.io
   await using plan = await planMove({
     ...{ program, from, into: config.basePath, upstreamUrl: config.upstreamUrl, now: clock.now() },
     storeMaxAgeDays: config.storeMaxAgeDays,
@@ -79,7 +78,6 @@ async function runMigrate(program: Program, command: Command): Promise<0 | 1> {
   const log = createLog(config.logLevel, command.io.log)
   const applied = flags.dryRun ? undefined : await applyMove(plan, { config, clock, log })
   const report = reportOf(plan, applied)
-  const { out } = command.io
   await out.write(flags.json ? `${jsonLine(report)}\n` : textOf(report, out))
   return report.complete ? 0 : 1
 }

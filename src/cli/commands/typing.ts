@@ -1,7 +1,6 @@
 /** `svc typing`: shown again and again, since it fades in some seconds. */
 import { directCall } from '../../model/call.ts'
 import { badArgument } from '../../model/error.ts'
-import { systemClock } from '../../platform/clock.ts'
 import { type CommandSpec, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
@@ -31,18 +30,19 @@ export const commands: readonly CommandSpec[] = [
       const longest = /^\d{1,3}$/.test(seconds) ? Number(seconds) : 0
       if (longest < 1 || longest > 300) throw badArgument('--seconds', 'expected 1 to 300 seconds')
       const config = toolConfig(command)
+      const { clock } = command.io
       const { commandCall, openForCommand } = await import('../open.ts')
       using call = commandCall(command.io)
       await using opened = await openForCommand(config, command.io)
       const request = { to, media: [], typing: true, session }
-      const until = systemClock.monotonic() + longest * 1000
+      const until = clock.monotonic() + longest * 1000
       try {
-        for (let nth = 0; !call.signal.aborted && systemClock.monotonic() < until; nth++) {
+        for (let nth = 0; !call.signal.aborted && clock.monotonic() < until; nth++) {
           const result = await opened.gateway.sender.send(request, call)
           const text = `${colours.green('typing')}  ${oneLine(result.session)} → ${oneLine(to)}, for ${longest} s`
           if (nth === 0) await command.io.out.write(`${json ? jsonLine(result) : text}\n`)
-          const leftMs = until - systemClock.monotonic()
-          await systemClock.sleep(Math.max(0, Math.min(fadesMs, leftMs)), call.signal)
+          const leftMs = until - clock.monotonic()
+          await clock.sleep(Math.max(0, Math.min(fadesMs, leftMs)), call.signal)
         }
       } catch (error) {
         if (!call.signal.aborted) throw error
