@@ -4,48 +4,82 @@ import { closeSync, openSync, read } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
-import { sandboxAlone, svc } from '../support/command.ts'
+import type { StopSignal } from '../../src/platform/process.ts'
+import { testClock } from '../support/clock.ts'
+import { type AloneSandbox, sandboxAlone, serveHere, svc, svcRunning } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
+import { withGateway } from '../support/gateway.ts'
 import { jsonLines, overhear } from '../support/overheard.ts'
-import { logIn, type Service, startService } from '../support/service.ts'
+import { logIn, type Served } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 const home = folderOfFile()
 
-async function withService(): Promise<Service> {
-  const dir = await mkdtemp(join(home, 'data-'))
-  const service = await startService({ dir, env: { HOME: home } })
+interface Followed extends Served {
+  readonly dir: string
+}
+
+async function withService() {
+  const service = await serveHere(await mkdtemp(join(home, 'data-')), { home })
   await logIn(service)
   return service
 }
 
-const args = (service: Service, ...words: string[]) => [...words, '--json', '--sandbox', '-d', service.dir]
-const recv = async (service: Service, ...words: string[]): Promise<Message[]> =>
+/** The directory of a service that is gone, whose simulated WeChat goes on. */
+async function withoutService(): Promise<AloneSandbox & { readonly dir: string }> {
+  const dir = await mkdtemp(join(home, 'data-'))
+  {
+    await using service = await serveHere(dir, { home })
+    await logIn(service)
+  }
+  const phone = await sandboxAlone(dir, home)
+  // Else each look takes as long as recv waits for an answer, a second and a half.
+  await phone.phone('switches', { hold_ms: 100 })
+  return Object.assign(phone, { dir })
+}
+
+type OfDirectory = Pick<Followed, 'dir'>
+
+const args = ({ dir }: OfDirectory, ...words: string[]) => [...words, '--json', '--sandbox', '-d', dir]
+const recv = async (service: OfDirectory, ...words: string[]): Promise<Message[]> =>
   JSON.parse((await svc(args(service, 'recv', '--timeout', '0', ...words), { home })).stdout)
 
-/** The command with its output on a pipe that is read as it comes. */
-function following(service: Service, ...words: string[]) {
-  const child = Bun.spawn([...svcProgram, ...args(service, 'recv', '--follow', ...words)], {
-    cwd: home,
-    env: { PATH: process.env.PATH ?? '', HOME: home },
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const said = overhear(child)
-  const seen = () => jsonLines<Message>(said)
+/** The command, with its output as it comes. */
+function following(service: OfDirectory, ...words: string[]) {
+  const running = svcRunning(args(service, 'recv', '--follow', ...words), { home })
+  const seen = () => jsonLines<Message>(running)
   return {
     seen,
-    exited: said.exited,
+    exited: running.exited.then(({ status }) => status),
     texts: () => seen().map(({ text }) => text),
     until: (count: number) =>
       until(
         `${count} came`,
         30_000,
         () => seen().length >= count,
-        () => said.stdout,
+        () => running.stdout,
       ),
-    async end(signal: NodeJS.Signals) {
+    async end(signal: StopSignal) {
+      running.stop(signal)
+      const { status, stderr } = await running.exited
+      return { status, stderr }
+    },
+  }
+}
+
+/** The same as a process of its own. */
+function followingProcess(service: OfDirectory) {
+  const child = Bun.spawn([...svcProgram, ...args(service, 'recv', '--follow')], {
+    cwd: home,
+    env: { PATH: process.env.PATH ?? '', HOME: home },
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const said = overhear(child)
+  return {
+    seen: () => jsonLines<Message>(said),
+    async end(signal: StopSignal) {
       child.kill(signal)
       return { status: await said.exited, stderr: said.stderr }
     },
@@ -53,31 +87,28 @@ function following(service: Service, ...words: string[]) {
 }
 
 test('Ctrl-C ends typing whose request is not answered, with 0 and without a word', async () => {
-  await using service = await withService()
-  const { id, from_user } = await (async () => {
-    await service.phone('say', { text: 'are you there?' })
-    const [message] = (await service.call('recv', { timeout: 20 })).body as Message[]
-    return message!
-  })()
-  expect(id).toBe(1)
-  const child = Bun.spawn([...svcProgram, ...args(service, 'typing', from_user, '--seconds', '60')], {
-    ...{ cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'pipe' },
-  })
-  const said = overhear(child)
-  await until('it is shown', 30_000, () => said.stdout.includes('\n'))
-  // The next request finds a WeChat that stands still.
-  process.kill(service.pid, 'SIGSTOP')
-  try {
-    await Bun.sleep(5000)
-    child.kill('SIGINT')
-    expect([await said.exited, said.stderr]).toEqual([0, ''])
-  } finally {
-    process.kill(service.pid, 'SIGCONT')
-  }
+  await using gateway = await withGateway()
+  const { sandbox, dir } = gateway
+  await sandbox.say('are you there?')
+  const [message] = await gateway.receive(1)
+  const clock = testClock()
+  const upstream = ['--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl, '-d', dir]
+  const command = ['typing', message!.from_user, '--seconds', '60', ...upstream]
+  const typing = svcRunning(command, { home, clock })
+  await until('it is shown, until it fades', 30_000, () => clock.sleeps(3000, 5000))
+  // The next request finds a WeChat that stands still, and so does the last one.
+  await sandbox.fail('sendtyping', 'hang', { times: 0 })
+  const before = gateway.requests('sendtyping')
+  clock.advance(5000)
+  await until('it is asked again', 30_000, () => gateway.requests('sendtyping') > before)
+  typing.stop('SIGINT')
+  await until('the last word is not waited for long', 30_000, () => clock.sleeps(1, 1500))
+  clock.advance(1500)
+  expect(await typing.exited).toMatchObject({ status: 0, stderr: '' })
 })
 
 /** A new consumer begins at the end: it is there once its first call was made. */
-const begun = async (service: Service, consumer: string) => {
+const begun = async (service: Served, consumer: string) => {
   expect((await service.call('recv', { timeout: 0, consumer })).body).toEqual([])
 }
 
@@ -102,16 +133,15 @@ test('messages come one per line beside a service; Ctrl-C ends with 0 and loses 
 test('it takes over polling when the service ends, and gives the lock back', async () => {
   const dir = await mkdtemp(join(home, 'data-'))
   await using phone = await sandboxAlone(dir, home)
-  await using service = await startService({ dir, env: { HOME: home } })
+  await using service = await serveHere(dir, { home })
   await logIn(service)
   const follower = following(service, '-c', 'heir')
   // It follows once this has come.
   await until('it follows', 30_000, async () => {
     await phone.say('are you there')
-    await Bun.sleep(50)
     return follower.seen().length > 0
   })
-  await service.kill('SIGTERM')
+  await service.stop()
   await phone.say('after the service')
   await until('it polls', 30_000, () => follower.texts().includes('after the service'))
   expect((await follower.end('SIGINT')).status).toBe(0)
@@ -137,7 +167,7 @@ test('--limit ends it after so many, and the next one is not touched; --after mo
 })
 
 /** Killed for good while its answer is half written: nobody read more than its first byte. */
-async function killedWhileWriting(service: Service, ...words: string[]): Promise<void> {
+async function killedWhileWriting(service: OfDirectory, ...words: string[]): Promise<void> {
   const fifo = join(await mkdtemp(join(home, 'fifo-')), 'out')
   expect(Bun.spawnSync(['mkfifo', fifo]).exitCode).toBe(0)
   // Open for both: the other side neither waits for a reader nor loses it.
@@ -160,15 +190,13 @@ async function killedWhileWriting(service: Service, ...words: string[]): Promise
 const long = (text: string) => `${text} ${'长'.repeat(60_000)}`
 
 test('killed while its answer is written, recv gives the same again, marked', async () => {
-  await using service = await withService()
-  await service.kill('SIGTERM')
-  await using phone = await sandboxAlone(service.dir, home)
-  await recv(service)
+  await using phone = await withoutService()
+  await recv(phone)
   await phone.say(long('one'))
-  await killedWhileWriting(service, 'recv', '--timeout', '60')
-  const again = await recv(service)
+  await killedWhileWriting(phone, 'recv', '--timeout', '60')
+  const again = await recv(phone)
   expect(again.map(({ text, redelivered }) => [text.slice(0, 3), redelivered])).toEqual([['one', true]])
-  expect(await recv(service)).toEqual([])
+  expect(await recv(phone)).toEqual([])
 })
 
 test('killed while a line is written, --follow begins with that message, marked', async () => {
@@ -177,8 +205,8 @@ test('killed while a line is written, --follow begins with that message, marked'
   await service.phone('say', { text: long('one') })
   await service.phone('say', { text: 'two' })
   await killedWhileWriting(service, 'recv', '--follow')
-  const again = following(service)
-  await again.until(2)
+  const again = followingProcess(service)
+  await until('both came', 30_000, () => again.seen().length >= 2)
   expect((await again.end('SIGINT')).status).toBe(0)
   expect(again.seen().map(({ text, redelivered }) => [text.slice(0, 3), redelivered])).toEqual([
     ['one', true],

@@ -48,8 +48,11 @@ export const commands: readonly CommandSpec[] = [
         if (!call.signal.aborted) throw error
       }
       // Ctrl-C has ended the call by now. Where this does not get through, it fades.
-      const last = directCall({ signal: AbortSignal.timeout(lastWordMs) })
-      await opened.gateway.sender.send({ ...request, typing: false }, last).catch(() => undefined)
+      const end = new AbortController()
+      const last = directCall({ signal: end.signal })
+      const sent = opened.gateway.sender.send({ ...request, typing: false }, last).catch(() => undefined)
+      await Promise.race([sent, clock.sleep(lastWordMs, end.signal)])
+      end.abort()
     },
   },
 ]
