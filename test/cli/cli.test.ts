@@ -1,13 +1,13 @@
-/** The command line as a user meets it: a process of its own, its two streams, its exit status. */
+/** The command line as a user meets it: its two streams, its exit status. */
 import { describe, expect, test } from 'bun:test'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { optionTable } from '../../src/config.ts'
 import { version } from '../../src/version.ts'
-import { type Ended, ended } from '../support/ended.ts'
+import { svc as command, type Ended, serveHere, svcProcess, svcRunning } from '../support/command.ts'
+import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
-import { overhear } from '../support/overheard.ts'
 import { logIn, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -15,16 +15,14 @@ import { until } from '../support/until.ts'
 
 const home = folderOfFile()
 
-/** Runs to the end; a command that goes on serving is killed and counts as failed. */
-async function svc(
-  args: string[],
-  options: { env?: Record<string, string>; as?: string[] } = {},
-): Promise<Ended> {
-  return ended([...(options.as ?? []), ...svcProgram, ...args], {
-    cwd: tmpdir(),
-    env: { PATH: process.env.PATH ?? '', HOME: home, ...options.env },
-  })
-}
+const svc = (args: string[], options: { env?: Record<string, string> } = {}): Promise<Ended> =>
+  command(args, { home, ...options })
+
+/** A service in this process, on a directory of its own unless one is named. */
+const serve = async (
+  args: readonly string[] = [],
+  { dir, env }: { dir?: string; env?: Record<string, string> } = {},
+) => serveHere(dir ?? (await mkdtemp(join(home, 'data-'))), { home, ...(env && { env }) }, ...args)
 
 /** Exactly one line on stderr that says what is wrong and what to do; nothing on stdout. */
 function expectOneLine(ended: Ended, status: number, ...parts: string[]) {
@@ -34,7 +32,7 @@ function expectOneLine(ended: Ended, status: number, ...parts: string[]) {
 
 describe('help', () => {
   test('svc, svc --help and svc -h show the commands and end with 0', async () => {
-    const all = await Promise.all([svc([]), svc(['--help']), svc(['-h'])])
+    const all = await Promise.all([svc([]), svc(['--help']), svc(['-h']), svcProcess(['--help'], { home })])
     for (const ended of all) {
       expect(ended).toMatchObject({ status: 0, stderr: '' })
       expect(ended.stdout).toContain('openapi [options]')
@@ -66,7 +64,8 @@ describe('help', () => {
 
   test('the version is the one of the package', async () => {
     for (const flag of ['--version', '-v']) {
-      expect(await svc([flag])).toEqual({ status: 0, stdout: `${version}\n`, stderr: '' })
+      const said = { status: 0, stdout: `${version}\n`, stderr: '' }
+      expect([await svc([flag]), await svcProcess([flag], { home })]).toEqual([said, said])
     }
   })
 })
@@ -116,7 +115,8 @@ describe('wrong usage is one line and status 2', () => {
     )
   })
 
-  test('a bad token is not shown', async () => {
+  test('a bad token is not shown, by the program neither', async () => {
+    expectOneLine(await svcProcess(['openapi', '--token', 'my secret'], { home }), 2, '--token: expected')
     const ended = await svc(['openapi', '--token', 'my secret'])
     expectOneLine(ended, 2, '--token: expected')
     expect(ended.stderr).not.toContain('secret')
@@ -144,15 +144,15 @@ describe('what cannot be served is one line and status 1', () => {
   })
 
   test('a port on which svc serves the directory already: which process, and where', async () => {
-    await using service = await startService({ args: ['--admin-port', '0'] })
+    await using service = await serve(['--admin-port', '0'])
     const panel = /^admin on (\S+)$/m.exec(service.stdout())![1]!
     const args = ['openapi', '--sandbox', '-d', service.dir, '-p', new URL(service.url).port]
     const { status, stderr } = await svc([...args, '--log-level', 'ERROR'])
     expect(status).toBe(1)
-    for (const part of [`process ${service.pid} `, service.url, panel]) expect(stderr).toContain(part)
-    await using other = await startService()
+    for (const part of [`process ${process.pid} `, service.url, panel]) expect(stderr).toContain(part)
+    await using other = await serve()
     const elsewhere = await svc(['openapi', '-d', other.dir, '--sandbox', '-p', new URL(service.url).port])
-    expect(elsewhere.stderr).not.toContain(`process ${service.pid} `)
+    expect(elsewhere.stderr).not.toContain(`process ${process.pid} `)
   })
 
   test('a port that a command does not serve is not in its way', async () => {
@@ -226,10 +226,10 @@ describe('what cannot be served is one line and status 1', () => {
     await chmod(home, 0o755)
     const dir = join(home, 'read-only')
     await mkdir(dir, { mode: 0o555 })
-    const as = isRoot ? nobody : []
     const sub = join(dir, 'svc')
+    const start = [...(isRoot ? nobody : []), ...svcProgram, 'openapi', '-d', sub, '-p', '0']
     expectOneLine(
-      await svc(['openapi', '-d', sub, '-p', '0'], { as }),
+      await ended(start, { cwd: tmpdir(), env: { PATH: process.env.PATH ?? '', HOME: home } }),
       1,
       `the data directory ${sub} cannot be used: this user has no right to it`,
       '--base-path',
@@ -318,7 +318,7 @@ describe('folders that are not ours', () => {
       await mkdir(folder)
       await chmod(folder, 0o755)
     }
-    await using service = await startService({ dir, args: ['--media-root', media], env: { HOME: home } })
+    await using service = await serve(['--media-root', media], { dir })
     expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
     expect((await stat(dir)).mode & 0o777).toBe(0o700)
     expect((await stat(media)).mode & 0o777).toBe(0o755)
@@ -346,13 +346,13 @@ describe('serving', () => {
     const dir = await mkdtemp(join(home, 'expired-'))
     const again = `svc login work --sandbox -d ${dir}\n`
     {
-      await using service = await startService({ dir })
+      await using service = await serve([], { dir })
       await logIn(service, 'work')
       const look = async () => JSON.parse(await readFile(join(dir, 'work', 'token.json'), 'utf8'))
       await service.phone('expire', { bot: (await look()).bot_id })
       await until('expired', 30_000, async () => 'expired_at' in (await look()))
     }
-    await using service = await startService({ dir })
+    await using service = await serve([], { dir })
     await until('the last line', 30_000, () => service.stdout().endsWith(again))
     expect(service.stdout()).toMatch(/\n[^\n]*\bwork is expired\b[^\n]*\n$/)
     const { stdout } = await svc(['status', '--sandbox', '-d', dir])
@@ -362,10 +362,10 @@ describe('serving', () => {
 
   test('an address open to others gets a token, shown once and required', async () => {
     const dir = await mkdtemp(join(home, 'token-'))
-    const open = { dir, args: ['--host', '0.0.0.0'] }
+    const open = () => serve(['--host', '0.0.0.0'], { dir })
     let token = ''
     {
-      await using service = await startService(open)
+      await using service = await open()
       await until('the last line', 30_000, () => namesLogin(service.stdout()))
       const [, shown = '', path = ''] =
         /^token (\S{40,}) \(kept in (\S+); shown this once\)$/m.exec(service.stdout()) ?? []
@@ -385,7 +385,7 @@ describe('serving', () => {
       expect(service.log()).not.toContain(token)
     }
     expect(await svc(['token', '-d', dir])).toEqual({ status: 0, stdout: `${token}\n`, stderr: '' })
-    await using again = await startService(open)
+    await using again = await open()
     await until('the last line', 30_000, () => namesLogin(again.stdout()))
     expect(again.stdout()).toContain(join(dir, 'api_token'))
     expect(again.stdout() + again.log()).not.toContain(token)
@@ -410,11 +410,7 @@ describe('serving', () => {
       [everybody, crypto.randomUUID()],
       [[], 'hunter2'],
     ] as const) {
-      await using service = await startService({
-        dir,
-        args: [...args],
-        ...(token && { env: { SVC_TOKEN: token } }),
-      })
+      await using service = await serve(args, { dir, ...(token && { env: { SVC_TOKEN: token } }) })
       // Other users of this machine can try it: that is warned of.
       expect([token, service.log() === '']).toEqual([token, token !== 'hunter2'])
       expect(service.log()).not.toContain('hunter2')
@@ -429,7 +425,7 @@ describe('serving', () => {
       ['127.0.0.1', ''],
     ] as const) {
       const env = { SVC_TOKEN: crypto.randomUUID() }
-      await using service = await startService({ args: ['--host', host, '--admin-port', '0'], env })
+      await using service = await serve(['--host', host, '--admin-port', '0'], { env })
       await until('the last line', 30_000, () => namesLogin(service.stdout()))
       const [, link, more] = /^sign in once with (\S+)(.*)$/m.exec(service.stdout()) ?? []
       expect([host, more]).toEqual([host, elsewhere])
@@ -444,10 +440,8 @@ describe('serving', () => {
       const socket = join(dir, 's.sock')
       const token = crypto.randomUUID()
       const sandboxed = ['--sandbox', '--sandbox-port', '0']
-      const child = Bun.spawn([...svcProgram, 'openapi', ...sandboxed, '--socket', socket, '-d', dir], {
-        env: { PATH: process.env.PATH ?? '', HOME: home, SVC_TOKEN: token },
-        stdout: 'pipe',
-        stderr: 'pipe',
+      const service = svcRunning(['openapi', ...sandboxed, '--socket', socket, '-d', dir], {
+        ...{ home, env: { SVC_TOKEN: token } },
       })
       try {
         const healthy = async () => (await svc(['health', '--socket', socket])).status === 0
@@ -474,8 +468,8 @@ describe('serving', () => {
         )
         expectOneLine(await svc(['openapi', '--socket', socket, '-p', '8000', '-d', dir]), 2, '--socket')
       } finally {
-        child.kill('SIGTERM')
-        await child.exited
+        service.stop('SIGTERM')
+        await service.exited
       }
       expect((await svc(['health', '--socket', socket])).status).toBe(1)
       expect((await readdir(dir)).includes('s.sock')).toBe(false)
@@ -488,7 +482,7 @@ describe('serving', () => {
     await writeFile(file, 'a-token-from-a-file\n')
     const env = { SVC_TOKEN_FILE: file }
     {
-      await using service = await startService({ dir, env })
+      await using service = await serve([], { dir, env })
       const status = async (authorization: string) =>
         (await fetch(`${service.url}/tools`, { headers: { authorization } })).status
       expect(await status('Bearer another')).toBe(401)
@@ -514,7 +508,7 @@ describe('serving', () => {
   })
 
   test('the phone listens for others too when told, and says the address that this machine can open', async () => {
-    await using service = await startService({ args: ['--sandbox-host', '0.0.0.0'] })
+    await using service = await serve(['--sandbox-host', '0.0.0.0'])
     const port = new URL(service.phoneUrl).port
     expect(service.phoneUrl).toBe(`http://127.0.0.1:${port}`)
     // Reached under another address of this machine, it still answers loopback names alone.
@@ -541,23 +535,17 @@ describe('serving', () => {
 
   test('svc sandbox alone has the directory of the sandbox, and svc openapi --sandbox uses it', async () => {
     const dir = join(home, '.svc-sandbox')
-    const child = Bun.spawn([...svcProgram, 'sandbox', '--no-banner', '--sandbox-port', '0'], {
-      cwd: tmpdir(),
-      env: { PATH: process.env.PATH ?? '', HOME: home },
-      stdout: 'pipe',
-      stderr: 'pipe',
-    })
+    const said = svcRunning(['sandbox', '--no-banner', '--sandbox-port', '0'], { home })
     try {
-      const said = overhear(child)
       await until('the last line', 30_000, () => said.stdout.includes(`svc openapi --sandbox -d ${dir}\n`))
       const [, phoneUrl] = /^phone on (\S+)\/phone$/m.exec(said.stdout) ?? []
       expect(said.stdout).toEndWith(`svc openapi --sandbox -d ${dir}\n`)
       expect(await readdir(home)).not.toContain('.svc')
-      await using service = await startService({ dir })
+      await using service = await serve([], { dir })
       expect(service.phoneUrl).toBe(phoneUrl!)
     } finally {
-      child.kill('SIGTERM')
-      expect(await child.exited).toBe(0)
+      said.stop('SIGTERM')
+      expect((await said.exited).status).toBe(0)
     }
   })
 })

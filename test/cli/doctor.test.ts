@@ -1,4 +1,4 @@
-/** `svc doctor`, `svc status` and `svc health` as processes of their own. */
+/** `svc doctor`, `svc status` and `svc health`, about services of other processes. */
 import { describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import type { Report } from '../../src/doctor/examine.ts'
 import type { StatusReport } from '../../src/inspect/status-report.ts'
 import { version } from '../../src/version.ts'
 import { stateOf } from '../doctor/support.ts'
-import { svcOnTerminal } from '../support/command.ts'
+import { svc as command, svcOnTerminal, svcProcess } from '../support/command.ts'
 import { type Ended, ended } from '../support/ended.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
@@ -42,14 +42,17 @@ function folder(name: string): string {
   return path
 }
 
-async function svc(args: string[], env: Record<string, string> = {}, as: string[] = []): Promise<Ended> {
-  return undisturbed(() =>
+const svc = (args: string[], env: Record<string, string> = {}): Promise<Ended> =>
+  undisturbed(() => command(args, { home, env }))
+
+/** The same as another user. */
+const svcAs = (as: string[], args: string[]): Promise<Ended> =>
+  undisturbed(() =>
     ended([...as, ...svcProgram, ...args], {
       cwd: tmpdir(),
-      env: { PATH: process.env.PATH ?? '', HOME: home, ...env },
+      env: { PATH: process.env.PATH ?? '', HOME: home },
     }),
   )
-}
 
 const doctor = (args: string[] = [], env: Record<string, string> = {}) =>
   svc(['doctor', '-d', service.dir, '-p', port, ...upstream, ...args], env)
@@ -154,7 +157,7 @@ describe('svc doctor', () => {
 
   test('through the proxy of the environment, and past it to this machine', async () => {
     const proxy = 'http://me:sesame@127.0.0.1:9'
-    const { status, stdout } = await svc(
+    const { status, stdout } = await svcProcess(
       [
         'doctor',
         '-d',
@@ -167,7 +170,7 @@ describe('svc doctor', () => {
         sandbox.cdnUrl,
         ...['--timeout', '2', '--json'],
       ],
-      { HTTPS_PROXY: proxy, HTTP_PROXY: proxy },
+      { home, env: { HTTPS_PROXY: proxy, HTTP_PROXY: proxy } },
     )
     expect(status).toBe(1)
     const { findings } = JSON.parse(stdout) as Report
@@ -236,11 +239,8 @@ describe('svc doctor', () => {
     for (const name of ['messages.db', '.poll.lock', '.data.lock', 'api_token', 'work/token.json']) {
       writeFileSync(join(dir, name), 'flock\n', { mode: 0o600 })
     }
-    const { status, stdout, stderr } = await svc(
-      ['doctor', '-d', dir, '-p', '0', '--json', ...upstream],
-      {},
-      nobody,
-    )
+    const look = ['-p', '0', '--json', ...upstream]
+    const { status, stdout, stderr } = await svcAs(nobody, ['doctor', '-d', dir, ...look])
     expect({ status, stderr }).toEqual({ status: 1, stderr: '' })
     const errors = (JSON.parse(stdout) as Report).findings.filter(({ severity }) => severity === 'error')
     expect(errors.map(({ subject, check }) => `${subject}/${check}`)).toEqual([
@@ -252,11 +252,11 @@ describe('svc doctor', () => {
       'exposure/token',
     ])
     const closed = folder('shut')
-    const shut = await svc(['doctor', '-d', closed, '-p', '0', '--json', ...upstream], {}, nobody)
+    const shut = await svcAs(nobody, ['doctor', '-d', closed, ...look])
     expect((JSON.parse(shut.stdout) as Report).findings).toContainEqual(
       expect.objectContaining({ subject: 'directory', severity: 'error' }),
     )
-    expect((await svc(['status', '-d', closed], {}, nobody)).status).toBe(1)
+    expect((await svcAs(nobody, ['status', '-d', closed])).status).toBe(1)
   })
 })
 
@@ -305,7 +305,7 @@ describe('svc health', () => {
       svc(['health'], { SVC_PORT: port }),
       svc(['health'], { SVC_PORT: port, SVC_HOST: '0.0.0.0' }),
       svc(['health', '--url', service.url]),
-      svc(['health', '-p', port], { HTTP_PROXY: 'http://127.0.0.1:9' }),
+      svcProcess(['health', '-p', port], { home, env: { HTTP_PROXY: 'http://127.0.0.1:9' } }),
       svc(['health', '-p', port, '--sandbox']),
       // As the data directory says.
       svc(['health', '-d', service.dir]),

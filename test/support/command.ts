@@ -225,6 +225,7 @@ export interface Serving extends Served, AsyncDisposable {
   readonly dir: string
   /** Everything on stderr so far. */
   log(): string
+  stdout(): string
   /** Stops it, as a signal does; resolves with its exit status. */
   stop(): Promise<number>
 }
@@ -246,6 +247,7 @@ export async function serveHere(
     ...served,
     dir,
     log: () => running.stderr,
+    stdout: () => running.stdout,
     stop,
     [Symbol.asyncDispose]: async () => void (await stop()),
   }
