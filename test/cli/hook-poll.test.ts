@@ -1,21 +1,24 @@
-/** What an agent's prompt hook gets: a real process, beside a running service and alone. */
+/** What an agent's prompt hook gets, beside a running service and alone. */
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdtemp, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { sandboxAlone } from '../support/command.ts'
-import { folderOfTest } from '../support/folder.ts'
-import { logIn, type Service, startService } from '../support/service.ts'
+import { sandboxAlone, serveHere, svc } from '../support/command.ts'
+import { folderOfFile, folderOfTest } from '../support/folder.ts'
+import { logIn, type Served } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
-function start(dir: string, args: string[] = [], stdout: 'pipe' | number = 'pipe') {
-  return Bun.spawn([...svcProgram, 'hook-poll', '-d', dir, '--sandbox', ...args], {
-    cwd: tmpdir(),
-    // Bun keeps what it compiled in the home, which tests look into.
-    env: { PATH: process.env.PATH ?? '', HOME: dir, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
+const home = folderOfFile()
+
+const commandLine = (dir: string, args: string[]) => ['hook-poll', '-d', dir, '--sandbox', ...args]
+
+/** One that is killed, or cannot write. */
+function start(dir: string, stdout: number) {
+  return Bun.spawn([...svcProgram, ...commandLine(dir, [])], {
+    cwd: home,
+    env: { PATH: process.env.PATH ?? '', HOME: home },
     stdin: 'ignore',
     stdout,
     stderr: 'pipe',
@@ -24,15 +27,9 @@ function start(dir: string, args: string[] = [], stdout: 'pipe' | number = 'pipe
   })
 }
 
-async function hookPoll(dir: string, args: string[] = []) {
-  const child = start(dir, args)
-  const [stdout, stderr, status] = await Promise.all([
-    new Response(child.stdout as ReadableStream).text(),
-    new Response(child.stderr as ReadableStream).text(),
-    child.exited,
-  ])
-  return { status, stdout, stderr }
-}
+const hookPoll = (dir: string, args: string[] = []) => svc(commandLine(dir, args), { home })
+
+const withService = async () => serveHere(await mkdtemp(join(home, 'data-')), { home })
 
 const nothing = { status: 0, stdout: '', stderr: '' }
 
@@ -47,7 +44,7 @@ function contentOf(stdout: string): string[] {
 }
 
 /** Says it on the phone, and waits until the service has stored it. */
-async function say(service: Service, ...texts: string[]) {
+async function say(service: Served, ...texts: string[]) {
   for (const text of texts) {
     await service.phone('say', { text })
     await until('it is stored', 30_000, async () => {
@@ -58,7 +55,7 @@ async function say(service: Service, ...texts: string[]) {
 }
 
 test('beside a service: in order, each once, what users forge stays theirs, and recv keeps its own place', async () => {
-  await using service = await startService()
+  await using service = await withService()
   await logIn(service)
   await say(service, 'from before')
   expect(await hookPoll(service.dir)).toEqual(nothing)
@@ -90,7 +87,7 @@ test('beside a service: in order, each once, what users forge stays theirs, and 
 })
 
 test('much text keeps to what a hook may print, and says what is missing', async () => {
-  await using service = await startService()
+  await using service = await withService()
   await logIn(service)
   await hookPoll(service.dir)
   await say(service, ...Array.from({ length: 8 }, (_, index) => `${index}${'字\n'.repeat(900)}`))
@@ -106,7 +103,7 @@ test('much text keeps to what a hook may print, and says what is missing', async
 test.skipIf(process.platform === 'win32')(
   'killed before its text was read, or with a stdout that takes nothing: shown again, marked',
   async () => {
-    await using service = await startService()
+    await using service = await withService()
     await logIn(service)
     await hookPoll(service.dir)
     await say(service, 'precious')
@@ -120,7 +117,7 @@ test.skipIf(process.platform === 'win32')(
     }).toThrow('EAGAIN')
     // Blocking for the child, which is left with its text in hand.
     const stdout = openSync(pipe, constants.O_RDWR)
-    const child = start(service.dir, [], stdout)
+    const child = start(service.dir, stdout)
     using db = new Database(join(service.dir, 'messages.db'), { readonly: true })
     await until(
       'it has the message',
@@ -133,7 +130,7 @@ test.skipIf(process.platform === 'win32')(
     closeSync(full)
     if (process.platform === 'linux') {
       const device = openSync('/dev/full', 'w')
-      const failed = start(service.dir, [], device)
+      const failed = start(service.dir, device)
       expect(await failed.exited).toBe(1)
       expect(await new Response(failed.stderr as ReadableStream).text()).toMatch(/^error: [^\n]*\n$/)
       closeSync(device)
@@ -148,12 +145,14 @@ test.skipIf(process.platform === 'win32')(
 
 test('alone: asks WeChat itself, shows what came, each once', async () => {
   const dir = folderOfTest()
-  await using sandbox = await sandboxAlone(dir, dir)
+  await using sandbox = await sandboxAlone(dir, home)
   {
-    await using service = await startService({ dir })
+    await using service = await serveHere(dir, { home })
     await logIn(service)
-    expect(await service.kill('SIGTERM')).toBe(0)
+    expect(await service.stop()).toBe(0)
   }
+  // Else each look takes as long as it waits for an answer, a second and a half.
+  await sandbox.phone('switches', { hold_ms: 100 })
   expect(await hookPoll(dir)).toEqual(nothing)
   for (const text of ['one', 'two']) await sandbox.say(text)
   const texts: string[] = []
@@ -166,11 +165,11 @@ test('alone: asks WeChat itself, shows what came, each once', async () => {
 })
 
 test('where nothing ever was, nothing is made; wrong usage ends with 1, which holds no prompt back', async () => {
-  const home = folderOfTest()
-  expect(await hookPoll(join(home, 'none'))).toEqual(nothing)
-  expect(await readdir(home)).toEqual([])
+  const folder = folderOfTest()
+  expect(await hookPoll(join(folder, 'none'))).toEqual(nothing)
+  expect(await readdir(folder)).toEqual([])
   for (const args of [['--nope'], ['--limit', '0'], ['--limit', 'x'], ['--consumer', 'a b'], ['more']]) {
-    const { status, stdout, stderr } = await hookPoll(join(home, 'none'), args)
+    const { status, stdout, stderr } = await hookPoll(join(folder, 'none'), args)
     expect([status, stdout]).toEqual([1, ''])
     expect(stderr).toMatch(/^error: [^\n]+ See svc hook-poll --help\.\n$/)
   }
