@@ -1,4 +1,4 @@
-/** `svc migrate` as a user runs it: a process of its own, with a home of its own. */
+/** `svc migrate` as a user runs it, with a home of its own. */
 import { expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { mkdir, rename, writeFile } from 'node:fs/promises'
@@ -13,22 +13,12 @@ import {
   weiLinkLog,
   weiLinkSession,
 } from '../migrate/profile.ts'
-import { svcProgram } from '../support/svc-program.ts'
+import { svc as command } from '../support/command.ts'
 
 const bot = 'aaaaaaaaaaaa@im.bot'
 
-async function svc(at: Folders, args: string[], env: Record<string, string> = {}) {
-  const child = Bun.spawn([...svcProgram, 'migrate', ...args], {
-    ...{ cwd: at.root, env: { PATH: process.env.PATH ?? '', HOME: at.root, ...env } },
-    ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', timeout: 60_000, killSignal: 'SIGKILL' },
-  })
-  const [stdout, stderr, status] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { stdout, stderr, status }
-}
+const svc = (at: Folders, args: string[], env: Record<string, string> = {}) =>
+  command(['migrate', ...args], { home: at.root, env })
 
 /** WeiLink's folder where it keeps it, in the home of the test. */
 async function home(): Promise<Folders> {
