@@ -16,7 +16,7 @@ import { badArgument } from '../model/error.ts'
 import { liesIn } from '../platform/files.ts'
 import { shellWord } from '../platform/format.ts'
 import { canNotify } from '../platform/notify.ts'
-import { isCompiled, ownCommand } from '../platform/process.ts'
+import { isCompiled } from '../platform/process.ts'
 import { isExposed } from '../server/auth.ts'
 import { givenToken, guessableToken, isGuessable } from '../server/token.ts'
 import { accountOf, ensureFolders, runsAsRoot, userOf } from '../service/account.ts'
@@ -31,6 +31,7 @@ import {
 import { isStateFolder } from '../service/systemd.ts'
 import { lastingCommand } from '../setup/setup.ts'
 import { addConfigOptions, type Command, configFrom, quiet } from './command.ts'
+import type { Io } from './terminal.ts'
 
 /** What was typed of which service is meant. */
 export interface NameFlags {
@@ -43,12 +44,12 @@ export interface NameFlags {
 }
 
 /** How this program is started, and what people type for it. */
-export function ownProgram(): { command: string[]; word: string } {
+export function ownProgram({ program }: Io): { command: string[]; word: string } {
   const { path } = userFolders()
-  const command = isCompiled ? lastingCommand(ownCommand(), path) : ownCommand()
-  const [program = ''] = command
-  const isFound = !isCompiled || path.some(dir => join(dir, 'svc') === program)
-  return { command, word: isFound ? 'svc' : shellWord(program) }
+  const command = isCompiled ? lastingCommand(program, path) : [...program]
+  const [first = ''] = command
+  const isFound = !isCompiled || path.some(dir => join(dir, 'svc') === first)
+  return { command, word: isFound ? 'svc' : shellWord(first) }
 }
 
 /** Changes nothing. @throws SvcError of an option, a path, a user that will not do */
@@ -71,7 +72,7 @@ export async function intended(
   const plan: ServicePlan = {
     ...service,
     command: [
-      ...ownProgram().command,
+      ...ownProgram(command.io).command,
       ...['openapi', '--no-banner', '-d', config.basePath],
       ...again.args,
       ...(config.token === undefined ? [] : ['--token-file', manager.files.tokenPath]),
@@ -142,16 +143,16 @@ export const usualName = 'svc'
 export const askWithinMs = 2000
 
 /** @throws SvcError where there is no manager that svc knows */
-export function managerHere(service: ServiceName): ServiceManager {
+export function managerHere(service: ServiceName, io: Io): ServiceManager {
   const { home, platform, xdgConfig } = userFolders()
   const folders = { home, config: xdgConfig, ...machineFolders }
-  return managerOf(platform, service, folders, ownProgram().command)
+  return managerOf(platform, service, folders, ownProgram(io).command)
 }
 
 /** @returns undefined when there is none @throws SvcError `forbidden` for one that svc did not install */
-export async function lookAtService(service: ServiceName): Promise<SeenService | undefined> {
+export async function lookAtService(service: ServiceName, io: Io): Promise<SeenService | undefined> {
   const { scope, name } = service
-  const manager = managerHere(service)
+  const manager = managerHere(service, io)
   const text = await ownText(manager)
   if (text === undefined) return undefined
   const served = servedAs(manager.files.commandOf(text) ?? [])
@@ -181,11 +182,11 @@ export function servedAs(
 }
 
 /** Yours and the machine's, by their usual name: for svc doctor. */
-export async function installedServices(): Promise<SeenService[]> {
+export async function installedServices(io: Io): Promise<SeenService[]> {
   const scopes = ['user', 'system'] as const
   // None where there is no manager that svc knows, and none of somebody else's.
   const found = await Promise.all(
-    scopes.map(async scope => lookAtService({ scope, name: usualName }).catch(() => undefined)),
+    scopes.map(async scope => lookAtService({ scope, name: usualName }, io).catch(() => undefined)),
   )
   return found.filter(one => one !== undefined)
 }

@@ -6,12 +6,14 @@ import { type Environment, ownEnvironment } from '../config.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { errorCodeOf } from '../platform/files.ts'
-import { onStopSignals, type StopSignal } from '../platform/process.ts'
+import { onStopSignals, ownCommand, type StopSignal } from '../platform/process.ts'
 
 /** What a command reads and writes, and its clock: those of the process, or of a test. */
 export interface Io {
   readonly env: Environment
   readonly clock: Clock
+  /** How svc is started again: the program and its first arguments. */
+  readonly program: readonly string[]
   readonly in: { readonly isTerminal: boolean; readonly stream: Readable & { unref?(): unknown } }
   readonly out: Output
   readonly err: Output
@@ -51,6 +53,9 @@ export function processIo(): Io {
   return {
     env: ownEnvironment(),
     clock: systemClock,
+    get program() {
+      return ownCommand()
+    },
     in: {
       // Of a service it is /dev/null, which is a device too, and nobody asks.
       get isTerminal() {

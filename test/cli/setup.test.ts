@@ -7,23 +7,14 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { clients } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
 import { tools } from '../../src/tools/index.ts'
-import { ended } from '../support/ended.ts'
+import { serveHere, svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
-import { startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
 const home = folderOfFile()
 
-async function setup(args: string[], options: { home?: string; env?: Record<string, string> } = {}) {
-  const dir = options.home ?? home
-  return ended([...svcProgram, 'setup', ...args], {
-    cwd: dir,
-    env: {
-      ...{ PATH: process.env.PATH ?? '', HOME: dir, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
-      ...options.env,
-    },
-  })
-}
+const setup = (args: string[], options: { home?: string; env?: Record<string, string> } = {}) =>
+  svc(['setup', ...args], { home, ...options })
 
 /** A home of its own, removed with the rest. */
 const freshHome = () => mkdtemp(join(home, 'home-'))
@@ -101,8 +92,8 @@ describe('svc setup', () => {
   })
 
   test('with --url of a service that wants its token, and none named, that is told', async () => {
-    await using service = await startService({ args: ['--token', 'a-token-of-this-test'] })
-    await using open = await startService()
+    await using service = await serveHere(await freshHome(), { home }, '--token', 'a-token-of-this-test')
+    await using open = await serveHere(await freshHome(), { home })
     const told = async (url: string, ...more: string[]) => {
       const { status, stdout } = await setup(['cursor', '--url', `${url}/mcp`, ...more], {
         home: await freshHome(),

@@ -79,6 +79,7 @@ export function svcRunning(args: readonly string[], options: CommandOptions): Ru
   const io: Io = {
     env: environment(options),
     clock: options.clock ?? systemClock,
+    program: svcProgram,
     in: {
       isTerminal: false,
       stream: Readable.from(options.stdin === undefined ? [] : [Buffer.from(options.stdin)]),

@@ -129,7 +129,7 @@ function needRoot({ scope }: ServiceName, what: string): void {
 async function runInstall(command: Command, flags: NameFlags): Promise<0 | 1> {
   const { err, out } = command.io
   const service = serviceOf(flags)
-  const manager = managerHere(service)
+  const manager = managerHere(service, command.io)
   if (!flags.print) needRoot(service, 'install')
   const { plan, config } = await intended(command, flags, service, manager)
   const hidden = manager.title === 'systemd' ? unseenBy(plan) : undefined
@@ -147,7 +147,7 @@ async function runInstall(command: Command, flags: NameFlags): Promise<0 | 1> {
   const url = addressOf(config.host, config.port)
   const answer = await healthAt(url)
   out.print(healthLine(answer, url))
-  for (const line of await nextSteps(plan, config, manager)) out.print(line)
+  for (const line of await nextSteps(plan, config, manager, command.io)) out.print(line)
   return isHealthy(answer) ? 0 : 1
 }
 
@@ -174,9 +174,10 @@ async function missingUser({ account, name }: ServicePlan): Promise<SvcError | u
 }
 
 /** Runs `svc service uninstall`. */
-async function runUninstall(flags: NameFlags, { out: { print } }: Io): Promise<void> {
+async function runUninstall(flags: NameFlags, io: Io): Promise<void> {
+  const { print } = io.out
   const service = serviceOf(flags)
-  const manager = managerHere(service)
+  const manager = managerHere(service, io)
   needRoot(service, 'uninstall')
   const text = await ownText(manager)
   if (!(await uninstall(manager))) return print(`nothing to do: there is no ${described(service, manager)}`)
@@ -186,11 +187,12 @@ async function runUninstall(flags: NameFlags, { out: { print } }: Io): Promise<v
 }
 
 /** Runs `svc service status`. @returns its exit status: 0 when it runs and is healthy */
-async function runServiceStatus(flags: NameFlags, { out: { print, write } }: Io): Promise<0 | 1> {
-  const service = await statusOf(flags)
-  const manager = managerHere(service)
+async function runServiceStatus(flags: NameFlags, io: Io): Promise<0 | 1> {
+  const { print, write } = io.out
+  const service = await statusOf(flags, io)
+  const manager = managerHere(service, io)
   spareLoopbackTheProxy()
-  const found = await lookAtService(service)
+  const found = await lookAtService(service, io)
   const { state, served, answered } = found ?? {}
   const health = answered?.kind === 'svc' ? answered.seen : undefined
   const healthy = answered !== undefined && isHealthy(answered)
@@ -225,9 +227,9 @@ async function runServiceStatus(flags: NameFlags, { out: { print, write } }: Io)
 }
 
 /** The user's own, else that of the machine. */
-async function statusOf(flags: NameFlags): Promise<ServiceName> {
+async function statusOf(flags: NameFlags, io: Io): Promise<ServiceName> {
   const own = serviceOf(flags)
-  const isThere = (service: ServiceName) => fileExists(definitionOf(managerHere(service)))
+  const isThere = (service: ServiceName) => fileExists(definitionOf(managerHere(service, io)))
   if (own.scope === 'system' || flags.user || (await isThere(own))) return own
   const machines: ServiceName = { ...own, scope: 'system' }
   return (await isThere(machines)) ? machines : own
@@ -273,8 +275,9 @@ async function nextSteps(
   { account, dataDir, scope, name, token }: ServicePlan,
   config: Config,
   { title, advice }: ServiceManager,
+  io: Io,
 ): Promise<string[]> {
-  const { word } = ownProgram()
+  const { word } = ownProgram(io)
   const as = account ? `sudo -u ${shellWord(account.name)} ` : ''
   const where = `${config.sandbox ? ' --sandbox' : ''} -d ${shellWord(dataDir)}`
   const makesToken = token === undefined && config.tokenFile === undefined && isExposed(config)

@@ -113,7 +113,7 @@ const howServed = ['confirmSend', 'anyFile', 'structured', 'tools', 'sandboxPort
 async function requestOf(client: Client, flags: SetupFlags, command: Command): Promise<SetupRequest> {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(flags.name))
     throw badArgument('--name', 'expected 1 to 64 letters (a-z), digits, "_" or "-"')
-  const own = ownProgram().command
+  const own = ownProgram(command.io).command
   // What was set here goes along: the client has neither this folder nor this environment.
   const config = configFrom(command)
   const { offeredTools } = await import('../serve-mcp.ts')
