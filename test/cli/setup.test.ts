@@ -159,18 +159,23 @@ describe('svc setup', () => {
 })
 
 describe('what was written works', () => {
-  for (const { name } of clients)
-    test(`${name}: the entry starts svc, which serves the nine tools`, async () => {
+  test('the entry of every client starts svc, which serves the nine tools', async () => {
+    const data = join(await freshHome(), 'data')
+    const entries = new Map<string, readonly string[]>()
+    for (const client of clients) {
       const dir = await freshHome()
-      expect((await setup([name, '-d', join(dir, 'data')], { home: dir })).status).toBe(0)
-      const client = clients.find(one => one.name === name)!
-      const [shown = ''] = (await setup([name, '--print'], { home: dir })).stdout.split(':\n')
+      expect((await setup([client.name, '-d', data], { home: dir })).status).toBe(0)
+      const [shown = ''] = (await setup([client.name, '--print'], { home: dir })).stdout.split(':\n')
       const settings = client.format.parse(await readFile(shown, 'utf8'))
       const entry = valueAt(settings, [...client.at(settings), 'svc']) as {
         command: string | string[]
         args?: string[]
       }
-      const [command = '', ...args] = [entry.command, entry.args ?? []].flat()
+      const command = [entry.command, entry.args ?? []].flat()
+      entries.set(command.join(' '), command)
+    }
+    // Most say the same: each is started once.
+    for (const [command = '', ...args] of entries.values()) {
       const transport = new StdioClientTransport({ command, args, cwd: '/', stderr: 'ignore' })
       const agent = new Client({ name: 'test', version: '1' })
       try {
@@ -181,7 +186,8 @@ describe('what was written works', () => {
       } finally {
         await agent.close()
       }
-    })
+    }
+  })
 
   test('the hook of Claude Code, run by a shell as it stands there, ends with 0 and says nothing', async () => {
     const dir = await freshHome()
