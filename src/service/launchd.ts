@@ -1,8 +1,8 @@
 /** One service of launchd: where its files lie, the calls of launchctl, and its property list. See launchd.plist(5). */
 import { join } from 'node:path'
 import process from 'node:process'
-import { setTimeout as wait } from 'node:timers/promises'
 import { SvcError } from '../model/error.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
 import { type Ran, runProgram } from '../platform/process.ts'
 import {
   notStarted,
@@ -19,7 +19,11 @@ const tries = 10
 const betweenMs = 500
 
 /** The launchd of this machine, or of this user. */
-export function launchdService({ name, scope }: ServiceName, folders: ServiceFolders): ServiceManager {
+export function launchdService(
+  { name, scope }: ServiceName,
+  folders: ServiceFolders,
+  clock: Clock = systemClock,
+): ServiceManager {
   const isSystem = scope === 'system'
   const label = labelOf(name)
   const base = isSystem ? folders.library : join(folders.home, 'Library')
@@ -54,7 +58,7 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
         hint: 'Log in at the screen of this machine once, or install for the whole machine: sudo svc service install.',
       })
     },
-    start: () => start({ domain, target, path }, advice.logs),
+    start: () => start({ domain, target, path }, advice.logs, clock),
     async stop(remove) {
       await call('bootout', target)
       await remove()
@@ -68,6 +72,7 @@ const call = (...args: string[]): Promise<Ran> => runProgram('launchctl', args)
 async function start(
   { domain, target, path }: { domain: string; target: string; path: string },
   logs: string,
+  clock: Clock,
 ): Promise<void> {
   await call('bootout', target)
   // A service that somebody disabled cannot be bootstrapped.
@@ -76,7 +81,7 @@ async function start(
     const { status, stderr, stdout } = await call('bootstrap', domain, path)
     if (status === 0) return
     if (left <= 1) throw notStarted(stderr.trim() || stdout.trim() || `launchctl ended with ${status}`, logs)
-    await wait(betweenMs)
+    await clock.sleep(betweenMs)
   }
 }
 

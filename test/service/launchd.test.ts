@@ -3,8 +3,9 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { systemClock } from '../../src/platform/clock.ts'
 import { install, managerOf, uninstall } from '../../src/service/install.ts'
-import { commandOfPlist } from '../../src/service/launchd.ts'
+import { commandOfPlist, launchdService } from '../../src/service/launchd.ts'
 import type { ServiceManager, ServicePlan } from '../../src/service/plan.ts'
 import { folderOfTest } from '../support/folder.ts'
 
@@ -35,7 +36,9 @@ esac
   )
   process.env.PATH = `${join(home, 'bin')}:${path}`
   const folders = { home, config: join(home, '.config'), etc: '/none', lib: '/none', library: '/none' }
-  manager = managerOf('darwin', { name: 'svc', scope: 'user' }, folders, [])
+  // launchd is asked again at once.
+  const clock = { ...systemClock, sleep: async () => {} }
+  manager = launchdService({ name: 'svc', scope: 'user' }, folders, clock)
   plan = {
     ...{ name: 'svc', scope: 'user', dataDir: join(home, '.svc'), writes: [], lowPort: false },
     ...{ notifies: false, environment: {}, command: ['/opt/my svc', 'openapi', '-d', join(home, '.svc')] },
@@ -80,7 +83,7 @@ test('what launchd does not take is an error that names the log', async () => {
   )
   const failed = await install(plan, manager).catch(error => error)
   expect(failed).toMatchObject({ code: 'internal', hint: expect.stringContaining('/Logs/svc.log') })
-}, 120_000)
+})
 
 test('its state is read off what launchctl prints', async () => {
   expect(await manager.state()).toMatchObject({ loaded: false, running: false, state: 'not loaded' })
