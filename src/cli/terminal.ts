@@ -2,6 +2,7 @@
 import { fstatSync, write } from 'node:fs'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
+import { createColors } from 'picocolors'
 import { type Environment, ownEnvironment } from '../config.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
@@ -95,25 +96,11 @@ function outputTo(descriptor: 1 | 2): Output {
 const wantsColours = ({ CI, FORCE_COLOR, NO_COLOR, TERM }: Environment): boolean =>
   !NO_COLOR && (Boolean(FORCE_COLOR || CI) || process.platform === 'win32' || TERM !== 'dumb')
 
-/** What a colour does to a text. */
-type Paint = (text: string) => string
-const paint =
-  (begin: number, end: number): Paint =>
-  text =>
-    `\u001b[${begin}m${text}\u001b[${end}m`
-
 /** Colours, for every output: one that shows none takes them out. */
-export const colours = {
-  red: paint(31, 39),
-  green: paint(32, 39),
-  yellow: paint(33, 39),
-  cyan: paint(36, 39),
-  dim: paint(2, 22),
-  bold: paint(1, 22),
-} as const
+export const colours = createColors(true)
 
 /** The text without them. What comes from outside has no escapes left by then. */
-export const withoutColours: Paint = text =>
+export const withoutColours = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
   text.replace(/\u001b\[\d+m/g, '')
 
