@@ -9,13 +9,16 @@
  * Unless files are named, the binary is built first, once: it starts in a third of the processor time that the sources
  * take. SVC_TEST_PROGRAM names a program to start instead.
  */
-import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseXml, XmlElement } from '@rgrove/parse-xml'
 import { panelFolder } from './panel.ts'
 
 const mostLines = 30
+const memory = '/dev/shm'
+/** Room for what the tests keep there. */
+const memoryBytes = 4 * 1024 ** 3
 /** How the names of files end whose tests take minutes, or wait long. */
 const longMark = 'long.test.ts'
 
@@ -34,9 +37,24 @@ interface Run {
   errors: number
 }
 
-/** What is built once for all files. In a folder that every user may enter: some tests start it as another one. */
-async function built(folder: string): Promise<Record<string, string>> {
-  await chmod(folder, 0o755)
+/**
+ * Where temporary files cost no wait for a disk, if there is room and programs may run there: most of a test with a real
+ * store is such a wait.
+ */
+async function inMemory(): Promise<string | undefined> {
+  const mounts = await readFile('/proc/mounts', 'utf8').catch(() => '')
+  const [, , type, options = ''] =
+    mounts
+      .split('\n')
+      .map(line => line.split(' '))
+      .find(([, at]) => at === memory) ?? []
+  if (type !== 'tmpfs' || options.split(',').includes('noexec')) return undefined
+  const { bavail, bsize } = await statfs(memory)
+  return bavail * bsize >= memoryBytes ? memory : undefined
+}
+
+/** What is built once for all files. */
+async function builtIn(folder: string): Promise<Record<string, string>> {
   const program = join(folder, process.platform === 'win32' ? 'svc.exe' : 'svc')
   const script = join(import.meta.dirname, 'build.ts')
   const building = Bun.spawn([process.execPath, script, `--outfile=${program}`], {
@@ -63,10 +81,17 @@ async function check(command: string): Promise<Failure | undefined> {
 
 /** Two minutes for each test: a machine may stand still for seconds. */
 async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
-  const folder = await mkdtemp(join(tmpdir(), 'svc-tests-'))
+  const folder = await mkdtemp(join((await inMemory()) ?? tmpdir(), 'svc-tests-'))
+  // Some tests start svc as another user.
+  await chmod(folder, 0o755)
   const report = join(folder, 'report.xml')
   try {
-    const more = isNamed || process.env.SVC_TEST_PROGRAM ? {} : await built(folder)
+    const built = isNamed || process.env.SVC_TEST_PROGRAM ? {} : await builtIn(folder)
+    // What a test leaves goes with the folder.
+    const TMPDIR = join(folder, 'tmp')
+    await mkdir(TMPDIR, { mode: 0o1777 })
+    await chmod(TMPDIR, 0o1777)
+    const more = { ...built, TMPDIR }
     const child = Bun.spawn(
       [
         ...[process.execPath, 'test', '--timeout=120000'],
