@@ -1,6 +1,6 @@
 /**
  * The admin panel as a person has it: a gateway, the simulated WeChat, the panel on a socket of its own, and a browser.
- * The tests of a file share the browser, each with contexts of its own, and one build of the panel.
+ * The tests of a file share the browser, its contexts one after the other, and one build of the panel.
  */
 import { afterAll } from 'bun:test'
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import { buildPanel } from '../../scripts/panel.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { createAdminApp } from '../../src/server/admin.ts'
-import { launchBrowser, watch } from './browser.ts'
+import { type Contexts, contextsOf, launchBrowser, watch } from './browser.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
 import { freePort } from './port.ts'
 
@@ -24,8 +24,8 @@ export interface TestPanel extends TestGateway {
   /** `http://127.0.0.1:…` of the panel. */
   readonly url: string
   /**
-   * A page in a context of its own: cookies, storage and language apart from the others'. English, light,
-   * 1280 × 800 by default.
+   * A page in a context that no other open page is in: cookies, storage and language are apart from the others'.
+   * English, light, 1280 × 800 by default.
    */
   open(options?: PageOptions): Promise<Page>
   /** The panel's socket closes and all that hangs on it. @returns how to open it again, on the same port */
@@ -82,9 +82,8 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
   })
   const { url, port } = server
   const complaints: string[] = []
-  const pages: Page[] = []
-  // Each has its context, which goes with it.
-  building.defer(async () => void (await Promise.all(pages.map(page => page.close()))))
+  const backs: (() => Promise<void>)[] = []
+  building.defer(async () => void (await Promise.all(backs.map(giveBack => giveBack()))))
   const stack = building.move()
 
   return {
@@ -97,13 +96,10 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
         server = await listen(port)
       }
     },
-    async open({ path = '/', ...context } = {}) {
-      const page = await (await browserOfFile()).newPage({
-        viewport: { width: 1280, height: 800 },
-        locale: 'en',
-        ...context,
-      })
-      pages.push(page)
+    async open({ path = '/', ...options } = {}) {
+      await browserOfFile()
+      const { page, giveBack } = await contexts!.open(options)
+      backs.push(() => giveBack(`${url}/icon.svg`))
       watch(page, url, complaints)
       await page.goto(`${url}${path}`)
       return page
@@ -123,19 +119,24 @@ export async function write(panel: TestPanel, text: string, session = 'default')
 
 let shared = new AsyncDisposableStack()
 let browser: Promise<Browser> | undefined
+let contexts: Contexts | undefined
 let panel: Promise<string> | undefined
 // Of several files in one process the first alone says this; the browser of the last one goes with the process.
 afterAll(async () => {
   const before = shared
   shared = new AsyncDisposableStack()
   browser = undefined
+  contexts = undefined
   panel = undefined
   await before.disposeAsync()
 })
 
 /** Closed after the last test of the file. */
 export function browserOfFile(): Promise<Browser> {
-  browser ??= launchBrowser().then(launched => shared.use(launched))
+  browser ??= launchBrowser().then(launched => {
+    contexts = contextsOf(launched)
+    return shared.use(launched)
+  })
   return browser
 }
 
