@@ -216,8 +216,12 @@ const lookMs = 20_000
 /** Before a silence is told (`patienceMs` of app.tsx). */
 const againMs = 1000
 
-/** Follows the service until the page goes; asks again by itself when it falls silent. */
-export function follow(): void {
+/**
+ * Follows the service until the page goes; asks again by itself when it falls silent.
+ *
+ * @param refusedMs how long after a refusal
+ */
+export function follow(refusedMs = 3000): void {
   let source: EventSource | undefined
   /** Of a tab that gave its line away. */
   let looking: ReturnType<typeof setInterval> | undefined
@@ -266,7 +270,7 @@ export function follow(): void {
         }, failed)
       }
       if (isRefused) {
-        setTimeout(() => signedOut.value || looking !== undefined || open(), 3000)
+        setTimeout(() => signedOut.value || looking !== undefined || open(), refusedMs)
       }
     }
   }

@@ -3,7 +3,6 @@ import { type ReadonlySignal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { api, type OutboxEntry } from '../api.ts'
 import { online, onMessage } from '../live.ts'
-import { set } from '../ui/set.ts'
 
 interface Answer<T> {
   /** The newest; undefined before the first. */
@@ -13,6 +12,51 @@ interface Answer<T> {
 }
 
 export const askOutbox = (): Promise<readonly OutboxEntry[]> => api.outbox()
+
+/**
+ * Asks now, and anew after messages.
+ *
+ * @param restMs least time between two asks
+ * @param take is given each answer that is newer than those before it
+ * @returns how to end it
+ */
+export function followAnswer<T>(
+  ask: () => Promise<T>,
+  restMs: number,
+  take: (answer: T) => void,
+  failed: (problem: unknown) => void,
+): () => void {
+  let over = false
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let askedAt = 0
+  let newest = 0
+  const load = async () => {
+    timer = undefined
+    askedAt = performance.now()
+    const at = askedAt
+    const answer = await ask().then(
+      value => () => take(value),
+      problem => () => failed(problem),
+    )
+    // One that was overtaken by a later one is older than what is there.
+    if (over || at < newest) return
+    newest = at
+    answer()
+  }
+  const soon = () => {
+    timer ??= setTimeout(load, Math.max(0, askedAt + restMs - performance.now()))
+  }
+  const silence = onMessage(soon)
+  // Hours pass, and what waits lapses, without a message.
+  const tick = setInterval(soon, 60_000)
+  void load()
+  return () => {
+    over = true
+    silence()
+    clearInterval(tick)
+    clearTimeout(timer)
+  }
+}
 
 /**
  * @param ask must stay the same function
@@ -25,39 +69,13 @@ export function useAnswer<T>(ask: () => Promise<T>, restMs: number): Answer<T> {
   const isOnline = online.value
   useEffect(() => {
     if (!isOnline) return
-    let over = false
-    let timer: ReturnType<typeof setTimeout> | undefined
-    let askedAt = 0
-    let newest = 0
-    const load = async () => {
-      timer = undefined
-      askedAt = performance.now()
-      const at = askedAt
-      const answer = await ask().then(
-        answer => () => {
-          value.value = answer
-          error.value = undefined
-        },
-        problem => set(error, problem),
-      )
-      // One that was overtaken by a later one is older than what is there.
-      if (over || at < newest) return
-      newest = at
-      answer()
+    const take = (answer: T) => {
+      value.value = answer
+      error.value = undefined
     }
-    const soon = () => {
-      timer ??= setTimeout(load, Math.max(0, askedAt + restMs - performance.now()))
-    }
-    const silence = onMessage(soon)
-    // Hours pass, and what waits lapses, without a message.
-    const tick = setInterval(soon, 60_000)
-    void load()
-    return () => {
-      over = true
-      silence()
-      clearInterval(tick)
-      clearTimeout(timer)
-    }
+    return followAnswer(ask, restMs, take, problem => {
+      error.value = problem
+    })
   }, [ask, isOnline, wanted.value])
   return { value, error, again: () => void wanted.value++ }
 }

@@ -19,9 +19,13 @@ export interface EventSource extends AsyncDisposable {
   cut(): void
 }
 
-export async function eventSource(url: string, headers: Record<string, string> = {}): Promise<EventSource> {
+export async function eventSource(
+  url: string,
+  headers: Record<string, string> = {},
+  ask: (url: string, init: RequestInit) => Promise<Response> = fetch,
+): Promise<EventSource> {
   const leave = new AbortController()
-  const response = await fetch(url, { headers, signal: leave.signal })
+  const response = await ask(url, { headers, signal: leave.signal })
   const source = { lastId: headers['last-event-id'], comments: 0 }
   async function* frames(): AsyncGenerator<Frame> {
     let text = ''

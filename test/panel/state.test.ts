@@ -1,0 +1,180 @@
+/** What the pages show of the service, as the panel keeps it: answers that come late, and overtake each other. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { write } from '../support/panel.ts'
+import { type PanelState, withPanelState } from '../support/panel-state.ts'
+
+const sessions = ['default', 'flood', 'asks', 'silent', 'other']
+let panel: PanelState
+let live: typeof import('../../admin/live.ts')
+beforeAll(async () => {
+  panel = await withPanelState({ sessions })
+  live = await import('../../admin/live.ts')
+  live.follow(20)
+  await panel.until('it follows', () => live.status.value !== undefined)
+})
+afterAll(() => panel?.[Symbol.asyncDispose]())
+
+const userOf = (session: string) => panel.bots.get(session)!.user_id
+const talk = (session: string) => live.conversationOf(session, userOf(session))
+/** Until the list tells of a message. */
+const isListed = (session: string, text: string) =>
+  panel.until(`${text} is listed`, () => talk(session)?.last_message.text === text)
+async function threadOf(session: string) {
+  const { threadOf: openThread } = await import('../../admin/conversations/thread.ts')
+  const thread = openThread(session, userOf(session))
+  return { thread, texts: () => thread.messages.value.map(({ text }) => text) }
+}
+
+test('an answer that is older than what was told since takes nothing out of a conversation', async () => {
+  await write(panel, 'first')
+  await isListed('default', 'first')
+  const slow = panel.hold(/^\/api\/messages\?/)
+  const { thread, texts } = await threadOf('default')
+  const opened = thread.open()
+  await slow.asked
+  await write(panel, 'second')
+  await isListed('default', 'second')
+  slow.release()
+  await opened
+  expect(texts()).toEqual(['first', 'second'])
+})
+
+test('the list is asked for once more at most, however much was read elsewhere during one question', async () => {
+  for (const text of ['one', 'two']) await write(panel, text, 'flood')
+  await isListed('flood', 'two')
+  await live.refresh()
+  const { messages } = await panel.gateway.history.page({ limit: 2, offset: 0 })
+  const mark = { session: 'flood', user_id: userOf('flood'), up_to: messages[1]!.id }
+  const read = () =>
+    fetch('/api/conversations/read', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(mark),
+    })
+  const questions = () => panel.asked(/^\/api\/conversations$/)
+  const before = questions()
+  const slow = panel.hold(/^\/api\/conversations$/)
+  await read()
+  await slow.asked
+  for (let times = 0; times < 20; times++) await read()
+  // The marks were told before it.
+  await write(panel, 'three', 'flood')
+  await isListed('flood', 'three')
+  slow.release()
+  await panel.until('it was asked once more', () => questions() === before + 2)
+  const old = live.conversations.value
+  await panel.until('that was answered', () => live.conversations.value !== old)
+  await write(panel, 'four', 'flood')
+  await isListed('flood', 'four')
+  expect(questions()).toBe(before + 2)
+  expect(talk('flood')?.unread).toBe(3)
+})
+
+test('of the webhooks none is there that was removed since', async () => {
+  const { endpoints, loadEndpoints, webhooks } = await import('../../admin/webhooks/endpoints.ts')
+  const { id } = await panel.gateway.webhooks.add({ url: 'https://example.com/hook' })
+  const slow = panel.hold(/^\/api\/webhooks$/)
+  const first = loadEndpoints()
+  await slow.asked
+  await loadEndpoints()
+  expect(endpoints.value).toHaveLength(1)
+  await webhooks.remove(id)
+  slow.release()
+  await first
+  expect(endpoints.value).toEqual([])
+})
+
+test('of what waits for a yes nothing is taken away', async () => {
+  const { askOutbox, followAnswer } = await import('../../admin/overview/answers.ts')
+  const slow = panel.hold(/^\/api\/outbox$/)
+  const asks: Promise<unknown>[] = []
+  const taken: number[] = []
+  const ask = () => {
+    const answer = askOutbox()
+    asks.push(answer)
+    return answer
+  }
+  const end = followAnswer(
+    ask,
+    0,
+    all => taken.push(all.length),
+    error => {
+      throw error
+    },
+  )
+  await slow.asked
+  await panel.send({ session: 'asks', to: userOf('asks'), text: 'May it go out?', approval: 'nobody' })
+  await write(panel, 'again', 'asks')
+  await panel.until('it is known', () => taken.includes(1))
+  slow.release()
+  await asks[0]
+  await new Promise(resolve => setImmediate(resolve))
+  expect(new Set(taken)).toEqual(new Set([1]))
+  end()
+})
+
+test('of two languages the one that was chosen last is shown', async () => {
+  const { chooseLanguage, language } = await import('../../admin/i18n.ts')
+  const slow = panel.hold(/\/locales\/zh\.json$/)
+  const first = chooseLanguage('zh')
+  await slow.asked
+  await chooseLanguage('en')
+  slow.release()
+  await first
+  expect(language.value).toBe('en')
+})
+
+test('a search that is taken back to what was found is not busy for ever', async () => {
+  const { keyOfSearch, Search } = await import('../../admin/conversations/search.ts')
+  await write(panel, 'a blue one')
+  const [found, narrower] = [keyOfSearch('blue', {}), keyOfSearch('blue one', {})]
+  const search = new Search()
+  search.ask(found)
+  await panel.until('it is found', () => search.found.value?.key === found)
+  const slow = panel.hold(/text_contains=blue\+one/)
+  search.ask(narrower)
+  await slow.asked
+  expect(search.busy.value).toBe(true)
+  search.ask(found)
+  slow.release()
+  expect([search.busy.value, search.found.value?.key]).toEqual([false, found])
+})
+
+test('what was said during a silence, until the stream was there, is in the list and in the conversation', async () => {
+  await write(panel, 'before', 'silent')
+  await isListed('silent', 'before')
+  const { thread, texts } = await threadOf('silent')
+  await thread.open()
+  // Something on the way refuses the stream once.
+  const [refused, late] = [panel.holdRequest(/^\/api\/events$/), panel.holdRequest(/^\/api\/events$/)]
+  const again = await panel.silence()
+  await panel.until('it is known', () => !live.online.value)
+  const [asked, caughtUp] = [panel.asked(/^\/api\/conversations$/), panel.asked(/^\/api\/messages\?/)]
+  await again()
+  await refused.asked
+  refused.release(new Response('', { status: 503 }))
+  await panel.until('all was asked for again', () => panel.asked(/^\/api\/conversations$/) > asked)
+  await panel.until('also the conversation', () => panel.asked(/^\/api\/messages\?/) > caughtUp)
+  await late.asked
+  await panel.until('there is no stream yet', () => !live.online.value)
+  await write(panel, 'said in between', 'silent')
+  late.release()
+  await isListed('silent', 'said in between')
+  await panel.until('and in the conversation', () => texts().includes('said in between'))
+  expect(texts()).toEqual(['before', 'said in between'])
+})
+
+// The last one: what the rename makes the panel ask for comes up to a second later.
+test('an answer that is older than what was told since takes nothing out of the list', async () => {
+  const slow = panel.hold(/^\/api\/conversations$/)
+  // An account that has another name: everything is asked for again.
+  await panel.gateway.accounts.rename('other', 'another')
+  panel.clock.advance(1000)
+  await slow.asked
+  await write(panel, 'third')
+  await isListed('default', 'third')
+  const before = live.conversations.value
+  slow.release()
+  await panel.until('the answer was taken in', () => live.conversations.value !== before)
+  expect(talk('default')?.last_message.text).toBe('third')
+})

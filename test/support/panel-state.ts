@@ -1,0 +1,131 @@
+/**
+ * What the panel knows, without its pages and without a browser: the modules under `admin/` that ask the service and
+ * follow it, in the process of the test. They find what a browser would give them; the service is a real one.
+ */
+import { eventSource } from './event-source.ts'
+import { type TestPanel, type TestPanelOptions, withPanel } from './panel.ts'
+
+export interface PanelState extends TestPanel {
+  /** Of requests so far, those to such a path and query. */
+  asked(path: RegExp): number
+  /**
+   * Keeps back the first answer to such a request, as it was when it was asked for. `asked` when it is there; `release`
+   * gives it, or another one in its place.
+   */
+  hold(path: RegExp): { asked: Promise<void>; release(instead?: Response): void }
+  /** The same of the request: the service hears of it when it is released. */
+  holdRequest(path: RegExp): { asked: Promise<void>; release(instead?: Response): void }
+}
+
+/** One at a time: the modules have one service. */
+export async function withPanelState(options: TestPanelOptions = {}): Promise<PanelState> {
+  await using building = new AsyncDisposableStack()
+  const panel = building.use(await withPanel(options))
+  const requests: string[] = []
+  const holds: { path: RegExp; through(ask: () => Promise<Response>): Promise<Response> }[] = []
+  const fetchOf = globalThis.fetch
+  const ask = (path: string, init?: RequestInit): Promise<Response> => {
+    requests.push(path)
+    const at = holds.findIndex(one => one.path.test(path))
+    const answer = () => fetchOf(new URL(path, panel.url), init)
+    return at < 0 ? answer() : holds.splice(at, 1)[0]!.through(answer)
+  }
+  const hold = (path: RegExp, isAskedLater: boolean) => {
+    const asked = Promise.withResolvers<void>()
+    const free = Promise.withResolvers<Response | undefined>()
+    holds.push({
+      path,
+      async through(answer) {
+        const early = isAskedLater ? undefined : await answer()
+        asked.resolve()
+        return (await free.promise) ?? early ?? answer()
+      },
+    })
+    return { asked: asked.promise, release: free.resolve }
+  }
+  const sources = new Set<Source>()
+
+  /** As a browser's, but that it comes again at once. */
+  class Source extends EventTarget {
+    static readonly CONNECTING = 0
+    static readonly OPEN = 1
+    static readonly CLOSED = 2
+    readyState = Source.CONNECTING
+    onerror: (() => void) | null = null
+    readonly #path: string
+
+    constructor(path: string) {
+      super()
+      this.#path = path
+      sources.add(this)
+      void this.#read()
+    }
+
+    close(): void {
+      this.readyState = Source.CLOSED
+      sources.delete(this)
+    }
+
+    async #read(): Promise<void> {
+      while (this.readyState !== Source.CLOSED) {
+        const source = await eventSource(this.#path, {}, ask).catch(() => undefined)
+        if (source?.response.ok === false) this.close()
+        else if (source && this.readyState !== Source.CLOSED) {
+          this.readyState = Source.OPEN
+          for (
+            let frame = await source.next();
+            frame && this.readyState === Source.OPEN;
+            frame = await source.next()
+          )
+            this.dispatchEvent(
+              new MessageEvent(frame.event ?? 'message', { data: JSON.stringify(frame.data) }),
+            )
+          if (this.readyState === Source.OPEN) this.readyState = Source.CONNECTING
+          else return source.cut()
+        }
+        this.onerror?.()
+        await new Promise(resolve => setTimeout(resolve, 20))
+      }
+    }
+  }
+
+  const start = {
+    languages: [
+      { code: 'en', name: 'English' },
+      { code: 'zh', name: '中文' },
+    ],
+    ...{ language: 'en', texts: {}, signed_out: false },
+  }
+  const kept = new Map<string, string>()
+  const given = {
+    fetch: ask,
+    EventSource: Source,
+    localStorage: {
+      getItem: (key: string) => kept.get(key) ?? null,
+      setItem: (key: string, value: string) => void kept.set(key, value),
+    },
+    document: Object.assign(new EventTarget(), {
+      ...{ visibilityState: 'visible', documentElement: {} },
+      getElementById: () => ({ textContent: JSON.stringify(start) }),
+    }),
+  }
+  for (const [name, value] of Object.entries(given)) {
+    const before = Object.getOwnPropertyDescriptor(globalThis, name)
+    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true })
+    building.defer(() => {
+      if (before) Object.defineProperty(globalThis, name, before)
+      else Reflect.deleteProperty(globalThis, name)
+    })
+  }
+  building.defer(() => {
+    for (const source of sources) source.close()
+  })
+  const stack = building.move()
+  return {
+    ...panel,
+    asked: path => requests.filter(one => path.test(one)).length,
+    hold: path => hold(path, false),
+    holdRequest: path => hold(path, true),
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  }
+}
