@@ -5,10 +5,10 @@ import type { Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { testClock } from '../support/clock.ts'
+import { withGateway } from '../support/gateway.ts'
 import { withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 import { freePort } from '../support/port.ts'
-import { startService } from '../support/service.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -36,24 +36,25 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
 
   test('a stalled poller is named with the commands that help, and the panel sees it wake', async () => {
     await using panel = await withPanel({ start: false })
-    const args = ['--upstream-url', panel.sandbox.url, '--cdn-url', panel.sandbox.cdnUrl]
-    await using poller = await startService({ dir: panel.dir, sandbox: false, args })
+    // Its time stands still: it shows no life, and goes on when it is let.
+    const clock = testClock({ runs: false })
+    await using _poller = await withGateway({ sandbox: panel.sandbox, dir: panel.dir, sessions: [], clock })
     await panel.gateway.start()
     const page = await panel.open()
     await says(page, 'Your account is well')
     await page.getByText('Received by another process').waitFor()
-    process.kill(poller.pid, 'SIGSTOP')
-    try {
-      await panel.until('the stall is seen', async () => {
-        panel.clock.advance(2000)
-        return (await panel.gateway.health()).stalled
-      })
-      await says(page, 'No messages come in right now')
-      await page.getByText(`kill -CONT ${poller.pid}`).waitFor()
-      expect(await violationsInBothThemes(page)).toEqual([])
-    } finally {
-      process.kill(poller.pid, 'SIGCONT')
-    }
+    await panel.until('the stall is seen', async () => {
+      panel.clock.advance(2000)
+      return (await panel.gateway.health()).stalled
+    })
+    await says(page, 'No messages come in right now')
+    await page.getByText(`kill -CONT ${process.pid}`).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await panel.until('it is seen to work', async () => {
+      clock.advance(5000)
+      panel.clock.advance(2000)
+      return !(await panel.gateway.health()).stalled
+    })
     await says(page, 'Your account is well')
     expect(panel.complaints).toEqual([])
   })
@@ -63,8 +64,7 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     panel.clock.step(-hourMs)
     await panel.connect('default')
     panel.clock.step(hourMs)
-    const args = ['--upstream-url', panel.sandbox.url, '--cdn-url', panel.sandbox.cdnUrl]
-    const poller = await startService({ dir: panel.dir, sandbox: false, args })
+    const poller = await withGateway({ sandbox: panel.sandbox, dir: panel.dir, sessions: [] })
     await using stack = new AsyncDisposableStack()
     stack.use(poller)
     await panel.gateway.start()
@@ -81,7 +81,11 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
         characterData: true,
       })
     })
-    process.kill(poller.pid, 'SIGKILL')
+    await poller.gateway.close()
+    await panel.until('it took over', () => {
+      panel.clock.advance(1000)
+      return panel.gateway.health().then(({ role }) => role === 'poller')
+    })
     await says(page, '1 account is connecting')
     await write(panel, 'hello')
     await says(page, 'Your account is well')
