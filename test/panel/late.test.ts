@@ -306,13 +306,8 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
   test('a menu opens also where its code comes in the middle of the click', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
-    const page = await panel.open({ path: '/icon.svg' })
+    const page = await panel.open({ path: '/icon.svg', hastens: 2000 })
     const views = await hold(page, /layer-views-.*\.js/)
-    await page.addInitScript(() => {
-      const begin = window.setTimeout
-      const soon = (work: TimerHandler, ms = 0) => begin(work, ms >= 1000 ? 0 : ms)
-      window.setTimeout = soon as typeof setTimeout
-    })
     await page.goto(panel.url + chatOf(panel))
     await bubble(page, 'hello').waitFor()
     // Nobody has asked for it: it comes some time after the first view.

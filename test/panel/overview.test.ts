@@ -52,7 +52,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     for (let sent = 0; sent < 10; sent++) await panel.send({ to, session: 'sales', text: `answer ${sent}` })
     await panel.send({ to, session: 'sales', text: 'one too many', when_closed: 'queue' })
 
-    const page = await panel.open()
+    const page = await panel.open({ hastens: 2000 })
     await page
       .getByRole('heading', { name: /^Only 1\D*h.* left to answer$|^Only 2\D*h.* left to answer$/ })
       .waitFor()
@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await panel.send({ to, text: 'an answer' })
     // Where it is 0, 6, 12 or 18 h now: the last hour has its name below it, too.
     const hour = Math.floor((Date.now() + aheadMs) / hourMs)
-    const page = await panel.open({ timezoneId: `Etc/GMT-${(6 - (hour % 6)) % 6}` })
+    const page = await panel.open({ timezoneId: `Etc/GMT-${(6 - (hour % 6)) % 6}`, hastens: 5000 })
     const chart = page.getByRole('slider')
     const named = chart.locator('.hour').last()
     await named.waitFor()

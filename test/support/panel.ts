@@ -18,6 +18,8 @@ import { freePort } from './port.ts'
 export interface PageOptions extends BrowserContextOptions {
   /** Opened at once; '/' by default. */
   path?: string
+  /** What its pages would begin after 1 s, or longer, up to so many ms, they begin at once. */
+  hastens?: number
 }
 
 export interface TestPanel extends TestGateway {
@@ -96,16 +98,24 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
         server = await listen(port)
       }
     },
-    async open({ path = '/', ...options } = {}) {
+    async open({ path = '/', hastens, ...options } = {}) {
       await browserOfFile()
       const { page, giveBack } = await contexts!.open(options)
       backs.push(() => giveBack(`${url}/icon.svg`))
       watch(page, url, complaints)
+      if (hastens !== undefined) await page.addInitScript(hasten, hastens)
       await page.goto(`${url}${path}`)
       return page
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   }
+}
+
+/** In a page. */
+function hasten(longestMs: number): void {
+  const begin = window.setTimeout
+  const soon = (work: TimerHandler, ms = 0) => begin(work, ms >= 1000 && ms <= longestMs ? 0 : ms)
+  window.setTimeout = soon as typeof setTimeout
 }
 
 /** A user writes to a session, and it is stored. */
