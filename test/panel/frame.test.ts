@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { violationsInBothThemes } from '../support/axe.ts'
-import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
+import { hasBrowser } from '../support/browser.ts'
 import { withPanel, write } from '../support/panel.ts'
 
 const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'settings.title': 'Réglages' }
@@ -25,16 +25,13 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
   test('who has not signed in is asked for the token, and nothing is asked of the service', async () => {
     const token = 'a token of the test, long enough'
     await using panel = await withPanel({ token })
-    await using browser = await launchBrowser()
-    await using context = await browser.newContext({ locale: 'en' })
-    const page = await context.newPage()
-    watch(page, panel.url, panel.complaints)
+    const page = await panel.open({ path: '/icon.svg' })
     const asked: string[] = []
     page.on('request', request => void (request.url().includes('/api/') && asked.push(request.url())))
     const field = page.getByRole('textbox', { name: /Token/i })
     await page.goto(`${panel.url}/settings`)
+    // What follows the service begins before the page is drawn.
     await field.waitFor()
-    await page.waitForLoadState('networkidle')
     expect([asked, panel.complaints]).toEqual([[], []])
     await field.fill(token)
     await page.keyboard.press('Enter')
@@ -112,7 +109,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
 
   test('pages that nobody has visited open while the service is away', async () => {
     await using panel = await withPanel()
-    const page = await panel.open()
+    const page = await panel.open({ hastens: 2000 })
     const wanted = ['sessions', 'conversations', 'settings']
     await panel.until('the others have come', () =>
       page.evaluate(async names => {
@@ -213,7 +210,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
 
   test('a service that falls silent is told above the page, which stays where it can be used', async () => {
     await using panel = await withPanel()
-    const page = await panel.open()
+    const page = await panel.open({ hastens: 1500 })
     await page.locator('.sentence', { hasText: 'Your account is well' }).waitFor()
     const resume = await panel.silence()
     // The page asks again by itself as well: that is kept waiting, else it might come before the button.
@@ -236,7 +233,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
   test('an answer that got lost while the service is heard is asked for again', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
-    const page = await panel.open({ path: '/icon.svg' })
+    const page = await panel.open({ path: '/icon.svg', hastens: 1000 })
     await page.route('**/api/conversations', route => route.abort(), { times: 1 })
     await page.goto(panel.url)
     await page.getByRole('link', { name: /hello/ }).waitFor()

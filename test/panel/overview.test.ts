@@ -124,7 +124,11 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(await page.locator('.message .picture img').evaluate(isDrawn)).toBe(true)
     await answers.getByRole('button', { name: 'Send it' }).click()
     await asked.getByText('Waits for a person to say yes').waitFor({ state: 'detached' })
-    await panel.until('all of it has gone', async () => (await panel.gateway.outbox.list()).length === 0)
+    await panel.until('all of it has gone', async () => {
+      // The bot rests a moment before each.
+      panel.clock.advance(200)
+      return (await panel.gateway.outbox.list()).length === 0
+    })
     const seen = (await panel.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]!.text)
     expect(seen.slice(-4)).toEqual(['shall I?', 'in its conversation?', undefined, undefined])
     expect(panel.complaints).toEqual([])

@@ -1,12 +1,13 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import type { Page } from 'playwright-core'
+import type { BrowserContextOptions, Page } from 'playwright-core'
 import texts from '../../src/sandbox/page/texts.json' with { type: 'json' }
 import { Switches } from '../../src/sandbox/switches.ts'
 import { violations } from '../support/axe.ts'
-import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
+import { hasBrowser, watch } from '../support/browser.ts'
 import { ilink } from '../support/ilink-client.ts'
+import { browserOfFile } from '../support/panel.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -44,6 +45,13 @@ test('the README names buttons as the page does', () => {
   expect(named.filter(name => !Object.values(texts.en).includes(name))).toEqual([])
 })
 
+/** Closed at the end, with all that it kept. */
+async function newPage(stack: AsyncDisposableStack, options: BrowserContextOptions): Promise<Page> {
+  const page = await (await browserOfFile()).newPage(options)
+  stack.defer(() => page.close())
+  return page
+}
+
 /** In both themes. */
 async function checked(page: Page): Promise<void> {
   for (const colorScheme of ['light', 'dark'] as const) {
@@ -57,9 +65,7 @@ test.skipIf(!hasBrowser)(
   async () => {
     await using sandbox = await withSandbox({ switches: { typing_ms: 60_000 } })
     await using stack = new AsyncDisposableStack()
-    const browser = await launchBrowser()
-    stack.defer(() => browser.close())
-    const page = await browser.newPage({ viewport: { width: 360, height: 740 }, locale: 'en' })
+    const page = await newPage(stack, { viewport: { width: 360, height: 740 }, locale: 'en' })
     const complaints: string[] = []
     watch(page, sandbox.url, complaints)
     await page.goto(`${sandbox.url}/phone`)
@@ -201,11 +207,9 @@ test.skipIf(!hasBrowser)(
   async () => {
     await using sandbox = await withSandbox()
     await using stack = new AsyncDisposableStack()
-    const browser = await launchBrowser()
-    stack.defer(() => browser.close())
     const bot = sandbox.bot()
     for (let nth = 0; nth < 30; nth++) await sandbox.say(`message ${nth}`, { to: bot.bot_id })
-    const page = await browser.newPage({ viewport: { width: 390, height: 844 }, locale: 'en' })
+    const page = await newPage(stack, { viewport: { width: 390, height: 844 }, locale: 'en' })
     await page.goto(`${sandbox.url}/phone`)
     await page.getByText('message 29', { exact: true }).waitFor()
     const chat = page.locator('#chat')
@@ -238,13 +242,11 @@ test.skipIf(!hasBrowser)(
 test.skipIf(!hasBrowser)('two codes are told apart, and one that changed nothing says so', async () => {
   await using sandbox = await withSandbox()
   await using stack = new AsyncDisposableStack()
-  const browser = await launchBrowser()
-  stack.defer(() => browser.close())
   const { logins, people } = sandbox.world
   const bot = sandbox.bot()
   logins.create([])
   logins.create([people.bot(bot.bot_id)!.token])
-  const page = await browser.newPage({ locale: 'en' })
+  const page = await newPage(stack, { locale: 'en' })
   await page.goto(`${sandbox.url}/phone`)
   const cards = page.locator('.code')
   await cards.nth(1).waitFor()
