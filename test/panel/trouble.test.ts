@@ -6,12 +6,20 @@ import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { testClock } from '../support/clock.ts'
 import { withGateway } from '../support/gateway.ts'
-import { withPanel, write } from '../support/panel.ts'
+import { type TestPanel, withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 import { freePort } from '../support/port.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
+/** Waits for what the panel finds when it looks, once a second: some seconds pass at once, the others as they do. */
+async function soon(panel: TestPanel, page: Page, text: string): Promise<void> {
+  let seconds = 20
+  await panel.until(text, async () => {
+    if (seconds-- > 0) panel.clock.advance(1000)
+    return (await page.locator('.sentence', { hasText: text }).count()) > 0
+  })
+}
 const says = (page: Page, text: string) => page.locator('.sentence', { hasText: text }).waitFor()
 
 describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () => {
@@ -20,9 +28,9 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     const page = await panel.open()
     await says(page, 'All 3 accounts are well')
     panel.sandbox.world.people.expire(panel.bots.get('sales')!.bot_id)
-    await says(page, '1 account needs you')
+    await soon(panel, page, '1 account needs you')
     await writeFile(join(panel.dir, 'ops', 'token.json'), '{"bot_id":')
-    await says(page, '2 accounts need you')
+    await soon(panel, page, '2 accounts need you')
     await page.getByRole('heading', { name: /ops.* files|files of .*ops/ }).waitFor()
     // Trouble stands first.
     expect(await page.locator('.fleet h3').allInnerTexts()).toEqual(['ops', 'sales', 'default'])
@@ -101,13 +109,13 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     await says(page, 'Your account is well')
     const path = join(panel.dir, 'messages.db')
     await rename(path, `${path}.away`)
-    await says(page, 'Messages cannot be stored right now')
+    await soon(panel, page, 'Messages cannot be stored right now')
     const late = await panel.open()
     await says(late, 'Messages cannot be stored right now')
     await late.getByText('default', { exact: true }).first().waitFor()
     expect(await violationsInBothThemes(late)).toEqual([])
     await rename(`${path}.away`, path)
-    await says(page, 'Your account is well')
+    await soon(panel, page, 'Your account is well')
     await says(late, 'Your account is well')
     await late.getByRole('link', { name: /kept/ }).waitFor()
   })
