@@ -84,7 +84,8 @@ export function contextsOf(browser: Browser): Contexts {
         page,
         async giveBack(stays) {
           try {
-            if (!isAsNew) return await context.close()
+            // One of a kind is enough for most: tests run one after the other.
+            if (!isAsNew || alike.length > 0) return await context.close()
             if (!kept.stays) {
               kept.stays = await context.newPage()
               await kept.stays.goto(stays)

@@ -85,7 +85,9 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
   const { url, port } = server
   const complaints: string[] = []
   const backs: (() => Promise<void>)[] = []
-  building.defer(async () => void (await Promise.all(backs.map(giveBack => giveBack()))))
+  building.defer(async () => {
+    for (const giveBack of backs) await giveBack()
+  })
   const stack = building.move()
 
   return {
