@@ -10,8 +10,11 @@ const chatOf = (user: string, session = 'default') =>
 const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
 const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })
 const bubble = (page: Page, text: string) => log(page).locator('article', { hasText: text })
-const sentTexts = async ({ sandbox }: TestPanel) =>
-  (await sandbox.messages({ from: 'bot', limit: 1000 })).map(({ items }) => items[0]?.text)
+/** What a user got: texts, and kinds of what is none. */
+const sentTexts = async ({ sandbox }: TestPanel, user: string) =>
+  (await sandbox.messages({ user, from: 'bot', limit: 1000 })).map(
+    ({ items }) => items[0]?.text ?? items[0]?.kind,
+  )
 const userOf = (panel: TestPanel, session = 'default') => panel.bots.get(session)!.user_id
 const stored = (panel: TestPanel, count: number) =>
   panel.until(
@@ -20,8 +23,8 @@ const stored = (panel: TestPanel, count: number) =>
   )
 
 describe.skipIf(!hasBrowser)('conversations', () => {
-  test('by keyboard alone: search, choose, answer; what comes in is there at once and counts as read', async () => {
-    await using panel = await withPanel()
+  test('by keyboard alone: search, choose, answer, and read what comes in; nothing that is written there does harm', async () => {
+    await using panel = await withPanel({ sessions: ['default', '客服'] })
     const { sandbox } = panel
     const user = userOf(panel)
     const other = await sandbox.addUser('other')
@@ -47,17 +50,13 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.keyboard.type('of two lines')
     await page.keyboard.press('Enter')
     await bubble(page, 'an answer').getByText('Sent', { exact: true }).waitFor()
-    expect(await sentTexts(panel)).toEqual(['an answer\nof two lines'])
+    expect(await sentTexts(panel, user)).toEqual(['an answer\nof two lines'])
     await sandbox.say('and back')
     await bubble(page, 'and back').waitFor()
     await page.getByText('New message: and back').waitFor({ state: 'attached' })
     expect(await field(page).evaluate(it => it === document.activeElement)).toBe(true)
-    expect(panel.complaints).toEqual([])
-  })
 
-  test('texts, ids and file names full of HTML, marks and length harm nothing', async () => {
-    await using panel = await withPanel()
-    const { sandbox } = panel
+    // Texts, ids and file names full of HTML, marks and length.
     const bot = panel.bots.get('default')!
     const from = '<img src=x onerror=alert(1)>"\u202e/%2F@im.wechat'
     await sandbox.phone('POST', 'users', { id: from, name: 'odd' })
@@ -66,8 +65,8 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await say('see javascript:alert(1) and https://example.com/a?b=<c>.')
     await say(`${'long '.repeat(2500)}END`)
     await sandbox.media('file', 'x', { name: 'photo\u202egpj.exe', from, to: bot.bot_id })
-    await stored(panel, 4)
-    const page = await panel.open({ path: chatOf(from) })
+    await stored(panel, 8)
+    await page.goto(panel.url + chatOf(from))
     await bubble(page, '<script>alert(1)</script> & "quotes"').waitFor()
     expect(
       await log(page)
@@ -91,14 +90,68 @@ describe.skipIf(!hasBrowser)('conversations', () => {
       await page.setViewportSize({ width, height: 800 })
       expect(await wide()).toBeLessThanOrEqual(0)
     }
+
+    // On a phone the list and the chat come one after the other, in Chinese.
+    await page.evaluate(() => localStorage.setItem('svc.language', 'zh'))
+    await page.setViewportSize({ width: 360, height: 740 })
+    await page.goto(`${panel.url}/conversations`)
+    await page.getByRole('heading', { level: 1, name: '会话' }).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('link', { name: /and back/ }).click()
+    await page.getByRole('log', { name: '消息' }).getByText('and back').waitFor()
+    expect(await page.getByRole('searchbox').count()).toBe(0)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('link', { name: '返回列表' }).click()
+    await page.getByRole('searchbox').waitFor()
     expect(panel.complaints).toEqual([])
   })
 
-  test('a picture and a file go out with a text, what was written is kept, and a word being composed is not sent', async () => {
+  test('what one writes goes out once, and says what became of it where it has to wait or is refused', async () => {
     await using panel = await withPanel()
-    await panel.sandbox.say('hi')
+    const { sandbox } = panel
+    const { bot_id: to, user_id: from } = panel.bots.get('default')!
+    const says = (message_id: number, text: string, hoursAgo: number) =>
+      sandbox.raw(
+        {
+          message_id,
+          from_user_id: from,
+          to_user_id: to,
+          message_type: 1,
+          message_state: 2,
+          create_time_ms: Date.now() - hoursAgo * hour,
+          context_token: 'c',
+          item_list: [{ type: 1, text_item: { text } }],
+        },
+        to,
+      )
+
+    // What went out a day after it was written stands where it was, under the day of what follows.
+    await says(7, 'yesterday', 20)
     await stored(panel, 1)
-    const page = await panel.open({ path: chatOf(userOf(panel)) })
+    const { outbox_id } = await panel.send({ text: 'approved today', approval: 'nobody' })
+    await says(8, 'second', 19)
+    await stored(panel, 3)
+    await panel.gateway.outbox.approve(outbox_id!)
+    // Where it is about noon now.
+    const ahead = 12 - new Date().getUTCHours()
+    const timezoneId = `Etc/GMT${ahead > 0 ? '-' : '+'}${Math.abs(ahead)}`
+    const page = await panel.open({ timezoneId, path: chatOf(from) })
+    await bubble(page, 'second').waitFor()
+    expect(await log(page).locator('.day:not(.unread-line)').count()).toBe(1)
+    const times = await log(page).locator('article time').allTextContents()
+    expect(times.map(text => text.length > '14:05 PM'.length)).toEqual([false, true, false])
+
+    /** Another user writes, whose chat is shown then. */
+    const goToAnother = async (text = 'hi') => {
+      const user = await sandbox.addUser()
+      await sandbox.say(text, { from: user, to })
+      await page.goto(panel.url + chatOf(user))
+      await bubble(page, text).waitFor()
+      return user
+    }
+
+    // What was written is kept, a word being composed is not sent, and a picture and a file go out with a text.
+    const painter = await goToAnother()
     await field(page).fill('half a thought')
     await page.reload()
     await panel.until('the draft is back', async () => (await field(page).inputValue()) === 'half a thought')
@@ -120,16 +173,9 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await field(page).fill('half a thought')
     await page.getByText('Takes 3 of the 10 answers that are left').waitFor()
     await field(page).press('Enter')
-    const seen = await panel.sandbox.seen(messages => messages.length === 3)
-    expect(seen.map(({ items }) => items[0]?.text ?? items[0]?.kind)).toEqual([
-      'half a thought',
-      'image',
-      'file',
-    ])
-    await panel.until(
-      'all three are marked as sent',
-      async () => (await log(page).locator('article.out').getByText('Sent', { exact: true }).count()) === 3,
-    )
+    const sent = log(page).locator('article.out').getByText('Sent', { exact: true })
+    await panel.until('all three are marked as sent', async () => (await sent.count()) === 3)
+    expect(await sentTexts(panel, painter)).toEqual(['half a thought', 'image', 'file'])
     expect(await log(page).locator('article').count()).toBe(4)
     await log(page).getByRole('button', { name: 'Picture, open it large' }).click()
     await page.getByRole('dialog', { name: 'Picture' }).getByRole('img', { name: 'Picture' }).waitFor()
@@ -138,7 +184,8 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     // A damaged picture stands there as a file does, and its mark is as dark as that of any message.
     await page.locator('input[type=file]').setInputFiles({
-      ...{ name: 'broken.png', mimeType: 'image/png' },
+      name: 'broken.png',
+      mimeType: 'image/png',
       buffer: Buffer.concat([png.subarray(0, 16), Buffer.alloc(100)]),
     })
     await page.getByText('broken.png').waitFor()
@@ -147,15 +194,18 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     const colour = (of: Locator) => of.locator('.delivery').evaluate(it => getComputedStyle(it).color)
     await broken.getByText('Sent', { exact: true }).waitFor()
     expect(await colour(broken)).toBe(await colour(bubble(page, 'half a thought')))
-    expect(panel.complaints).toEqual([])
-  })
 
-  test('an answer that got lost is tried again and arrives once', async () => {
-    await using panel = await withPanel()
-    await panel.sandbox.say('hi')
-    await stored(panel, 1)
-    const page = await panel.open({ path: chatOf(userOf(panel)) })
-    await bubble(page, 'hi').waitFor()
+    // A message to nobody says so in the viewer's words, and is not offered again.
+    await panel.send({ to: 'nobody@im.wechat', text: 'who are you?' }).catch(() => {})
+    await page.goto(panel.url + chatOf('nobody@im.wechat'))
+    const note = bubble(page, 'who are you?').locator('.note')
+    await note.waitFor()
+    expect(await note.innerText()).toMatch(/^Not sent: WeChat knows no user with this id/)
+    expect(await note.getByRole('button').count()).toBe(0)
+    expect(panel.complaints).toEqual([])
+
+    // An answer that got lost is tried again and arrives once.
+    const loser = await goToAnother()
     // Refused before it reaches the service: nothing of it is stored.
     await page.route('**/api/messages', route => route.abort(), { times: 1 })
     await field(page).fill('once')
@@ -173,47 +223,57 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await log(page).getByRole('button', { name: 'Try again' }).click()
     await bubble(page, 'once').getByText('Sent', { exact: true }).waitFor()
     expect(await log(page).locator('article.out').count()).toBe(1)
-    expect(await sentTexts(panel)).toEqual(['once'])
-  })
+    expect(await sentTexts(panel, loser)).toEqual(['once'])
 
-  test('what went out a day after it was written stands where it was, under the day of what follows', async () => {
-    await using panel = await withPanel()
-    const { bot_id: to, user_id: from } = panel.bots.get('default')!
-    const says = (message_id: number, text: string, hoursAgo: number) =>
-      panel.sandbox.raw(
-        {
-          ...{ message_id, from_user_id: from, to_user_id: to, message_type: 1, message_state: 2 },
-          ...{ create_time_ms: Date.now() - hoursAgo * hour, context_token: 'c' },
-          item_list: [{ type: 1, text_item: { text } }],
-        },
-        to,
-      )
-    await says(7, 'yesterday', 20)
-    await stored(panel, 1)
-    const { outbox_id } = await panel.send({ text: 'approved today', approval: 'nobody' })
-    await says(8, 'second', 19)
-    await stored(panel, 3)
-    await panel.gateway.outbox.approve(outbox_id!)
-    // Where it is about noon now.
-    const ahead = 12 - new Date().getUTCHours()
-    const timezoneId = `Etc/GMT${ahead > 0 ? '-' : '+'}${Math.abs(ahead)}`
-    const page = await panel.open({ timezoneId, path: chatOf(from) })
-    await bubble(page, 'second').waitFor()
-    expect(await log(page).locator('.day:not(.unread-line)').count()).toBe(1)
-    const times = await log(page).locator('article time').allTextContents()
-    expect(times.map(text => text.length > '14:05 PM'.length)).toEqual([false, true, false])
-    expect(panel.complaints).toEqual([])
-  })
+    // What WeChat refused says why, and what got no answer says that it may have arrived.
+    const refuser = await goToAnother()
+    await sandbox.fail('sendmessage', 'ret', { code: -1, errmsg: 'not on a Sunday' })
+    await field(page).fill('refused')
+    await field(page).press('Enter')
+    const refused = bubble(page, 'refused')
+    await refused.getByText(/^Not sent: /).waitFor()
+    await refused.getByText('not on a Sunday').waitFor()
+    expect(await refused.getByRole('button', { name: 'Send again' }).count()).toBe(1)
+    await sandbox.say('go on', { from: refuser, to })
+    await bubble(page, 'go on').waitFor()
+    // It holds what follows until the user writes: again now would be refused again.
+    await sandbox.fail('sendmessage', 'ret', { code: -2, errmsg: 'prepare failed' })
+    await field(page).fill('held')
+    await field(page).press('Enter')
+    const held = bubble(page, 'held').first()
+    await held.getByText('prepare failed').waitFor()
+    expect(await held.getByRole('button').allInnerTexts()).toEqual(['Send as soon as it can go'])
+    await held.getByRole('button').click()
+    await bubble(page, 'held').nth(1).getByText('Goes out by itself once it may').waitFor()
+    await sandbox.say('now', { from: refuser, to })
+    await bubble(page, 'held').nth(1).getByText('Sent', { exact: true }).waitFor()
+    await held.getByRole('button', { name: 'Send again' }).waitFor()
+    await sandbox.fail('sendmessage', 'reset', { after: true })
+    await field(page).fill('doubtful')
+    await field(page).press('Enter')
+    await bubble(page, 'doubtful')
+      .getByText(/^May have arrived: /)
+      .waitFor()
+    expect(await bubble(page, 'doubtful').getByRole('button').count()).toBe(0)
+    expect(await log(page).locator('article.out').count()).toBe(4)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    // Elsewhere it says so in the viewer's language; what WeChat said stands there as WeChat said it.
+    await page.evaluate(() => localStorage.setItem('svc.language', 'zh'))
+    await page.reload()
+    for (const said of ['not on a Sunday', 'prepare failed']) {
+      const why = page.locator('.note', { hasText: said })
+      await why.waitFor()
+      expect((await why.innerText()).replace(said, '')).not.toMatch(/[a-z]{2}/i)
+    }
+    await page.evaluate(() => localStorage.removeItem('svc.language'))
 
-  test('with the window closed it waits until the user writes, or is taken back', async () => {
-    await using panel = await withPanel()
-    await panel.sandbox.say('long ago')
-    await stored(panel, 1)
+    // With the window closed it waits until the user writes, or is taken back.
+    panel.complaints.length = 0
+    const late = await goToAnother('long ago')
     panel.clock.advance(25 * hour)
-    await panel.sandbox.advance(25 * hour)
-    const page = await panel.open()
+    await sandbox.advance(25 * hour)
     await page.clock.setFixedTime(Date.now() + 25 * hour)
-    await page.goto(`${panel.url}${chatOf(userOf(panel))}`)
+    await page.reload()
     await page.getByText('The answer window is closed', { exact: false }).first().waitFor()
     expect(await field(page).isDisabled()).toBe(true)
     expect(await violationsInBothThemes(page)).toEqual([])
@@ -226,74 +286,19 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await bubble(page, 'not at all').getByRole('button', { name: 'Do not send' }).click()
     await bubble(page, 'not at all').getByText('Taken back').waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
-    await panel.sandbox.say('here again')
+    await sandbox.say('here again', { from: late, to })
     await bubble(page, 'for later').getByText('Sent', { exact: true }).waitFor()
-    expect(await sentTexts(panel)).toEqual(['for later'])
-    expect(panel.complaints).toEqual([])
-  })
-
-  test('what WeChat refused says why, and what got no answer says that it may have arrived', async () => {
-    await using panel = await withPanel()
-    await panel.sandbox.say('hi')
-    await stored(panel, 1)
-    const page = await panel.open({ path: chatOf(userOf(panel)) })
-    await panel.sandbox.fail('sendmessage', 'ret', { code: -1, errmsg: 'not on a Sunday' })
-    await field(page).fill('refused')
-    await field(page).press('Enter')
-    const refused = bubble(page, 'refused')
-    await refused.getByText(/^Not sent: /).waitFor()
-    await refused.getByText('not on a Sunday').waitFor()
-    expect(await refused.getByRole('button', { name: 'Send again' }).count()).toBe(1)
-    await panel.sandbox.say('go on')
-    await stored(panel, 3)
-    // It holds what follows until the user writes: again now would be refused again.
-    await panel.sandbox.fail('sendmessage', 'ret', { code: -2, errmsg: 'prepare failed' })
-    await field(page).fill('held')
-    await field(page).press('Enter')
-    const held = bubble(page, 'held').first()
-    await held.getByText('prepare failed').waitFor()
-    expect(await held.getByRole('button').allInnerTexts()).toEqual(['Send as soon as it can go'])
-    await held.getByRole('button').click()
-    await bubble(page, 'held').nth(1).getByText('Goes out by itself once it may').waitFor()
-    await panel.sandbox.say('now')
-    await bubble(page, 'held').nth(1).getByText('Sent', { exact: true }).waitFor()
-    await held.getByRole('button', { name: 'Send again' }).waitFor()
-    await panel.sandbox.fail('sendmessage', 'reset', { after: true })
-    await field(page).fill('doubtful')
-    await field(page).press('Enter')
-    await bubble(page, 'doubtful')
-      .getByText(/^May have arrived: /)
-      .waitFor()
-    expect(await bubble(page, 'doubtful').getByRole('button').count()).toBe(0)
-    expect(await log(page).locator('article.out').count()).toBe(4)
-    expect(await violationsInBothThemes(page)).toEqual([])
-    // Elsewhere it says so in the viewer's language; what WeChat said stands there as WeChat said it.
-    const inChinese = await panel.open({ path: chatOf(userOf(panel)), locale: 'zh-CN' })
-    for (const said of ['not on a Sunday', 'prepare failed']) {
-      const note = inChinese.locator('.note', { hasText: said })
-      await note.waitFor()
-      expect((await note.innerText()).replace(said, '')).not.toMatch(/[a-z]{2}/i)
-    }
-  })
-
-  test('a message to nobody says so in the viewer’s words, and is not offered again', async () => {
-    await using panel = await withPanel()
-    await panel.send({ to: 'nobody@im.wechat', text: 'who are you?' }).catch(() => {})
-    const page = await panel.open({ path: chatOf('nobody@im.wechat') })
-    const note = bubble(page, 'who are you?').locator('.note')
-    await note.waitFor()
-    expect(await note.innerText()).toMatch(/^Not sent: WeChat knows no user with this id/)
-    expect(await note.getByRole('button').count()).toBe(0)
+    expect(await sentTexts(panel, late)).toEqual(['for later'])
     expect(panel.complaints).toEqual([])
   })
 
   test('a long conversation: only what is seen is in the page, nothing is missing, and a search leads anywhere', async () => {
     await using panel = await withPanel()
     const { sandbox } = panel
-    await sandbox.bulk(3000, 'number {n} of many')
-    await stored(panel, 3000)
+    await sandbox.bulk(600, 'number {n} of many')
+    await stored(panel, 600)
     const page = await panel.open({ path: chatOf(userOf(panel)) })
-    await bubble(page, 'number 3000 of').waitFor()
+    await bubble(page, 'number 600 of').waitFor()
     const rows = () =>
       log(page)
         .locator('article')
@@ -301,25 +306,25 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect((await rows()).length).toBeLessThan(60)
 
     const seen = new Set<number>()
-    await panel.until('more than 500 are seen', async () => {
+    await panel.until('more than 250 are seen', async () => {
       await log(page).evaluate(it => {
         it.scrollTop -= it.clientHeight * 0.8
       })
       await page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))))
       for (const row of await rows()) seen.add(row)
-      return seen.size > 500
+      return seen.size > 250
     })
     const newest = Math.max(...seen)
     expect([...seen].sort((a, b) => b - a)).toEqual(Array.from(seen, (_row, nth) => newest - nth))
 
     await sandbox.say('came meanwhile')
     await page.getByRole('button', { name: '1 new message' }).waitFor()
-    await page.getByRole('searchbox').fill('number 700 of')
-    await page.locator('.hit', { hasText: 'number 700 of' }).click()
-    await log(page).locator('article.looked', { hasText: 'number 700 of' }).waitFor()
+    await page.getByRole('searchbox').fill('number 100 of')
+    await page.locator('.hit', { hasText: 'number 100 of' }).click()
+    await log(page).locator('article.looked', { hasText: 'number 100 of' }).waitFor()
     await page.reload()
-    await log(page).locator('article.looked mark', { hasText: 'number 700 of' }).waitFor()
-    await bubble(page, 'number 703 of').waitFor()
+    await log(page).locator('article.looked mark', { hasText: 'number 100 of' }).waitFor()
+    await bubble(page, 'number 103 of').waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.getByRole('button', { name: 'To the newest message' }).click()
     await bubble(page, 'came meanwhile').waitFor()
@@ -327,23 +332,49 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('on a phone the list and the chat come one after the other, in Chinese', async () => {
-    await using panel = await withPanel({ sessions: ['default', '客服'] })
-    await panel.sandbox.say('你好')
-    await stored(panel, 1)
-    const page = await panel.open({
-      path: '/conversations',
-      locale: 'zh-CN',
-      viewport: { width: 360, height: 740 },
-    })
-    await page.getByRole('heading', { level: 1, name: '会话' }).waitFor()
+  test('the address of an account shows its conversations alone; of one that there is not it says so', async () => {
+    await using panel = await withPanel({ sessions: ['one', '客服', 'left'] })
+    const { sandbox, bots } = panel
+    for (const [name, bot] of bots) {
+      await sandbox.say(`to ${name}`, { from: bot.user_id, to: bot.bot_id })
+    }
+    await stored(panel, 3)
+    await panel.gateway.accounts.logout('left')
+    const page = await panel.open({ path: `/conversations/${encodeURIComponent('客服')}` })
+    await page.getByText('to 客服').waitFor()
+    expect(await page.getByText('to one').count()).toBe(0)
     expect(await violationsInBothThemes(page)).toEqual([])
-    await page.getByRole('link', { name: /你好/ }).click()
-    await page.getByRole('log', { name: '消息' }).getByText('你好').waitFor()
-    expect(await page.getByRole('searchbox').count()).toBe(0)
+    await page.getByRole('link', { name: 'Show the conversations of all accounts' }).click()
+    await page.getByText('to one').waitFor()
+    expect(page.url()).toBe(`${panel.url}/conversations`)
+
+    // One that was logged out stays to be read.
+    await page.getByRole('link', { name: /to left/ }).click()
+    await log(page).getByText('to left').waitFor()
+    await page.getByText('This account is logged out. Its messages stay here to be read.').waitFor()
+
+    await page.goto(`${panel.url}/conversations/nope`)
+    const missing = page.getByText(/^There is no account named \W*nope\W* \(any more\)\.$/)
+    await missing.waitFor()
+    expect(await page.getByText('Nobody has written yet').count()).toBe(0)
     expect(await violationsInBothThemes(page)).toEqual([])
-    await page.getByRole('link', { name: '返回列表' }).click()
-    await page.getByRole('searchbox').waitFor()
+    await page.getByRole('link', { name: 'Show all accounts' }).click()
+    await page.waitForURL(`${panel.url}/sessions`)
+    // So does a conversation of one.
+    await page.goto(`${panel.url}/conversations/nope/someone`)
+    for (const [language, width, said] of [
+      ['en', 1280, missing],
+      ['zh', 390, page.getByText(/^没有名为 \W*nope\W* 的账号（或已不存在）。$/)],
+    ] as const) {
+      await page.evaluate(code => localStorage.setItem('svc.language', code), language)
+      await page.setViewportSize({ width, height: 800 })
+      if (language !== 'en') await page.reload()
+      await said.waitFor()
+      expect(await page.getByRole('textbox').count()).toBe(0)
+      expect(await violationsInBothThemes(page)).toEqual([])
+    }
+    await page.getByRole('link', { name: '显示全部账号' }).click()
+    await page.waitForURL(`${panel.url}/sessions`)
     expect(panel.complaints).toEqual([])
   })
 })
