@@ -63,17 +63,70 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await page.getByLabel('To', { exact: true }).fill('')
     await page.getByLabel('From', { exact: true }).fill(daysAgo)
     await found('of these days', ['harbour club', 'see you', 'plan.pdf', 'said by another'])
+
+    // A search does not throw out of what was opened from it.
+    for (const width of [390, 1280]) {
+      await page.setViewportSize({ width, height: 800 })
+      await page.goto(`${panel.url}/conversations`)
+      await page.locator('.conversation').first().waitFor()
+      // The address follows a moment after the last letter. Somebody opens a conversation just then, on a machine that
+      // is busy: before the next drawing all that is due has come.
+      await page.evaluate(async () => {
+        const { setTimeout, clearTimeout } = window
+        const addressMs = 200
+        const due = new Map<number, () => void>()
+        Object.assign(window, {
+          requestAnimationFrame: () => 0,
+          setTimeout: (then: () => void, ms: number) => {
+            const id = setTimeout(then, ms)
+            if (ms === addressMs) due.set(id, then)
+            return id
+          },
+          clearTimeout: (id: number) => {
+            due.delete(id)
+            clearTimeout(id)
+          },
+        })
+        const turn = () => new Promise(resolve => setTimeout(resolve, 0))
+        const field = document.querySelector<HTMLInputElement>('search input')!
+        field.value = 'shop'
+        field.dispatchEvent(new InputEvent('input', { bubbles: true }))
+        while (due.size === 0) await turn()
+        document.querySelector<HTMLElement>('.conversation')!.click()
+        await turn()
+        for (const then of due.values()) then()
+      })
+      await page.getByRole('log').waitFor()
+      expect(new URL(page.url()).pathname).toStartWith('/conversations/')
+    }
+    // Nor does it take back a letter that is typed when the address follows.
+    await page.goto(`${panel.url}/conversations`)
+    await page.locator('.conversation').first().waitFor()
+    await page.evaluate(async () => {
+      const field = document.querySelector<HTMLInputElement>('search input')!
+      const type = (text: string) => {
+        field.value = text
+        field.dispatchEvent(new InputEvent('input', { bubbles: true }))
+      }
+      const follows = new Promise(resolve =>
+        addEventListener('replaceState', () => setTimeout(resolve, 0), { once: true }),
+      )
+      type('sho')
+      await follows
+      type('shop')
+    })
+    await page.waitForURL(/[?&]q=shop$/)
+    expect(await page.getByRole('searchbox').inputValue()).toBe('shop')
     expect(panel.complaints).toEqual([])
   })
 
   test('from a chat: to a day, through all its media and back to where each was said, and a search in it alone', async () => {
     await using panel = await withPanel()
     const { sandbox } = panel
-    await sandbox.bulk(150, 'early {n}')
-    await panel.receive(150)
-    const png = await (
-      await panel.open({ path: '/settings', viewport: { width: 60, height: 40 } })
-    ).screenshot()
+    await sandbox.bulk(70, 'early {n}')
+    await panel.receive(70)
+    const page = await panel.open({ path: '/settings' })
+    const png = await page.screenshot({ clip: { x: 0, y: 0, width: 60, height: 40 } })
     await sandbox.media('image', new Uint8Array(png))
     await sandbox.media('file', 'x', { name: 'minutes.txt' })
     const { bot_id: to, user_id: from } = panel.bots.get('default')!
@@ -93,7 +146,6 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await sandbox.advance(3 * dayMs)
     await sandbox.bulk(150, 'late {n}')
     await panel.receive(150)
-    const page = await panel.open()
     const later = Date.now() + 3 * dayMs
     await page.clock.setFixedTime(later)
     await page.goto(`${panel.url}${chatOf(panel)}`)
@@ -142,75 +194,22 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await page.getByRole('searchbox').and(page.locator(':focus')).waitFor()
     await page.keyboard.type('late 77')
     await page.locator('.hit', { hasText: 'late 77' }).waitFor()
-    expect(new URL(page.url()).searchParams.get('person')).toBe(panel.bots.get('default')!.user_id)
+    expect(new URL(page.url()).searchParams.get('person')).toBe(from)
+
+    // ? shows the keys, but not where one writes.
+    const field = page.getByRole('textbox', { name: 'Message' })
+    await field.press('?')
+    expect(await field.inputValue()).toBe('?')
+    expect(await page.getByRole('dialog').count()).toBe(0)
+    await page.locator('h2[tabindex="-1"]').focus()
+    await page.keyboard.press('?')
+    const dialog = page.getByRole('dialog', { name: 'Keys' })
+    await dialog.getByText('Search people and messages').waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
     expect(panel.complaints).toEqual([])
   })
-})
-
-test.skipIf(!hasBrowser)(
-  'a search neither throws out of what was opened from it, nor takes back a letter',
-  async () => {
-    await using panel = await withPanel()
-    await panel.sandbox.say('hi')
-    await panel.receive(1)
-    for (const width of [390, 1280]) {
-      const page = await panel.open({ path: '/conversations', viewport: { width, height: 800 } })
-      await page.locator('.conversation').waitFor()
-      // The address follows 200 ms after the last letter. Somebody opens a conversation just then, on a machine that is
-      // busy: by the next drawing all that was due has come.
-      await page.evaluate(async () => {
-        const type = (text: string) => {
-          const field = document.querySelector<HTMLInputElement>('search input')!
-          field.value = text
-          field.dispatchEvent(new InputEvent('input', { bubbles: true }))
-        }
-        type('default')
-        await new Promise(resolve => setTimeout(resolve, 195))
-        document.querySelector<HTMLElement>('.conversation')!.click()
-        for (const begun = performance.now(); performance.now() - begun < 150; );
-      })
-      await page.waitForTimeout(100)
-      expect(new URL(page.url()).pathname).toBe(chatOf(panel))
-
-      await page.goto(`${panel.url}/conversations`)
-      await page.locator('.conversation').waitFor()
-      await page.evaluate(async () => {
-        const field = document.querySelector<HTMLInputElement>('search input')!
-        const type = (text: string) => {
-          field.value = text
-          field.dispatchEvent(new InputEvent('input', { bubbles: true }))
-        }
-        const follows = new Promise(resolve =>
-          addEventListener('replaceState', () => setTimeout(resolve, 0), { once: true }),
-        )
-        type('defaul')
-        await follows
-        type('default')
-      })
-      await page.waitForURL(/[?&]q=default$/)
-      expect(await page.getByRole('searchbox').inputValue()).toBe('default')
-    }
-    expect(panel.complaints).toEqual([])
-  },
-)
-
-test.skipIf(!hasBrowser)('? shows the keys, but not where one writes', async () => {
-  await using panel = await withPanel()
-  await panel.sandbox.say('hi')
-  await panel.receive(1)
-  const page = await panel.open({ path: chatOf(panel) })
-  const field = page.getByRole('textbox', { name: 'Message' })
-  await field.press('?')
-  expect(await field.inputValue()).toBe('?')
-  expect(await page.getByRole('dialog').count()).toBe(0)
-  await page.getByRole('heading', { level: 2 }).focus()
-  await page.keyboard.press('?')
-  const dialog = page.getByRole('dialog', { name: 'Keys' })
-  await dialog.getByText('Search people and messages').waitFor()
-  expect(await violationsInBothThemes(page)).toEqual([])
-  await page.keyboard.press('Escape')
-  await dialog.waitFor({ state: 'detached' })
-  expect(panel.complaints).toEqual([])
 })
 
 test.skipIf(!hasBrowser)(
@@ -219,7 +218,7 @@ test.skipIf(!hasBrowser)(
     await using panel = await withPanel()
     await panel.sandbox.say('before')
     await panel.receive(1)
-    const page = await panel.open({ path: '/missing', permissions: ['notifications'] })
+    const page = await panel.open({ path: '/icon.svg', permissions: ['notifications'] })
     // What the browser is told, and whether the page is seen: a headless one shows neither.
     await page.addInitScript(() => {
       const told: string[] = []
@@ -279,11 +278,11 @@ test.skipIf(!hasBrowser)(
     await hide(true)
     await say('after a reload', 5)
     expect((await state()).told).toHaveLength(1)
-    await page.goto(`${panel.url}/settings`)
+    await page.getByRole('link', { name: 'Settings' }).click()
     await page.getByRole('button', { name: 'Stop notifications' }).click()
     await hide(true)
     await say('given up', 6)
-    expect((await state()).told).toEqual([])
+    expect((await state()).told).toHaveLength(1)
     expect(panel.complaints).toEqual([])
   },
 )
