@@ -11,7 +11,7 @@ const away = (page: Page): Promise<number> =>
   log(page).evaluate(async it => {
     const rest = () => it.scrollHeight - it.clientHeight - it.scrollTop
     const shape = () => `${it.scrollHeight} ${it.clientHeight} ${it.scrollTop}`
-    for (let before = '', still = 0; still < 12; before = shape()) {
+    for (let before = '', still = 0; still < 5; before = shape()) {
       await new Promise(done => requestAnimationFrame(done))
       still = before === shape() ? still + 1 : 0
     }
@@ -41,19 +41,22 @@ function noteDrawn(): void {
   observer.observe(document, { childList: true, subtree: true })
 }
 
-for (const viewport of [
-  { width: 1280, height: 800 },
-  { width: 390, height: 844 },
-]) {
-  test.skipIf(!hasBrowser)(`the end of the chat stays in view, ${viewport.width} wide`, async () => {
-    await using panel = await withPanel()
-    const { sandbox } = panel
-    await sandbox.bulk(60, 'message {n} with some words, so that it takes more than one line on a phone')
+test.skipIf(!hasBrowser)('the end of the chat stays in view, on a wide page and on a phone', async () => {
+  await using panel = await withPanel({ sessions: ['wide', 'phone'] })
+  const { sandbox, bots } = panel
+  const page = await panel.open({ path: '/icon.svg' })
+  await page.addInitScript(noteDrawn)
+  for (const [session, viewport] of [
+    ['wide', { width: 1280, height: 800 }],
+    ['phone', { width: 390, height: 844 }],
+  ] as const) {
+    const { user_id: user, bot_id: to } = bots.get(session)!
+    const from = { from: user, to }
+    const text = 'message {n} with some words, so that it takes more than one line on a phone'
+    await sandbox.phone('POST', 'bulk', { count: 60, text, ...from })
     await panel.receive(60)
-    const page = await panel.open({ path: '/icon.svg', viewport })
-    await page.addInitScript(noteDrawn)
-    const { user_id } = panel.bots.get('default')!
-    await page.goto(`${panel.url}/conversations/default/${encodeURIComponent(user_id)}`)
+    await page.setViewportSize(viewport)
+    await page.goto(`${panel.url}/conversations/${session}/${encodeURIComponent(user)}`)
     await log(page).getByText('message 60 ').waitFor()
     const found: Record<string, number> = { 'when it opens': await away(page) }
     const drawn = await page.evaluate(() => (window as unknown as { drawn: string[] }).drawn)
@@ -71,19 +74,18 @@ for (const viewport of [
     await field(page).fill('several\nlines\nof\ntext')
     found['while more is written'] = await away(page)
     await field(page).press('Enter')
-    await sandbox.seen(messages => messages.length === 4)
     await log(page).getByText('Sent', { exact: true }).nth(3).waitFor()
     await log(page).locator('.picture:not(.loading)').nth(1).waitFor()
     found['after text and files were sent'] = await away(page)
 
-    await sandbox.media('image', tall)
+    await sandbox.media('image', tall, from)
     await log(page).locator('article.in .picture:not(.loading) img').waitFor()
     found['after a picture has grown'] = await away(page)
     await page.setViewportSize({ width: viewport.width, height: 500 })
     found['with a keyboard on the screen'] = await away(page)
     await page.setViewportSize(viewport)
     found['without it'] = await away(page)
-    await sandbox.say('line\n'.repeat(12))
+    await sandbox.say('line\n'.repeat(12), from)
     // Other messages have the word too.
     await log(page)
       .locator('article.in', { hasText: /(line\s+){11}line/ })
@@ -97,15 +99,15 @@ for (const viewport of [
     await panel.until('it has moved', async () => (await away(page)) > 500)
     const first = () => log(page).evaluate(it => it.scrollTop)
     const before = await first()
-    await sandbox.say('not to be followed')
+    await sandbox.say('not to be followed', from)
     await page.getByRole('button', { name: '1 new message' }).waitFor()
-    await sandbox.media('image', tall)
+    await sandbox.media('image', tall, from)
     await page.getByRole('button', { name: '2 new messages' }).waitFor()
     await away(page)
     expect(Math.abs((await first()) - before)).toBeLessThan(2)
-    expect(panel.complaints).toEqual([])
-  })
-}
+  }
+  expect(panel.complaints).toEqual([])
+})
 
 test.skipIf(!hasBrowser)(
   'no picture is shown larger than it is, in the chat and among its pictures',
