@@ -2,7 +2,6 @@
 import { fstatSync, write } from 'node:fs'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
-import { createColors } from 'picocolors'
 import { type Environment, ownEnvironment } from '../config.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
@@ -96,8 +95,18 @@ function outputTo(descriptor: 1 | 2): Output {
 const wantsColours = ({ CI, FORCE_COLOR, NO_COLOR, TERM }: Environment): boolean =>
   !NO_COLOR && (Boolean(FORCE_COLOR || CI) || process.platform === 'win32' || TERM !== 'dumb')
 
+/** Loaded where there is a terminal: it reads the environment, which Deno may forbid. */
+const painted = isTerminal(1) || isTerminal(2) ? (await import('picocolors')).createColors(true) : undefined
+const plain = (text: string): string => text
 /** Colours, for every output: one that shows none takes them out. */
-export const colours = createColors(true)
+export const colours = {
+  red: painted?.red ?? plain,
+  green: painted?.green ?? plain,
+  yellow: painted?.yellow ?? plain,
+  cyan: painted?.cyan ?? plain,
+  dim: painted?.dim ?? plain,
+  bold: painted?.bold ?? plain,
+} as const
 
 /** The text without them. What comes from outside has no escapes left by then. */
 export const withoutColours = (text: string): string =>

@@ -19,13 +19,13 @@ export function forFile<T extends AsyncDisposable | Disposable>(thing: T): T {
   return held.use(thing)
 }
 
-function newFolder() {
-  const path = realpathSync(mkdtempSync(join(tmpdir(), 'svc-test-')))
+function newFolder(within = tmpdir()) {
+  const path = realpathSync(mkdtempSync(join(within, 'svc-test-')))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
 /** An empty folder for all tests of a file; at its top, as `forFile`. */
-export const folderOfFile = (): string => forFile(newFolder()).path
+export const folderOfFile = (within?: string): string => forFile(newFolder(within)).path
 
 /** An empty folder for the test that runs, or is about to. It goes after whatever the test holds with `await using`. */
 export function folderOfTest(): string {
