@@ -1,6 +1,6 @@
 /** svc on a real pseudo-terminal: what is drawn, what may be typed, and Ctrl-C. */
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, truncate, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { shellWord } from '../../src/platform/format.ts'
 import { sandboxAlone, svc, svcOnTerminal } from '../support/command.ts'
@@ -232,8 +232,12 @@ test('a recv that waits is ended by Ctrl-C, as a signal does', async () => {
   await using t = await fresh()
   await logIn(t)
   await using screen = svcOnTerminal(on(t, 'recv', '--timeout', '60'), { home })
-  // At any time; by then it most likely waits, and says nothing by which one could tell.
-  await Bun.sleep(700)
+  // It says nothing by which one could tell that it waits.
+  await until('it reads the store', 30_000, async () => {
+    const files = await readdir(`/proc/${screen.pid}/fd`)
+    const named = files.map(file => readlink(`/proc/${screen.pid}/fd/${file}`).catch(() => ''))
+    return (await Promise.all(named)).some(path => path.endsWith('/messages.db'))
+  })
   screen.type('\u0003')
   expect((await screen.exited).signal).toBe('SIGINT')
   expect(screen.text()).toBe('^C')

@@ -197,7 +197,8 @@ describe('connections', () => {
         await until('it stands still', 30_000, async () =>
           / T /.test(await readFile(`/proc/${child.pid}/stat`, 'utf8')),
         )
-        await new Promise(resolve => setTimeout(resolve, 700))
+        const stoodFrom = performance.now()
+        await until('its deadline is over', 30_000, () => performance.now() - stoodFrom > 550)
         child.kill('SIGCONT')
         expect(JSON.parse(await new Response(child.stdout).text())).toMatchObject({ fields: { msgs: [1] } })
       } finally {

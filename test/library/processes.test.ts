@@ -53,7 +53,7 @@ async function startProgram(runtime: string, options: SvcOptions, consumer = '')
         }
         if (watch.ms > 30_000 || child.exitCode !== null)
           throw new Error(`the program never said ${key}: ${heard.stdout}\n${heard.stderr}`)
-        await Promise.race([more.promise, Bun.sleep(200)])
+        await Promise.race([more.promise, Bun.sleep(5)])
       }
     },
     kill(signal) {

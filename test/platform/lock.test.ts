@@ -253,7 +253,7 @@ test('a folder that cannot be entered for a while: the lock is not lost, and nob
   await lock.lock()
   renameSync(place, `${place}-away`)
   symlinkSync(place, place)
-  await Bun.sleep(100)
+  await until('it has looked', 30_000, () => !lock.sure)
   expect([lock.held, lock.sure, lock.lost.aborted]).toEqual([true, false, false])
   unlinkSync(place)
   renameSync(`${place}-away`, place)

@@ -49,7 +49,7 @@ describe('SIGTERM', () => {
       async pull(controller) {
         controller.enqueue(new Uint8Array(64 * 1024))
         sent.resolve()
-        await Bun.sleep(200)
+        await Bun.sleep(5)
       },
     })
     const uploading = fetch(`${service.url}/media?file_name=a.bin`, { method: 'POST', body }).then(
@@ -102,6 +102,6 @@ async function busy(service: Service): Promise<void> {
 
 async function terminate(service: Service): Promise<{ code: number; tookMs: number }> {
   using watch = stopwatch()
-  const code = await Promise.race([service.kill('SIGTERM'), Bun.sleep(30_000).then(() => -1)])
+  const code = await service.kill('SIGTERM')
   return { code, tookMs: watch.ms }
 }

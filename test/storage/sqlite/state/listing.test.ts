@@ -1,9 +1,10 @@
 import { beforeEach, expect, setSystemTime, test } from 'bun:test'
-import { mkdir, rename, rmdir, unlink, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rmdir, stat, unlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { folderNames, smallFile } from '../../../../src/platform/json-file.ts'
 import { TickCache } from '../../../../src/storage/sqlite/state/tick-cache.ts'
 import { folderOfTest } from '../../../support/folder.ts'
+import { until } from '../../../support/until.ts'
 
 let dir: string
 beforeEach(() => {
@@ -13,7 +14,12 @@ beforeEach(() => {
 /** Reads as somebody does for whom the folder has not changed for so long that its listing may be kept. */
 async function readLater(folders: () => readonly string[]): Promise<readonly string[]> {
   // A change after this is another tick of the file system's clock.
-  await Bun.sleep(50)
+  const probe = join(folderOfTest(), 'probe')
+  const { mtimeMs } = await stat(dir)
+  await until('another tick', 30_000, async () => {
+    await writeFile(probe, '')
+    return (await stat(probe)).mtimeMs > mtimeMs
+  })
   setSystemTime(Date.now() + 10_000)
   try {
     return folders()
