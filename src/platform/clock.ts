@@ -32,14 +32,54 @@ export function backoffMs(attempt: number, baseMs = 1000, maxMs = 30_000): numbe
   return full / 2 + (Math.random() * full) / 2
 }
 
+/** Long work goes on for so long before others have their turn. */
+const sliceMs = 8
+
 /** @returns what you call between pieces of long work: it lets others have their turn when 8 ms have gone to the work */
 export function turns(clock: Pick<Clock, 'monotonic' | 'sleep'>): () => Promise<void> {
-  const sliceMs = 8
   let sliceEnds = clock.monotonic() + sliceMs
   return async () => {
     if (clock.monotonic() <= sliceEnds) return
     await clock.sleep(0)
     sliceEnds = clock.monotonic() + sliceMs
+  }
+}
+
+/**
+ * The same for long work of many callers at a time. One of them works for 8 ms, then the event loop serves everybody else, then
+ * the next one works: with `turns` each of them would have its 8 ms in every round of the loop.
+ */
+export class SharedTurns {
+  readonly #clock: Pick<Clock, 'monotonic'>
+  readonly #waiting: (() => void)[] = []
+  /** Somebody works in this round of the event loop. */
+  #taken = false
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock
+  }
+
+  /** @returns what one caller awaits before each piece of its work */
+  join(): () => Promise<void> {
+    let sliceEnds = Number.NEGATIVE_INFINITY
+    return async () => {
+      if (this.#clock.monotonic() <= sliceEnds) return
+      if (this.#taken) await new Promise<void>(resolve => this.#waiting.push(resolve))
+      else this.#serve()
+      sliceEnds = this.#clock.monotonic() + sliceMs
+    }
+  }
+
+  /** The next one works in the next round. */
+  #serve(): void {
+    this.#taken = true
+    setImmediate(() => {
+      const next = this.#waiting.shift()
+      this.#taken = false
+      if (!next) return
+      next()
+      this.#serve()
+    })
   }
 }
 

@@ -84,11 +84,19 @@ export class EventReader {
     return { ...wanted, ...(await this.#ports.meant(wanted)) }
   }
 
-  /** Events after a cursor, oldest first; those whose message is gone are passed over. */
-  async page(after: string, wanted: WantedEvents): Promise<ToldPage> {
+  /**
+   * Events after a cursor, oldest first; those whose message is gone are passed over.
+   *
+   * @param turn awaited before each piece of the work, for who reads page after page
+   */
+  async page(after: string, wanted: WantedEvents, turn?: () => Promise<void>): Promise<ToldPage> {
+    await turn?.()
     const { events, ...page } = await readPage(this.#ports, placed(after), wanted)
     const told: ToldEvent[] = []
-    for (const event of events) told.push(await this.#told(event))
+    for (const event of events) {
+      await turn?.()
+      told.push(await this.#told(event))
+    }
     return { ...page, events: told }
   }
 

@@ -1,5 +1,6 @@
 /** The event log as endpoints read it: several that stand at the same place share one reading. */
 import type { Message } from '../model/message.ts'
+import { SharedTurns, systemClock } from '../platform/clock.ts'
 import type { Views } from '../receive/view.ts'
 import type { Events, EventType, WantedEvents } from '../storage/events.ts'
 import type { MessageLog } from '../storage/store.ts'
@@ -28,6 +29,8 @@ const laneEvents = 32
 export class Feed {
   readonly #ports: FeedPorts
   readonly #pages = new Map<string, Promise<FeedPage>>()
+  /** Of endpoints that read page after page: a hundred of them may stand far back. */
+  readonly #turns = new SharedTurns(systemClock)
 
   constructor(ports: FeedPorts) {
     this.#ports = ports
@@ -56,9 +59,14 @@ export class Feed {
   }
 
   async #read(from: string, wanted: WantedEvents): Promise<FeedPage> {
+    const turn = this.#turns.join()
+    await turn()
     const { events, ...page } = await readPage(this.#ports, from, wanted)
     const read: LaneEvent[] = []
-    for (const event of events) read.push(await this.#laneEvent(event))
+    for (const event of events) {
+      await turn()
+      read.push(await this.#laneEvent(event))
+    }
     return { ...page, events: read }
   }
 

@@ -13,7 +13,7 @@ import {
   type WebhookEndpoint,
   type WebhookLogQuery,
 } from '../model/webhook.ts'
-import type { Clock } from '../platform/clock.ts'
+import { type Clock, turns } from '../platform/clock.ts'
 import { defined } from '../platform/fields.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { type Events, placeBefore, placeOf } from '../storage/events.ts'
@@ -165,9 +165,11 @@ export class Webhooks {
   ): Promise<ReplayedWebhook['replay']> {
     const wanted = { limit: pageEvents, session, user, ...typed(types) }
     const found = { events: 0, events_is_lower_bound: false, since: undefined as number | undefined }
+    const turn = turns(this.#ports.clock)
     let cursor = start
     for (let pages = 0; placeOf(cursor) < placeOf(end); pages++) {
       if (pages === countedPages) return { ...found, events_is_lower_bound: true }
+      await turn()
       const page = await this.#ports.events.after(cursor, wanted)
       const given = page.events.filter(event => placeOf(event.cursor) <= placeOf(end))
       found.events += given.length

@@ -6,6 +6,7 @@ import type { Elysia } from 'elysia'
 import { type Event, EventQuery } from '../model/event.ts'
 import { sessionKey } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
+import { SharedTurns, systemClock } from '../platform/clock.ts'
 import { following } from '../platform/signals.ts'
 import { type ToldEvent, typesOf } from '../push/events.ts'
 import { placeOf, type WantedEvents } from '../storage/events.ts'
@@ -60,6 +61,8 @@ const encode = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.s
 class EventStreams {
   readonly #context: RouteContext
   readonly #readers = new Set<Reader>()
+  /** Of those who are given what they missed. */
+  readonly #turns = new SharedTurns(systemClock)
   #unsubscribe: (() => void) | undefined
   /** Up to here live readers were told everything. */
   #reached: string | undefined
@@ -110,8 +113,9 @@ class EventStreams {
   async #catchUp(reader: Reader): Promise<void> {
     const { signal } = reader.gone
     const { events } = this.#context.gateway
+    const turn = this.#turns.join()
     while (!signal.aborted) {
-      const page = await events.page(reader.cursor, { ...reader.wanted, limit: pageEvents })
+      const page = await events.page(reader.cursor, { ...reader.wanted, limit: pageEvents }, turn)
       if (page.gone)
         reader.controller.enqueue(encoder.encode(`event: gone\ndata: {"after":"${reader.cursor}"}\n\n`))
       for (const { event } of page.events) {
