@@ -136,7 +136,12 @@ export const NewWebhookInput = closed({
   user: optional(
     bounded(512, 'Only messages from and to this user: the id, or the name that people here gave.'),
   ),
-  headers: optional(texts('Headers to send along, such as Authorization.', 4000)),
+  headers: optional(
+    texts(
+      'Headers to send along, such as Authorization: at most 20, names of 100 characters, together 16,384 characters.',
+      4000,
+    ),
+  ),
   allow_private: optional(
     flag('May lie in a private network. Refused over HTTP: it takes the command line or the library.'),
   ),

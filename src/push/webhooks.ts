@@ -17,7 +17,7 @@ import { type Clock, turns } from '../platform/clock.ts'
 import { defined } from '../platform/fields.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { type Events, placeBefore, placeOf } from '../storage/events.ts'
-import type { Webhooks as Store, Webhook, WebhookChange } from '../storage/webhooks.ts'
+import type { NewWebhook, Webhooks as Store, Webhook, WebhookChange } from '../storage/webhooks.ts'
 import { bodyOf } from './body.ts'
 import type { Meant } from './events.ts'
 import { typed } from './feed.ts'
@@ -45,6 +45,12 @@ export const WebhookTest = Type.Object({
 export type WebhookTest = Static<typeof WebhookTest>
 
 const mostWebhooks = 100
+/** Characters of an address as it is stored: one that is not ASCII takes nine in place of one. */
+const longestUrl = 2000
+/** Characters of the name of a header; of all headers of one endpoint, names and values; of those of all endpoints. */
+const headerNameLength = 100
+const ownHeadersLength = 16 * 1024
+const allHeaders = 512 * 1024
 /** Events are counted in so many pages at most. */
 const countedPages = 20
 const pageEvents = 1000
@@ -58,6 +64,7 @@ const receivers = () => import('./attempt.ts')
 
 export class Webhooks {
   readonly #ports: WebhookPorts
+  #adding: Promise<unknown> = Promise.resolve()
 
   constructor(ports: WebhookPorts) {
     this.#ports = ports
@@ -81,25 +88,46 @@ export class Webhooks {
    *   address in a private network without `allow_private`
    */
   async add(given: NewWebhookInput): Promise<AddedWebhook> {
-    const { webhooks, events, clock } = this.#ports
+    const { events, clock } = this.#ports
     const { allow_private = false, replies = false, headers = {}, types = [] } = given
     checkHeaders(headers)
     const { checkedUrl } = await receivers()
     const url = await checkedUrl(given.url, allow_private)
-    const { session, user } = await this.#ports.meant(given)
-    if ((await webhooks.list()).length >= mostWebhooks)
-      throw badArgument('url', `there are ${mostWebhooks} webhooks already, which is the most`, {
-        details: { most: mostWebhooks },
-        hint: 'Remove one that is not needed any more.',
+    if (url.length > longestUrl)
+      throw badArgument('url', `expected at most ${longestUrl} characters once it is encoded`, {
+        details: { characters: url.length },
       })
+    const { session, user } = await this.#ports.meant(given)
     const secret = newSecret()
     const id = `wh_${randomBytes(8).toString('hex')}`
-    await webhooks.add({
+    const webhook = {
       ...{ id, url, types: [...new Set(types)], session, user, headers, secrets: [{ secret }] },
       ...{ link_key: randomBytes(32).toString('base64'), allow_private, replies },
       ...{ created_at: clock.now(), position: await events.head() },
-    })
+    }
+    // One after the other: each counts what the one before added.
+    const adding = this.#adding.then(() => this.#add(webhook))
+    this.#adding = adding.catch(() => {})
+    await adding
     return { ...(await this.get(id)), secret }
+  }
+
+  async #add(webhook: NewWebhook): Promise<void> {
+    const { webhooks } = this.#ports
+    const all = await webhooks.list()
+    const hint = 'Remove one that is not needed any more.'
+    if (all.length >= mostWebhooks)
+      throw badArgument('url', `there are ${mostWebhooks} webhooks already, which is the most`, {
+        details: { most: mostWebhooks },
+        hint,
+      })
+    const characters = [webhook, ...all].reduce((sum, { headers }) => sum + lengthOf(headers), 0)
+    if (characters > allHeaders)
+      throw badArgument('headers', `those of all webhooks are more than ${allHeaders} characters together`, {
+        details: { most: allHeaders },
+        hint,
+      })
+    await webhooks.add(webhook)
   }
 
   /** Stops deliveries for now. */
@@ -219,7 +247,7 @@ export class Webhooks {
 
   /** Whether a link of a delivery leads there now. */
   async opens(to: Linked, expires: string, signature: string): Promise<boolean> {
-    const webhook = (await this.#ports.webhooks.list()).find(({ id }) => id === to.webhook)
+    const webhook = await this.#ports.webhooks.get(to.webhook)
     return webhook !== undefined && opens(webhook.link_key, to, expires, signature, this.#ports.clock.now())
   }
 
@@ -235,7 +263,7 @@ export class Webhooks {
   }
 
   async #webhook(id: string): Promise<Webhook> {
-    const found = (await this.#ports.webhooks.list()).find(one => one.id === id)
+    const found = await this.#ports.webhooks.get(id)
     if (!found) throw noSuch()
     return found
   }
@@ -247,7 +275,11 @@ const noSuch = () =>
 function checkHeaders(headers: Readonly<Record<string, string>>): void {
   const entries = Object.entries(headers)
   if (entries.length > 20) throw badArgument('headers', 'more than 20')
+  if (lengthOf(headers) > ownHeadersLength)
+    throw badArgument('headers', `expected at most ${ownHeadersLength} characters, names and values together`)
   for (const [name, value] of entries) {
+    if (name.length > headerNameLength)
+      throw badArgument('headers', `a name is longer than ${headerNameLength} characters`)
     if (!headerName.test(name)) throw badArgument('headers', 'a name is not one of HTTP')
     if (ownHeaders.test(name)) throw badArgument('headers', `${name.toLowerCase()} is set by svc itself`)
     // Printable ASCII and spaces: all that every receiver reads alike.
@@ -255,6 +287,9 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
       throw badArgument('headers', `expected printable ASCII as the value of ${name}`)
   }
 }
+
+const lengthOf = (headers: Readonly<Record<string, string>>): number =>
+  Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
 
 /** Secrets are not in it. */
 export function shownOf(webhook: Webhook, now: number): WebhookEndpoint {

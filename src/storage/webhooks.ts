@@ -138,6 +138,8 @@ export interface Webhooks {
   /** All of them, oldest first. */
   list(): Promise<Webhook[]>
 
+  get(id: string): Promise<Webhook | undefined>
+
   add(webhook: NewWebhook): Promise<void>
 
   /** @returns whether there is one of that id */

@@ -81,6 +81,7 @@ export function memoryWebhooks(db: Tables): Webhooks {
   }
   return {
     list: async () => db.webhooks.map(({ webhook }) => webhook),
+    get: async id => of(id)?.webhook,
     async add(given) {
       const fresh = { paused: false, epoch: 0, tries: { done: 0, failed: 0, gave_up: 0 } }
       db.webhooks.push({ webhook: { ...given, ...fresh }, lanes: [], tries: [] })

@@ -27,6 +27,8 @@ onEach(openStore => {
     await t.reopen()
     const found = await t.store.webhooks.list()
     expect(found.map(({ id }) => id)).toEqual(['a', 'b'])
+    expect(await t.store.webhooks.get('a')).toEqual(found[0]!)
+    expect(await t.store.webhooks.get('c')).toBeUndefined()
     expect(found[0]).toEqual({
       ...full,
       ...{ paused: false, epoch: 0, tries: { done: 0, failed: 0, gave_up: 0 } },

@@ -232,7 +232,7 @@ export class SqliteStore implements face.Store, LogHalf {
   #openWebhooks(webhooks: Webhooks): Strict<WebhooksFace> {
     const { intake, light, plain } = this.#ways
     return {
-      ...verbs(plain, webhooks, 'list'),
+      ...verbs(plain, webhooks, 'list', 'get'),
       ...verbs(intake, webhooks, 'add', 'change', 'rewind', 'remove'),
       progress: {
         ...verbs(plain, webhooks, 'takeOver', 'lanes', 'tries'),

@@ -30,6 +30,11 @@ export class Webhooks {
     return this.#db.all<WebhookRow>`SELECT * FROM webhook ORDER BY created_at, rowid`.map(webhookOf)
   }
 
+  get(id: string): Webhook | undefined {
+    const row = this.#db.get<WebhookRow>`SELECT * FROM webhook WHERE id = ${id}`
+    return row && webhookOf(row)
+  }
+
   add(webhook: NewWebhook): void {
     const { id, url, session, user, link_key, created_at, position } = webhook
     this.#db
@@ -42,9 +47,8 @@ export class Webhooks {
 
   change(id: string, change: WebhookChange): boolean {
     return this.#db.transaction(() => {
-      const before = this.#db.get<WebhookRow>`SELECT * FROM webhook WHERE id = ${id}`
-      if (!before) return false
-      const webhook = webhookOf(before)
+      const webhook = this.get(id)
+      if (!webhook) return false
       const { rotation, ...rest } = change
       const now = { ...webhook, ...rest, ...(rotation && { secrets: rotated(webhook.secrets, rotation) }) }
       this.#db
