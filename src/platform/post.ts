@@ -7,7 +7,7 @@ import { Agent as HttpAgent, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { isReachableAddress } from './address.ts'
-import { afterAwake } from './clock.ts'
+import { afterAwake, systemClock, turns } from './clock.ts'
 import { streamedBytes } from './memory.ts'
 import { checkedAddresses, type FetchPublicOptions } from './public-fetch.ts'
 import { headOf } from './request.ts'
@@ -31,6 +31,8 @@ export interface Posted {
 const idleMs = 30_000
 /** So much of an answer that nobody asked for is read, for so long, so that its connection can be kept. */
 const drainBytes = 64 * 1024
+/** What a chunk costs, however short it is, in bytes of a long one. */
+const chunkBytes = 64
 const drainMs = 1000
 /** What was checked of an address that stands in the URL itself is checked again after this. */
 const checkEveryMs = 10_000
@@ -134,7 +136,7 @@ function drain(response: IncomingMessage): void {
   let left = drainBytes
   const timer = afterAwake(drainMs, () => response.destroy())
   response.on('data', (chunk: Uint8Array) => {
-    left -= chunk.byteLength
+    left -= Math.max(chunk.byteLength, chunkBytes)
     if (left < 0) response.destroy()
   })
   response.on('error', () => {})
@@ -145,10 +147,12 @@ function drain(response: IncomingMessage): void {
 async function beginningOf(response: IncomingMessage, bytes: number, signal: AbortSignal): Promise<string> {
   const chunks: Uint8Array[] = []
   let left = bytes
+  const turn = turns(systemClock)
   const abort = () => response.destroy(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
   try {
     for await (const chunk of response as AsyncIterable<Uint8Array>) {
+      await turn()
       chunks.push(chunk.subarray(0, left))
       left -= chunk.byteLength
       if (left <= 0) break

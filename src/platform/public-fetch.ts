@@ -8,7 +8,7 @@ import { isIP, type LookupFunction } from 'node:net'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { SvcError } from '../model/error.ts'
 import { isPublicAddress, ownAddresses } from './address.ts'
-import { afterAwake } from './clock.ts'
+import { afterAwake, systemClock, turns } from './clock.ts'
 import { errorCodeOf } from './files.ts'
 import { decodedUri, dispositionOf } from './header.ts'
 import { headOf } from './request.ts'
@@ -241,9 +241,12 @@ function capped(
     chunks.return?.().catch(() => {})
   }
   let total = 0
+  // Chunks of one byte are read one by one, thousands of which may be there at once.
+  const turn = turns(systemClock)
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
+        await turn()
         const idle = afterAwake(idleMs, () => end.abort(silent()))
         try {
           const next = await unlessAborted(chunks.next(), end.signal)

@@ -3,8 +3,10 @@ import { describe, expect, test } from 'bun:test'
 import { createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { isReachableAddress } from '../../src/platform/address.ts'
-import { Poster, type PosterOptions } from '../../src/platform/post.ts'
+import { Poster, type PosterOptions, TimedOut } from '../../src/platform/post.ts'
 import { reasonOf } from '../../src/platform/system-error.ts'
+import { failure } from '../support/failure.ts'
+import { until } from '../support/until.ts'
 import { expiredCertificate, privateKey } from './certificate.ts'
 
 const never = new AbortController().signal
@@ -199,4 +201,39 @@ test('private networks and this machine may be reached where that is allowed; li
     ...['::ffff:169.254.169.254', '255.255.255.255', 'nonsense', '64:ff9b::a9fe:a9fe'],
   ])
     expect([no, isReachableAddress(no)]).toEqual([no, false])
+})
+
+test('some interim answers are passed over, and one who says nothing else has failed', async () => {
+  const hints = head('103 Early Hints', 'Link: </a>; rel=preload')
+  using honest = await raw(socket => socket.write(hints.repeat(3) + head('200 OK', 'Content-Length: 0')))
+  using own = poster(honest.url)
+  expect(await own.post({}, body, never)).toEqual({ status: 200 })
+  let ended = false
+  using endless = await raw(socket => {
+    socket.once('close', () => {
+      ended = true
+    })
+    socket.write(hints.repeat(1000))
+  })
+  using other = poster(endless.url, { timeoutMs: 3_600_000 })
+  expect(await failure(other.post({}, body, never))).not.toBeInstanceOf(TimedOut)
+  await until('it hung up', 10_000, () => ended)
+})
+
+test('chunks of one byte, thousands at once, are read while others have their turn', async () => {
+  const chunks = '1\r\na\r\n'.repeat(8192)
+  using server = await raw(socket => {
+    socket.write(head('200 OK', 'Transfer-Encoding: chunked'))
+    const more = () => !socket.destroyed && socket.write(chunks, () => setImmediate(more))
+    more()
+  })
+  using own = poster(server.url, { timeoutMs: 3_600_000 })
+  let rounds = 0
+  let looking = setImmediate(function look() {
+    rounds++
+    looking = setImmediate(look)
+  })
+  expect((await own.post({}, body, never, 30_000)).text).toBe('a'.repeat(30_000))
+  clearImmediate(looking)
+  expect(rounds).toBeGreaterThan(3)
 })
