@@ -31,6 +31,8 @@ export interface Database {
   get<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R | undefined
   /** The row of a question that always has one, such as a count. */
   one<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R
+  /** Rows one by one, as they are found: after the one at which `visit` returns false no more are looked for. */
+  each<R extends object = Row>(sql: Sql, params: readonly SqlValue[], visit: (row: R) => boolean): void
   run(sql: Sql, ...params: SqlValue[]): Changed
   /** BEGIN IMMEDIATE … COMMIT; leaves nothing when `work` throws or the commit fails. Nested calls join the outer one. */
   transaction<T>(work: () => T): T
@@ -49,6 +51,7 @@ type Native = Exclude<SqlValue, undefined> | null
 interface Compiled {
   all(...params: SqlValue[]): Record<string, Native>[]
   get(...params: SqlValue[]): Record<string, Native> | undefined
+  iterate(...params: SqlValue[]): Iterable<Record<string, Native>>
   run(...params: SqlValue[]): Changed
   /** Of its rows, once there was one. */
   columns?: string[]
@@ -84,6 +87,7 @@ async function openEngine(
         return {
           all: (...params) => statement.all(...given(params)),
           get: (...params) => statement.get(...given(params)) ?? undefined,
+          iterate: (...params) => statement.iterate(...given(params)),
           run(...params) {
             const { changes, lastInsertRowid } = statement.run(...given(params))
             return { changes, lastInsertRowid: Number(lastInsertRowid) }
@@ -109,6 +113,7 @@ async function openEngine(
         all: (...params) => coded(() => statement.all(...given(params)) as Record<string, Native>[]),
         get: (...params) =>
           coded(() => statement.get(...given(params)) as Record<string, Native> | undefined),
+        iterate: (...params) => statement.iterate(...given(params)) as Iterable<Record<string, Native>>,
         run(...params) {
           const { changes, lastInsertRowid } = coded(() => statement.run(...given(params)))
           return { changes: Number(changes), lastInsertRowid: Number(lastInsertRowid) }
@@ -219,6 +224,15 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     },
     get: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R | undefined,
     one: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R,
+    each<R>(sql: Sql, params: readonly SqlValue[], visit: (row: R) => boolean) {
+      const statement = statements.of(sql)
+      coded(() => {
+        for (const row of statement.iterate(...params)) {
+          withoutNulls(statement, row)
+          if (!visit(row as R)) break
+        }
+      })
+    },
     run: (sql, ...params) => statements.of(sql).run(...params),
     transaction(work) {
       if (depth > 0) return work()

@@ -52,7 +52,7 @@ export const history = defineTool({
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,
   input: HistoryInput,
   output: HistoryPage,
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
   cli: {
     path: ['history'],
     positionals: ['text_contains'],

@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { MessageKind } from '../../src/model/message.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
 import type { HistoryFilter } from '../../src/storage/messages.ts'
 import { gramsOf } from '../../src/storage/sqlite/bigram-index.ts'
+import { inMemory, SqliteStore } from '../../src/storage/sqlite/store.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { type Opened, onEach } from './engines.ts'
@@ -422,4 +425,45 @@ test('texts and a needle made for each other hold nobody up', async () => {
     Array.from({ length: 8 }, () => message(`${half}b`.repeat(200))),
   )
   expect(await texts(t.store, { text_contains: `a${half}b${half}` })).toEqual([])
+})
+
+/** A store in which each look at the clock takes 10 ms: no two rows of a search are looked at in one go. */
+async function slowStore(rows: number) {
+  let now = 0
+  const clock = { ...systemClock, monotonic: () => (now += 10) }
+  const store = await SqliteStore.open({
+    ...{ path: inMemory, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+  })
+  await store.intake.insertReceived(
+    's',
+    'b',
+    Array.from({ length: rows }, (_, nth) => message(`word${nth} other`)),
+  )
+  return { store, [Symbol.asyncDispose]: () => store.upkeep.close() }
+}
+
+test('a search ends its window when its time is over, finds all the same, and lets others have their turn', async () => {
+  await using t = await slowStore(40)
+  let rounds = 0
+  let looking = setImmediate(function look() {
+    rounds++
+    looking = setImmediate(look)
+  })
+  const found = await t.store.log.history({ text_contains: 'd3', limit: 5, offset: 0 })
+  clearImmediate(looking)
+  expect(found.rows.map(({ text }) => text)).toEqual([39, 38, 37, 36, 35].map(nth => `word${nth} other`))
+  expect(found.total).toBe(11)
+  expect(rounds).toBeGreaterThan(30)
+})
+
+test('of long searches some run at a time, and those beyond are rejected', async () => {
+  await using t = await slowStore(200)
+  const search = () => t.store.log.history({ text_contains: 'd other', limit: 1, offset: 0 })
+  const codes = async (count: number) => {
+    const found = await Promise.allSettled(Array.from({ length: count }, search))
+    return found.map(one => (one.status === 'fulfilled' ? '' : one.reason.code)).sort()
+  }
+  expect(await codes(10)).toEqual([...Array(8).fill(''), 'rate_limited', 'rate_limited'])
+  // Their room is given back.
+  expect(await codes(8)).toEqual(Array(8).fill(''))
 })

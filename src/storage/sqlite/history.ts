@@ -1,13 +1,16 @@
 /**
  * Pages of the log, newest first, by any filter, with a total.
  *
- * A filter may match one row of millions, so the log is looked through in windows of ids, a few milliseconds each, and
- * whoever else has work goes between two of them. A window is walked by whatever narrows it most: the index of
- * character pairs, of users, of kinds, of sessions, or the rows themselves. It ends early after a number of candidates, so its
- * cost is bounded whatever is in it; windows in which little is found grow.
+ * A filter may match one row of millions, so the log is looked through in windows of ids, and all others have their turn
+ * between two of them; of several searches one works at a time. A window is walked by whatever narrows it most: the index of
+ * character pairs, of users, of kinds, of sessions, or the rows themselves. It ends early after a number of candidates, or when
+ * its time is over, so its cost is bounded whatever is in it; windows in which little is found grow.
+ *
+ * To find its place in the index of pairs takes as long as all that stands behind that place, so where pairs are frequent it
+ * is given up for the rows: of 100,000 messages that have every pair of a phrase, its windows took 7.3 s, the rows 0.2 s.
  */
-import { badArgument } from '../../model/error.ts'
-import { turns } from '../../platform/clock.ts'
+import { badArgument, SvcError } from '../../model/error.ts'
+import { SharedTurns } from '../../platform/clock.ts'
 import type { SqlValue } from '../../platform/sqlite.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
 import { gramQuery, likePattern, searchable } from './bigram-index.ts'
@@ -17,17 +20,25 @@ import { idsBetweenTimes } from './time-range.ts'
 
 /** Totals are counted up to here. */
 const exactTotal = 10_000
-/** SQLite refuses longer patterns. */
 const needleLimit = 10_000
-/** Up to this many characters of a needle, LIKE is the faster. */
+/** Up to this many characters of a needle, and bytes of a text, LIKE is the faster. */
 const likedNeedle = 32
-/** Ids in the first window, and in the widest one. */
+const likedBytes = 4096
+/** What stands further behind in a text is not found: at each of its places all of a needle may have to be compared. */
+const searchedCharacters = 1_000_000
+/** Ids in the first window, and in the widest one; in the widest that is walked by the index of pairs. */
 const firstWidth = 4096
 const widestWidth = 1 << 24
+const widestOfPairs = 1 << 17
 /** Candidates looked at in one go. */
 const candidateLimit = 2000
-/** Windows grow when they are faster than this, shrink when slower than four times this. */
+/** Windows grow when they are faster than this. */
 const briskMs = 2
+/** A window ends after this. */
+const windowMs = 8
+/** A search that has worked for so long is a long one, of which so many may run. */
+const longMs = 500
+const mostLong = 8
 /** So few rows of a user or session in a window are compared with the needle directly. */
 const fewRows = 300
 /** When fewer than a quarter of this many candidates matched, the range of times is turned into one of ids. */
@@ -41,6 +52,8 @@ interface Way {
   id: string
   /** Rows with a higher id are not found by it. */
   upTo?: number
+  /** Its windows are no wider. */
+  widest?: number
 }
 
 interface Plan {
@@ -56,15 +69,18 @@ interface Plan {
 }
 
 interface Window {
-  /** Ids of candidates that match, highest first; empty when only counted. */
+  /** Ids of candidates that match, highest first. */
   ids: number[]
-  matched: number
   seen: number
   /** The lowest id looked at. */
   low: number
 }
 
 export class History extends EnginePart {
+  readonly #turns = new SharedTurns(this.clock)
+  /** Long searches that run. */
+  #long = 0
+
   /** @throws SvcError `invalid_arguments` for a needle that is too long; the signal's reason when it aborts */
   async page(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
     const plan = this.#plan(filter)
@@ -72,7 +88,8 @@ export class History extends EnginePart {
     const last = this.messages.head()
     const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
     // One more than asked for tells whether there are more.
-    const page = await this.#find(plan, top, filter.offset, filter.limit + 1, signal)
+    const asked = { skip: filter.offset, count: filter.limit + 1 }
+    const { ids: page, total } = await this.#find(plan, last, top, asked, signal)
     let isCut = false
     const fits = within(filter.characters)
     const rows = this.messages.read(page.slice(0, filter.limit), row => {
@@ -80,7 +97,6 @@ export class History extends EnginePart {
       return !isCut
     })
     const next = isCut ? rows.at(-1)?.id : page[filter.limit] && page[filter.limit - 1]
-    const total = await this.#total(plan, last, signal)
     return {
       rows,
       total: Math.min(total, exactTotal),
@@ -122,51 +138,57 @@ export class History extends EnginePart {
     return {
       ...{ from: 'gram CROSS JOIN message m ON m.id = gram.rowid', id: 'gram.rowid' },
       ...{ where: 'gram MATCH ?', params: [gramQuery(needle)], upTo: this.messages.grams.position },
+      widest: widestOfPairs,
     }
   }
 
-  /** Ids of matching rows from `top` down: `count` of them after the first `skip`. */
-  async #find(plan: Plan, top: number, skip: number, count: number, signal?: AbortSignal): Promise<number[]> {
-    if (plan.match === '1' && skip > 0) {
-      // Where nothing is filtered, rows are skipped by count: the windows would build the id of each.
-      const first = this.db.get<{ id: number }>`SELECT id FROM message WHERE id <= ${top}
-        ORDER BY id DESC LIMIT 1 OFFSET ${skip}`
-      return first ? this.#find(plan, first.id, 0, count, signal) : []
-    }
-    const found: number[] = []
+  /** Ids of matching rows from `top` down, `count` of them after the first `skip`; and how many match from `last` down. */
+  async #find(
+    plan: Plan,
+    last: number,
+    top: number,
+    { skip, count }: { skip: number; count: number },
+    signal?: AbortSignal,
+  ): Promise<{ ids: number[]; total: number }> {
+    if (plan.match === '1') return this.#unfiltered(top, skip, count)
+    const ids: number[] = []
     let left = skip
-    for await (const { ids } of this.#windows(plan, top, { wanted: skip + count, withIds: true, signal })) {
-      found.push(...ids.slice(left))
-      left = Math.max(0, left - ids.length)
-      if (found.length >= count) break
-    }
-    return found.slice(0, count)
-  }
-
-  async #total(plan: Plan, top: number, signal?: AbortSignal): Promise<number> {
-    if (plan.match === '1') {
-      // Every row of one narrow index is counted with the fewest pages.
-      return this.db.one<{ total: number }>`SELECT count(*) AS total FROM (SELECT 1
-        FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`.total
-    }
     let total = 0
-    for await (const { matched } of this.#windows(plan, top, {
-      wanted: exactTotal,
-      withIds: false,
-      signal,
-    })) {
-      total += matched
-      if (total > exactTotal) break
+    const isFull = () => ids.length >= count
+    for await (const found of this.#windows(plan, last, skip + count, signal)) {
+      total += found.length
+      if (top === last && !isFull()) {
+        ids.push(...found.slice(left))
+        left = Math.max(0, left - found.length)
+      }
+      if (total > exactTotal && (isFull() || top < last)) break
     }
-    return total
+    if (top === last) return { ids: ids.slice(0, count), total }
+    for await (const found of this.#windows(plan, top, skip + count, signal)) {
+      ids.push(...found.slice(left))
+      left = Math.max(0, left - found.length)
+      if (isFull()) break
+    }
+    return { ids: ids.slice(0, count), total }
   }
 
-  /** The log from `top` down, window by window. */
+  /** Where nothing is filtered, rows are skipped and counted without the id of each. */
+  #unfiltered(top: number, skip: number, count: number): { ids: number[]; total: number } {
+    const found = this.db.all<{ id: number }>`SELECT id FROM message WHERE id <= ${top}
+      ORDER BY id DESC LIMIT ${count} OFFSET ${skip}`
+    // Every row of one narrow index is counted with the fewest pages.
+    const { total } = this.db.one<{ total: number }>`SELECT count(*) AS total FROM (SELECT 1
+      FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`
+    return { ids: found.map(({ id }) => id), total }
+  }
+
+  /** The ids that match from `top` down, window by window. */
   async *#windows(
     plan: Plan,
     top: number,
-    { wanted, withIds, signal }: { wanted: number; withIds: boolean; signal: AbortSignal | undefined },
-  ): AsyncGenerator<Window> {
+    wanted: number,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<number[]> {
     let high = Math.min(top, plan.range?.high ?? top)
     let bottom = this.db.get<{ first?: number }>`SELECT min(id) AS first FROM message`?.first ?? 0
     if (plan.range) bottom = Math.max(bottom, plan.range.low)
@@ -176,35 +198,56 @@ export class History extends EnginePart {
     let seen = 0
     let matched = 0
     const timed = plan.since !== undefined || plan.until !== undefined
-    const turn = turns(this.clock)
+    const turn = this.#turns.join()
+    using work = this.#work()
     while (high >= bottom && high > 0) {
       signal?.throwIfAborted()
+      await turn()
       const started = this.clock.monotonic()
       // A window lies on one side of where the index ends.
       const floor = Math.max(bottom, ...plan.ways.map(({ upTo = high }) => (upTo < high ? upTo + 1 : bottom)))
-      let low = Math.max(floor, high - width + 1)
-      const chosen = this.#choose(plan, low, high)
-      if (last && last !== chosen) {
-        // Another way has other costs: what was fast for one says nothing of the other.
-        width = firstWidth
-        low = Math.max(floor, high - width + 1)
-      }
-      const window = this.#walk(plan, chosen, low, high, candidates, withIds)
+      const lowOf = (way: Way) => Math.max(floor, high - Math.min(width, way.widest ?? plan.widest) + 1)
+      const chosen = this.#choose(plan, Math.max(floor, high - width + 1), high)
+      // Another way has other costs: what was fast for one says nothing of the other.
+      if (last && last !== chosen) width = firstWidth
+      const window = this.#walk(plan, chosen, lowOf(chosen), high, candidates)
       const tookMs = this.clock.monotonic() - started
       if (tookMs < briskMs) width = Math.min(width * 4, plan.widest)
-      else if (tookMs > briskMs * 4) width = Math.max(width >> 1, 256)
+      else if (tookMs > windowMs && chosen.widest !== undefined) plan.ways = withoutPairs(plan.ways, chosen)
       candidates = Math.min(candidates * 4, candidateLimit)
       last = chosen
       high = window.low - 1
       seen += window.seen
-      matched += window.matched
-      yield window
+      matched += window.ids.length
+      yield window.ids
+      work.took(tookMs)
       if (timed && !plan.range && seen >= sparseAfter && matched * 4 < seen) {
         plan.range = await idsBetweenTimes(this.db, plan, () => this.clock.sleep(0))
         high = Math.min(high, plan.range.high)
         bottom = Math.max(bottom, plan.range.low)
       }
-      await turn()
+    }
+  }
+
+  /** Adds up what a search takes. @returns `took` throws SvcError `rate_limited` where it becomes one long search too many */
+  #work() {
+    let ms = 0
+    let isLong = false
+    return {
+      took: (more: number) => {
+        ms += more
+        if (isLong || ms < longMs) return
+        if (this.#long >= mostLong)
+          throw new SvcError('rate_limited', `${mostLong} searches through much of the log run already`, {
+            hint: 'Try again in a moment, or narrow the search: by user_id, session or since.',
+            retryAfter: 2,
+          })
+        isLong = true
+        this.#long++
+      },
+      [Symbol.dispose]: () => {
+        if (isLong) this.#long--
+      },
     }
   }
 
@@ -224,19 +267,41 @@ export class History extends EnginePart {
     ).rows
   }
 
-  #walk(plan: Plan, way: Way, low: number, high: number, candidates: number, withIds: boolean): Window {
-    const found = this.db.one<{ seen: number; matched: number; low?: number; ids?: string }>(
-      `SELECT count(*) AS seen, min(id) AS low, count(hit) AS matched${withIds ? ', json_group_array(id) FILTER (WHERE hit) AS ids' : ''}
-         FROM (SELECT ${way.id} AS id, ${plan.match} AS hit FROM ${way.from}
-               WHERE ${way.where} AND ${way.id} BETWEEN ? AND ? ORDER BY ${way.id} DESC LIMIT ?)`,
-      ...[...plan.matchParams, ...way.params, low, high, candidates],
-    )
-    const ids: number[] = JSON.parse(found.ids ?? '[]')
-    const { matched, seen } = found
+  /** From `high` down, until it is through, has seen so many candidates, or its time is over. */
+  #walk(plan: Plan, way: Way, low: number, high: number, candidates: number): Window {
+    const ids: number[] = []
+    let seen = 0
+    let lowest = high + 1
+    const ends = this.clock.monotonic() + windowMs
+    const inner = `SELECT ${way.id} AS id FROM ${way.from} WHERE ${way.where} AND ${way.id} BETWEEN ? AND ?
+      ORDER BY ${way.id} DESC LIMIT ?`
+    // One after the other is judged as it is found; where all have to be sorted first, none before.
+    const [sql, params] =
+      plan.widest === widestWidth
+        ? [
+            inner.replace(' AS id', ` AS id, ${plan.match} AS hit`),
+            [...plan.matchParams, ...way.params, low, high, candidates],
+          ]
+        : [
+            `SELECT m.id AS id, ${plan.match} AS hit FROM (${inner}) AS found CROSS JOIN message m ON m.id = found.id`,
+            [...plan.matchParams, ...way.params, low, high, candidates],
+          ]
+    this.db.each<{ id: number; hit?: number }>(sql, params, ({ id, hit }) => {
+      seen++
+      lowest = id
+      if (hit) ids.push(id)
+      return this.clock.monotonic() < ends
+    })
     // All candidates of the window were looked at, or the rest of them lies below the last one.
-    const lowest = seen === candidates ? found.low! : low
-    return { ids: ids.sort((a, b) => b - a), matched, seen, low: lowest }
+    const isThrough = seen < candidates && this.clock.monotonic() < ends
+    return { ids: ids.sort((a, b) => b - a), seen, low: isThrough || seen === 0 ? low : lowest }
   }
+}
+
+/** The other ways; the rows themselves where there is none. */
+function withoutPairs(ways: readonly Way[], pairs: Way): Way[] {
+  const others = ways.filter(way => way !== pairs)
+  return others.length > 0 ? others : [everyRow]
 }
 
 /** Few messages have several items: those that name the payload at all are looked into, not into what an item quotes. */
@@ -275,10 +340,12 @@ const asked = (clause: string, value: SqlValue | undefined, ...more: SqlValue[])
   value === undefined ? [] : [[clause, value, ...more]]
 
 /** What a text must contain. @throws SvcError `invalid_arguments` where it is too long */
-function clauseOf(needle: string): [clause: string, value: SqlValue] {
+function clauseOf(needle: string): Clause {
   if (needle.length > needleLimit)
     throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
-  // LIKE compares anew at every place, 9 ms for a text made for it; but a short needle it finds without a copy.
-  if (needle.length > likedNeedle) return ['instr(lower(m.text), lower(?))', needle]
-  return [`m.text LIKE ? ESCAPE '\\'`, likePattern(needle)]
+  // LIKE compares anew at every place, 9 ms for a text made for it; but a short one it looks through without a copy.
+  const compared = `instr(lower(substr(m.text, 1, ${searchedCharacters})), lower(?))`
+  if (needle.length > likedNeedle) return [compared, needle]
+  const liked = `m.text LIKE ? ESCAPE '\\'`
+  return [`iif(octet_length(m.text) < ${likedBytes}, ${liked}, ${compared})`, likePattern(needle), needle]
 }
