@@ -25,7 +25,8 @@ export interface Account {
 export interface ReceivedWire {
   /** The message's own JSON text: a slice of the reply in which long integers are quoted, all else as it came. */
   raw: string
-  message: WeixinMessage
+  /** Undefined: it is too large to be looked into. */
+  message: WeixinMessage | undefined
 }
 
 export interface Updates {
@@ -63,6 +64,8 @@ export interface ApiOptions {
   slots?: Pick<FetchSlots, 'polls' | 'logins' | 'sends'>
 }
 
+/** Of one answer with messages. */
+const updatesBytes = 64 * 1024 * 1024
 /** A longer hold than this is not believed. */
 const holdLimitMs = 300_000
 const createMs = 20_000
@@ -87,6 +90,7 @@ interface CallOptions {
   timeoutMs: number
   signal?: AbortSignal
   emptyOk?: boolean
+  limitBytes?: number
   /** What it takes a slot of. */
   kind?: keyof NonNullable<ApiOptions['slots']>
 }
@@ -176,7 +180,8 @@ export class Api {
     const timeoutMs = Math.min(holdMs, holdLimitMs) + holdSlackMs
     const body = { get_updates_buf: cursor }
     try {
-      return updatesOf(await this.#post(account, 'getupdates', body, { timeoutMs, signal }))
+      const options = { timeoutMs, signal, limitBytes: updatesBytes }
+      return updatesOf(await this.#post(account, 'getupdates', body, options))
     } catch (error) {
       // A reply that has begun may carry messages: its failure is an error, silence is not.
       if (isILinkError(error, 'timeout') && error.facts.status === undefined) return { messages: [] }
@@ -268,15 +273,9 @@ export class Api {
   }
 }
 
-function updatesOf({ fields, text }: Reply): Updates {
-  const all: unknown[] = Array.isArray(fields.msgs) ? fields.msgs : []
-  const found = all.filter((message): message is WeixinMessage => objectOf(message) !== undefined)
-  // The slices of objects stand for the messages, in order.
-  const texts = found.length > 0 ? sliceArray(text, 'msgs')?.filter(one => one.startsWith('{')) : undefined
-  const messages = found.map((message, at) => ({
-    raw: (texts?.length === found.length ? texts[at] : undefined) ?? JSON.stringify(message),
-    message,
-  }))
+function updatesOf(reply: Reply): Updates {
+  const { fields } = reply
+  const messages = messagesOf(reply)
   const hold = countOf(fields.longpolling_timeout_ms)
   const cursor = filledOf(fields.get_updates_buf)
   const there = Number(Array.isArray(fields.msgs)) + Number(cursor !== undefined)
@@ -286,4 +285,19 @@ function updatesOf({ fields, text }: Reply): Updates {
     form: there === 2 ? 'whole' : there === 1 ? 'part' : 'bare',
     nextHoldMs: hold ? Math.min(hold, holdLimitMs) : undefined,
   }
+}
+
+function messagesOf({ fields, parts, text }: Reply): ReceivedWire[] {
+  if (parts)
+    return parts
+      .filter(part => part.text.startsWith('{'))
+      .map(part => ({ raw: part.text, message: objectOf(part.value) }))
+  const all: unknown[] = Array.isArray(fields.msgs) ? fields.msgs : []
+  const found = all.filter((message): message is WeixinMessage => objectOf(message) !== undefined)
+  // The slices of objects stand for the messages, in order.
+  const texts = found.length > 0 ? sliceArray(text, 'msgs')?.filter(one => one.startsWith('{')) : undefined
+  return found.map((message, at) => ({
+    raw: (texts?.length === found.length ? texts[at] : undefined) ?? JSON.stringify(message),
+    message,
+  }))
 }

@@ -7,7 +7,7 @@ import { defined } from '../platform/fields.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { parseAesKey } from './crypto.ts'
 import { countOf, filledOf, idOf, kindOfItem, objectOf, payloadOfKind, textOf, timeOf } from './fields.ts'
-import { parseLossless } from './lossless.ts'
+import { longestValue, parseLossless } from './lossless.ts'
 import { type KnownMessage, quoteOf } from './quote.ts'
 import { messageType, type WeixinMessage } from './wire.ts'
 
@@ -111,9 +111,10 @@ export interface DecodeContext
 /**
  * The public form of a wire message, or of its JSON text. Tokens, keys and media references stay behind.
  *
- * @throws SyntaxError, RangeError for a text that is no JSON, or is nested too deep
+ * @throws SyntaxError, RangeError for a text that is no JSON, is too large or nested too deep
  */
 export function decodeMessage(raw: WeixinMessage | string, context: DecodeContext): Message {
+  if (typeof raw === 'string' && raw.length > longestValue) throw new RangeError('it is too large')
   const wire: WeixinMessage = objectOf(typeof raw === 'string' ? parseLossless(raw) : raw) ?? {}
   const items = itemsOf(wire)
   const shown = items.map(publicItem)
@@ -282,6 +283,7 @@ function publicItem(item: Fields): MessageItem {
 
 function wireOf(raw: WeixinMessage | string): WeixinMessage {
   if (typeof raw !== 'string') return objectOf(raw) ? raw : {}
+  if (raw.length > longestValue) return {}
   try {
     return objectOf(parseLossless(raw)) ?? {}
   } catch {

@@ -4,14 +4,14 @@
  */
 import { type ErrorCode, SvcError } from '../model/error.ts'
 import type { Next } from '../model/next-step.ts'
-import { type AwakeTimer, afterAwake } from '../platform/clock.ts'
+import { type AwakeTimer, afterAwake, SharedTurns, systemClock } from '../platform/clock.ts'
 import { isNeverSent, networkCodeOf } from '../platform/fetch.ts'
 import { defined } from '../platform/fields.ts'
 import { maskText } from '../platform/log.ts'
 import { following } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
 import { filledOf, objectOf } from './fields.ts'
-import { quoteLongIntegers } from './lossless.ts'
+import { type ParsedPart, parseInTurns, quoteLongIntegers } from './lossless.ts'
 import type { Outcome } from './wire.ts'
 
 /** What goes into a request; deadlines are set through the signal. */
@@ -115,6 +115,8 @@ export interface Request {
   slots?: Slots
   /** An empty body counts as `{}`; some servers answer sends so. */
   emptyOk?: boolean
+  /** Of the reply; 1 MiB by default. */
+  limitBytes?: number
 }
 
 export interface Reply {
@@ -122,11 +124,19 @@ export interface Reply {
   fields: Readonly<Record<string, unknown>>
   /** The JSON text behind them, long integers quoted. */
   text: string
+  /** Of a long reply: what stands in its `msgs`, which is empty among the fields. */
+  parts?: ParsedPart[]
 }
 
 /** Once a reply has begun, it gets this long to end: it may carry messages that upstream will not send again. */
 const bodyMs = 30_000
-const replyLimitBytes = 64 * 1024 * 1024
+const replyLimitBytes = 1024 * 1024
+/** A longer one is read in turns with everybody else. */
+const longReply = 64 * 1024
+/** Messages of one reply. */
+const mostMessages = 200_000
+/** Of all replies. */
+const reading = new SharedTurns(systemClock)
 const errorLimitBytes = 64 * 1024
 
 /**
@@ -158,11 +168,11 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
     })
     within(bodyMs)
     if (!response.ok) throw await httpError(response)
-    const text = quoteLongIntegers(await readText(response, replyLimitBytes))
-    const fields = text === '' && request.emptyOk ? {} : parsed(text)
-    const problem = outcomeError(fields, response.status)
+    const text = await readText(response, request.limitBytes ?? replyLimitBytes)
+    const reply = text.length > longReply ? await longParsed(text) : whole(text, request.emptyOk)
+    const problem = outcomeError(reply.fields, response.status)
     if (problem) throw problem
-    return { fields, text }
+    return reply
   } catch (error) {
     if (signal?.aborted) throw signal.reason
     if (error instanceof ILinkError) throw error
@@ -250,11 +260,24 @@ async function httpError(response: Response): Promise<ILinkError> {
 const elsewhere =
   'Something else may answer in its place: check --upstream-url if given, the proxy, and whether this network wants a sign-in first.'
 
-function parsed(text: string): Record<string, unknown> {
-  const fields = parsedOrNothing(text)
-  if (fields) return fields
-  const what = text.trim() === '' ? 'nothing' : /^\s*</.test(text) ? 'a web page' : 'no JSON object'
-  throw new ILinkError('malformed', `WeChat answered with ${what}`, { hint: elsewhere })
+function whole(given: string, emptyOk: boolean | undefined): Reply {
+  const text = quoteLongIntegers(given)
+  const fields = text === '' && emptyOk ? {} : parsedOrNothing(text)
+  if (!fields) throw malformed(text)
+  return { fields, text }
+}
+
+async function longParsed(text: string): Promise<Reply> {
+  try {
+    return { text: '', ...(await parseInTurns(text, 'msgs', mostMessages, reading.join())) }
+  } catch {
+    throw malformed(text)
+  }
+}
+
+function malformed(text: string): ILinkError {
+  const what = !/\S/.test(text) ? 'nothing' : /^\s*</.test(text) ? 'a web page' : 'no JSON object'
+  return new ILinkError('malformed', `WeChat answered with ${what}`, { hint: elsewhere })
 }
 
 function parsedOrNothing(text: string): Record<string, unknown> | undefined {

@@ -81,6 +81,132 @@ export function sliceArray(text: string, key: string): string[] | undefined {
   return found
 }
 
+/** A value of more characters, or nested deeper, is not looked into: WeChat's own are a thousandth of that. */
+export const longestValue = 1024 * 1024
+const deepest = 500
+/** Signs looked at between two looks at the time. */
+const signsAtOnce = 1024
+
+/** A part of a long text: `value` is undefined where it was not looked into. */
+export interface ParsedPart {
+  text: string
+  value?: unknown
+}
+
+/**
+ * The same as `parseLossless` for the text of an object of any length, a few milliseconds at a time: the fields, and one by one
+ * the values of the array `key`, which is empty among the fields.
+ *
+ * @param turn awaited before each piece of the work
+ * @throws SyntaxError also for a field that is too large, and for more than `most` values
+ */
+export async function parseInTurns(
+  text: string,
+  key: string,
+  most: number,
+  turn: () => Promise<void>,
+): Promise<{ fields: Record<string, unknown>; parts?: ParsedPart[] }> {
+  const reading = new Reading(text, turn)
+  const fields = new Map<string, unknown>()
+  let parts: ParsedPart[] | undefined
+  for (let isOver = !reading.opens('{', '}'); !isOver; isOver = !reading.goesOn('}')) {
+    const name = JSON.parse((await reading.value()).text)
+    if (typeof name !== 'string' || !reading.takes(':')) throw new SyntaxError('expected a name')
+    if (name !== key || reading.next !== '[') {
+      const field = await reading.value()
+      if (field.value === undefined) throw new SyntaxError('a field is too large')
+      fields.set(name, field.value)
+      if (name === key) parts = undefined
+      continue
+    }
+    fields.set(name, [])
+    parts = []
+    for (let isEnd = !reading.opens('[', ']'); !isEnd; isEnd = !reading.goesOn(']')) {
+      parts.push(await reading.value())
+      if (parts.length > most) throw new SyntaxError(`more than ${most} values`)
+    }
+  }
+  if (reading.next !== undefined) throw new SyntaxError('something follows the object')
+  return { fields: Object.fromEntries(fields), ...(parts && { parts }) }
+}
+
+/** A place in a JSON text that moves on value by value. */
+class Reading {
+  readonly #text: string
+  readonly #turn: () => Promise<void>
+  readonly #space = /[ \t\n\r]*/y
+  readonly #scalar = /[^\s,:[\]{}"]+/y
+  readonly #sign = /["[\]{}]/g
+  #at = 0
+
+  constructor(text: string, turn: () => Promise<void>) {
+    this.#text = text
+    this.#turn = turn
+  }
+
+  /** The next character that is no white space. */
+  get next(): string | undefined {
+    this.#space.lastIndex = this.#at
+    this.#space.test(this.#text)
+    this.#at = this.#space.lastIndex
+    return this.#text[this.#at]
+  }
+
+  takes(sign: string): boolean {
+    if (this.next !== sign) return false
+    this.#at++
+    return true
+  }
+
+  /** @returns whether there is anything in it */
+  opens(sign: string, end: string): boolean {
+    if (!this.takes(sign)) throw new SyntaxError(`expected ${sign}`)
+    return !this.takes(end)
+  }
+
+  /** Behind a value. @returns whether another follows */
+  goesOn(end: string): boolean {
+    if (this.takes(',')) return true
+    if (this.takes(end)) return false
+    throw new SyntaxError(`expected ${end}`)
+  }
+
+  async value(): Promise<ParsedPart> {
+    await this.#turn()
+    const { next } = this
+    const from = this.#at
+    let depth = 0
+    if (next === '"') this.#at = stringEnd(this.#text, from) + 1
+    else if (next === '{' || next === '[') depth = await this.#enclosed()
+    else {
+      this.#scalar.lastIndex = from
+      if (!this.#scalar.test(this.#text)) throw new SyntaxError('expected a value')
+      this.#at = this.#scalar.lastIndex
+    }
+    const text = quoteLongIntegers(this.#text.slice(from, this.#at))
+    return depth > deepest || text.length > longestValue ? { text } : { text, value: JSON.parse(text) }
+  }
+
+  /** Moves behind what a bracket opens. @returns how deep it is nested */
+  async #enclosed(): Promise<number> {
+    const sign = this.#sign
+    let depth = 0
+    let most = 0
+    sign.lastIndex = this.#at
+    for (let signs = 1; sign.test(this.#text); signs++) {
+      if (signs % signsAtOnce === 0) await this.#turn()
+      const found = this.#text[sign.lastIndex - 1]
+      if (found === '"') sign.lastIndex = stringEnd(this.#text, sign.lastIndex - 1) + 1
+      else if (found === '[' || found === '{') most = Math.max(most, ++depth)
+      else if (--depth === 0) {
+        this.#at = sign.lastIndex
+        return most
+      }
+    }
+    throw new SyntaxError('it ends within a value')
+  }
+}
+
 /** Index of the quote that closes the string opened at `open`. */
 function stringEnd(text: string, open: number): number {
   for (let at = text.indexOf('"', open + 1); at >= 0; at = text.indexOf('"', at + 1)) {

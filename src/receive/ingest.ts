@@ -6,7 +6,7 @@
 import type { ReceivedWire, Updates } from '../ilink/api.ts'
 import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.ts'
 import type { BotInfo, Marks } from '../model/session.ts'
-import { backoffMs, type Clock } from '../platform/clock.ts'
+import { backoffMs, type Clock, turns } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { PolledMessage } from '../storage/messages.ts'
 import type { PolledSessions, SessionRecord } from '../storage/state.ts'
@@ -62,6 +62,7 @@ export async function currentSession(
 /** A message as it is stored. One that cannot be read is stored all the same, and holds none of its batch up. */
 function toldOf({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
   try {
+    if (!message) throw new Error('it is too large')
     const told = summary(message, receivedAt)
     return { ...told, derived_id: told.message_id === undefined ? derivedId(message) : '', raw }
   } catch (error) {
@@ -76,14 +77,16 @@ interface Batch {
   messages: PolledMessage[]
 }
 
-function batchOf({ bot, updates, clearAt, clock, log }: Polled): Batch {
+async function batchOf({ bot, updates, clearAt, clock, log }: Polled): Promise<Batch> {
   const receivedAt = clock.now()
   // Whole milliseconds, as all times on disk; the other clock counts their parts.
   const earliest = clearAt === undefined ? undefined : Math.floor(receivedAt - (clock.monotonic() - clearAt))
   const messages: PolledMessage[] = []
+  const turn = turns(clock)
   for (const one of updates.messages) {
+    await turn()
     // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
-    if (!isFromUser(one.message, bot.bot_id)) continue
+    if (one.message && !isFromUser(one.message, bot.bot_id)) continue
     const told = toldOf(one, receivedAt, log)
     const stated = told.timed ? told.timestamp : undefined
     const written = (isNew: boolean) => writtenAt(stated, { now: receivedAt, earliest, isNew })
@@ -107,7 +110,7 @@ export async function ingest(
   stopping: AbortSignal,
 ): Promise<string | undefined> {
   const { clock, log } = polled
-  const batch = batchOf(polled)
+  const batch = await batchOf(polled)
   for (let failures = 0; ; failures++) {
     // When the service stops, a batch in hand gets one more try: upstream may not send it again.
     const last = stopping.aborted

@@ -34,29 +34,56 @@ export interface Known {
 export interface Stored {
   /** The message of that id. */
   under(id: string): Known | undefined
-  /** How many messages of that bot were polled and stored after `since` with this sender, time and content. */
-  copies(botId: string, arrived: Arrived, since: number): number
+  /** The ids of messages of that bot that were polled and stored after `since` with this sender, time and content. */
+  copies(botId: string, arrived: Arrived, since: number): string[]
 }
 
+/** A batch, or a part of one. */
+export interface Part {
+  messages: readonly ReceivedMessage[]
+  /** The ids of the whole batch: what is stored under one of them is no earlier message. */
+  ids: ReadonlySet<string>
+  /** Of the whole batch, by sender, time and content: earlier messages for which no repeat was found yet. */
+  left: Map<string, number>
+}
+
+/** A batch as one part; the messages without an id have one by which equal ones are told apart. */
+export function partOf(batch: readonly ReceivedMessage[]): Part {
+  const ordinals = new Map<string, number>()
+  const messages = batch.map(message => {
+    if (message.message_id !== undefined) return message
+    const ordinal = (ordinals.get(message.derived_id) ?? 0) + 1
+    ordinals.set(message.derived_id, ordinal)
+    return ordinal === 1 ? message : { ...message, derived_id: `${message.derived_id}-${ordinal}` }
+  })
+  return { messages, ids: new Set(messages.map(idOf)), left: new Map() }
+}
+
+const idOf = ({ derived_id, message_id }: ReceivedMessage): string => message_id?.toWellFormed() ?? derived_id
+
 /**
- * Judges a batch. To be called inside the transaction that stores it. Pure: an engine that cannot look up in the call notes
+ * Judges a part. To be called inside the transaction that stores it. Pure: an engine that cannot look up in the call notes
  * what it is asked, and calls again once it knows that.
  */
-export function batchOf(
+export function judgedOf(
   stored: Stored,
   botId: string,
-  batch: readonly ReceivedMessage[],
+  { messages, ids, left }: Part,
   now: number,
 ): Arrived[] {
-  const list = withIds(batch)
+  const list = messages.map(
+    (message): Arrived => ({
+      message,
+      verdict: 'new',
+      id: idOf(message),
+      hash: message.contentHash.slice(0, hashLength),
+    }),
+  )
   const fresh = new Map<string, Known>()
-  /** Those that are stored already under their own id. */
-  const again: Arrived[] = []
   for (const one of list) {
     const known = stored.under(one.id)
     if (known && isSame(known, botId, one)) {
       one.verdict = 'known'
-      again.push(one)
       continue
     }
     const taken = known ?? fresh.get(one.id)
@@ -67,17 +94,14 @@ export function batchOf(
     }
     if (one.verdict !== 'known') fresh.set(one.id, { botId, sent: false, hash: one.hash })
   }
-  // Before any of them is stored: two equal ones of this batch are not repeats of each other.
-  const left = new Map<string, number>()
+  // Two equal ones of this batch are not repeats of each other, whichever of them is stored already.
+  const isOwn = (id: string) =>
+    ids.has(id) || (id.startsWith(`${botId}:`) && ids.has(id.slice(botId.length + 1)))
   for (const one of list) {
     const { message } = one
     if (one.verdict !== 'new' || message.message_id === undefined || !isFinelyTimed(message)) continue
     const key = keyOf(one)
-    let copies = left.get(key)
-    if (copies === undefined) {
-      copies = stored.copies(botId, one, now - repeatMs)
-      if (copies > 0) copies -= again.filter(other => keyOf(other) === key).length
-    }
+    const copies = left.get(key) ?? stored.copies(botId, one, now - repeatMs).filter(id => !isOwn(id)).length
     if (copies > 0) one.verdict = 'repeat'
     left.set(key, copies - 1)
   }
@@ -87,20 +111,6 @@ export function batchOf(
 /** Another bot's other message, or one of ours that was sent, is another message under the same id. */
 const isSame = (known: Known, botId: string, one: Arrived) =>
   !known.sent && (known.botId === botId || known.hash === one.hash)
-
-/** A message without an id gets its derived one; equal ones of one batch are counted through. */
-function withIds(batch: readonly ReceivedMessage[]): Arrived[] {
-  const ordinals = new Map<string, number>()
-  return batch.map(message => {
-    let id = message.message_id?.toWellFormed()
-    if (id === undefined) {
-      const ordinal = (ordinals.get(message.derived_id) ?? 0) + 1
-      ordinals.set(message.derived_id, ordinal)
-      id = ordinal === 1 ? message.derived_id : `${message.derived_id}-${ordinal}`
-    }
-    return { message, verdict: 'new', id, hash: message.contentHash.slice(0, hashLength) }
-  })
-}
 
 /** Whether the create time tells two messages of one second apart. */
 const isFinelyTimed = ({ timed, timestamp }: ReceivedMessage) => timed && timestamp % 1000 !== 0

@@ -14,8 +14,8 @@ export interface Storage {
   readonly leases: Leases
 
   /**
-   * Takes in what a poll brought, in three steps, each whole: the messages, each once, in their order, with their events and
-   * counts of answers; then what they say of those who wrote (`contextAfter`, with `written_at` of a new message, else with
+   * Takes in what a poll brought, in three steps, each whole, but for the messages of a large batch, which appear part by part: the
+   * messages, each once, in their order, with their events and counts of answers; then what they say of those who wrote (`contextAfter`, with `written_at` of a new message, else with
    * `repeated`); then marks and cursor. This verb alone may reject, or its process be killed, after the first or the second
    * step: the cursor is behind then, never ahead, and the same batch again completes it, also under another name of its session.
    * To the process that tried before, rows of that try are new ones, not duplicates, as long as `messages` is the same array.

@@ -212,7 +212,7 @@ describe('getUpdates', () => {
     expect(messages[0]!.raw).toBe(
       '{"message_id":"18446744073709551615", "seq":7,"item_list":[{"msg_id":"9007199254740993","x":1.0}]}',
     )
-    expect(messages[0]!.message.message_id).toBe('18446744073709551615')
+    expect(messages[0]!.message?.message_id).toBe('18446744073709551615')
     expect(JSON.parse(messages[1]!.raw)).toEqual(JSON.parse(second))
     expect([cursor, nextHoldMs]).toEqual(['new', 25000])
   })

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { parseLossless, quoteLongIntegers, sliceArray } from '../../src/ilink/lossless.ts'
+import { parseInTurns, parseLossless, quoteLongIntegers, sliceArray } from '../../src/ilink/lossless.ts'
+import { failure } from '../support/failure.ts'
 
 describe('parseLossless', () => {
   const cases: [name: string, text: string, expected: unknown][] = [
@@ -150,4 +151,93 @@ describe('sliceArray', () => {
       if (Array.isArray(parsed)) expect(sliceArray(text, 'msgs')?.map(one => JSON.parse(one))).toEqual(parsed)
     })
   }
+})
+
+describe('parseInTurns', () => {
+  const noTurn = async () => {}
+  const read = (text: string, turn = noTurn) => parseInTurns(text, 'msgs', 100_000, turn)
+  const whole = async (text: string) => {
+    const { fields, parts } = await read(text)
+    return { ...fields, ...(parts && { msgs: parts.map(({ value }) => value) }) }
+  }
+  const texts = [
+    '{}',
+    ' { } \n',
+    '{"ret":0,"msgs":[{"a": 1.0},{"b":[{}]}],"x":1}',
+    '{ "msgs" : [ {"a":1} ,\n{"b":2}, 3, "x", null, [ ], true ] , "y" : [[1],{"z":{}}] }',
+    '{"msgs":[]}',
+    '{"msgs":null}',
+    '{"msgs":[{"t":"]}\\"{["},{"t":"\\\\"},"\\"","\\\\"]}',
+    '{"x":{"msgs":[{"no":1}]},"msgs":[{"yes":1}]}',
+    '{"x":"msgs","y":"\\"msgs\\":[{}]","m\\u0073gs":[{"yes":1}]}',
+    '{"msgs":[{"a":1}],"msgs":[{"b":1}]}',
+    '{"msgs":[1],"msgs":5}',
+    '{"msgs":5,"msgs":[1]}',
+    '{"id":18446744073709551615,"f":1e400,"msgs":[{"id":18446744073709551615,"t":"18446744073709551615"}]}',
+    '{"__proto__":{"a":1},"msgs":[{"__proto__":1}]}',
+  ]
+  for (const text of texts)
+    test(`as parseLossless: ${text}`, async () => {
+      expect(await whole(text)).toEqual(parseLossless(text) as object)
+    })
+
+  test('what is no JSON object is a SyntaxError', async () => {
+    for (const text of [
+      ...[
+        '',
+        ' ',
+        'null',
+        '[]',
+        '"a"',
+        '{',
+        '{"a"',
+        '{"a":',
+        '{"a":}',
+        '{"a":1',
+        '{"a":1,}',
+        '{,}',
+        '{"a" 1}',
+      ],
+      ...[
+        '{"a":1}x',
+        '{"a":1}{}',
+        '{a:1}',
+        '{1:1}',
+        '{"msgs":[',
+        '{"msgs":[1',
+        '{"msgs":[1,',
+        '{"msgs":[1,]}',
+      ],
+      ...['{"msgs":[,]}', '{"msgs":[1 2]}', '{"msgs":[{]}]}', '{"msgs":[{}', '{"msgs":["a', '{"msgs":[01]}'],
+      ...[
+        '{"msgs":[{"a":[1}]}]}',
+        '{"a":nul}',
+        '\ufeff{}',
+        '{"msgs":[{"a":1}}',
+        `{"msgs":${'['.repeat(1e5)}`,
+      ],
+    ])
+      expect(await failure(read(text)), text.slice(0, 40)).toBeInstanceOf(SyntaxError)
+    expect(await failure(parseInTurns('{"msgs":[1,2,3]}', 'msgs', 2, noTurn))).toBeInstanceOf(SyntaxError)
+  })
+
+  test('a value that is very large or deep is given as it is, a field of that kind is refused', async () => {
+    const deep = `{"a":${'['.repeat(600)}${']'.repeat(600)}}`
+    const large = `{"a":"${'x'.repeat(1_100_000)}"}`
+    const { parts } = await read(`{"msgs":[${deep},{"b":1},${large}]}`)
+    expect(parts).toEqual([{ text: deep }, { text: '{"b":1}', value: { b: 1 } }, { text: large }])
+    for (const field of [deep, large])
+      expect(await failure(read(`{"x":${field},"msgs":[]}`))).toBeInstanceOf(SyntaxError)
+  })
+
+  test('others have their turn within a value, and between values', async () => {
+    let turns = 0
+    const turn = async () => {
+      turns++
+    }
+    await failure(read(`{"msgs":${'['.repeat(100_000)}`, turn))
+    expect(turns).toBeGreaterThan(90)
+    await read(`{"msgs":[${Array(1000).fill('{}').join()}]}`, turn)
+    expect(turns).toBeGreaterThan(1000)
+  })
 })

@@ -7,7 +7,7 @@ import type { SentStatus } from '../../src/model/message.ts'
 import { nameKey } from '../../src/model/user-name.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { ClockTrust } from '../../src/storage/clock-trust.ts'
-import { type Arrived, batchOf } from '../../src/storage/deduplication.ts'
+import { type Arrived, judgedOf, partOf } from '../../src/storage/deduplication.ts'
 import { placeOf } from '../../src/storage/events.ts'
 import type {
   HistoryFilter,
@@ -96,10 +96,11 @@ export class MemoryStore implements face.Store {
     const copies = (botId: string, { hash, message }: Arrived, since: number) => {
       const like = (row: Row) => row.timestamp === message.timestamp && row.hash === hash && !row.past
       const own = this.#db.rows.filter(row => like(row) && row.bot_id === botId && row.stored_at > since)
-      return own.filter(row => row.user === message.from_user).length
+      return own.filter(row => row.user === message.from_user).map(row => row.message_id)
     }
-    return batchOf({ under, copies }, bot, batch, this.#clock.now()).map(({ hash, id, message, verdict }) =>
-      verdict === 'known' || verdict === 'repeat' ? undefined : this.#arrived(bot, id, message, hash),
+    return judgedOf({ under, copies }, bot, partOf(batch), this.#clock.now()).map(
+      ({ hash, id, message, verdict }) =>
+        verdict === 'known' || verdict === 'repeat' ? undefined : this.#arrived(bot, id, message, hash),
     )
   }
 

@@ -241,6 +241,33 @@ describe.each(engines)('state: %s', (_name, open) => {
       expect(await store.log.head()).toBe(1)
     }))
 
+  test('a batch of any size is judged as one: equal messages of it are all real, an earlier one stands for one of them', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      await state.sessions.save('s', bot('b'))
+      const wrote = { user_id: 'u', token: 't', received_at: 2000 }
+      const one = (message_id: string | undefined, text: string) =>
+        from(wrote, { ...message(text, { timestamp: 1_700_000_000_123 }), message_id, from_user: 'u' })
+      const fill = (name: string) =>
+        Array.from({ length: 700 }, (_, nth) => one(`${name}${nth}`, `${name}${nth}`))
+      const noId = () => one(undefined, 'without an id')
+      await ingest([one('early', 'said twice')])
+      const batch = [
+        ...[one('a', 'equal'), noId(), one('b', 'said twice'), ...fill('x')],
+        ...[one('c', 'equal'), noId(), one('d', 'said twice'), ...fill('y')],
+        ...[one('e', 'equal'), noId(), one('a', 'equal')],
+      ]
+      const own = { cursorTo: 'c1' }
+      const { cursor, rows } = await ingest(batch, own)
+      expect(cursor).toBe('moved')
+      const lost = batch.filter((_, nth) => rows[nth] === 'duplicate').map(({ message_id }) => message_id)
+      expect(lost).toEqual(['b', 'a'])
+      expect(await store.log.head()).toBe(1 + batch.length - 2)
+      // Again, as after a crash; and half of it, with more.
+      expect(new Set((await ingest([...batch], own)).rows)).toEqual(new Set(['duplicate']))
+      const more = await ingest([one('f', 'equal'), ...batch.slice(0, 600)], { cursorTo: 'c2' })
+      expect(more.rows.filter(row => row !== 'duplicate')).toHaveLength(0)
+    }))
+
   test('the same batch again, as after a crash, stores nothing and says of its users what a known message says', () =>
     withStorage(async ({ state, store }, ingest) => {
       await state.sessions.save('s', bot('b'))

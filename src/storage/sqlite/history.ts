@@ -26,6 +26,8 @@ const likedNeedle = 32
 const likedBytes = 4096
 /** What stands further behind in a text is not found: at each of its places all of a needle may have to be compared. */
 const searchedCharacters = 1_000_000
+/** Into a larger message nobody looks for the kinds of its items. */
+const lookedInto = 1024 * 1024
 /** Ids in the first window, and in the widest one; in the widest that is walked by the index of pairs. */
 const firstWidth = 4096
 const widestWidth = 1 << 24
@@ -305,7 +307,8 @@ function withoutPairs(ways: readonly Way[], pairs: Way): Way[] {
 }
 
 /** Few messages have several items: those that name the payload at all are looked into, not into what an item quotes. */
-const hasKind = `CASE WHEN m.msg_type = ? THEN 1 WHEN instr(m.raw, ?) > 0 AND json_valid(m.raw) THEN EXISTS
+const hasKind = `CASE WHEN m.msg_type = ? THEN 1
+  WHEN octet_length(m.raw) <= ${lookedInto} AND instr(m.raw, ?) > 0 AND json_valid(m.raw) THEN EXISTS
   (SELECT 1 FROM json_tree(m.raw) WHERE key = ? AND type = 'object' AND path GLOB '*]' AND path NOT GLOB '*].*') END`
 
 const everyRow: Way = { from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' }

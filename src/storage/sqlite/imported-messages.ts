@@ -1,3 +1,4 @@
+import { partOf } from '../deduplication.ts'
 import type { PastMessage } from '../messages.ts'
 import { searchable } from './bigram-index.ts'
 import { EnginePart } from './engine-part.ts'
@@ -29,7 +30,7 @@ export class Past extends EnginePart {
   /** The id and the content's hash to store it under; undefined when it is there already. */
   #placeOf(message: PastMessage): { id: string; hash?: string } | undefined {
     if (message.direction === 'received') {
-      const [judged] = this.messages.judged(message.bot_id, [message])
+      const [judged] = this.messages.judged(message.bot_id, partOf([message]))
       return judged?.verdict === 'new' || judged?.verdict === 'renamed' ? judged : undefined
     }
     const id = message.message_id ?? `local:${message.derived_id}`

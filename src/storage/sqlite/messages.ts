@@ -4,7 +4,7 @@ import { contextAfter, type Inbound, sessionKey } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import { type Arrived, batchOf, type Known, type Stored } from '../deduplication.ts'
+import { type Arrived, judgedOf, type Known, type Part, partOf, type Stored } from '../deduplication.ts'
 import type { ReceivedMessage, SentMessage, StoredMessage, Wanted } from '../messages.ts'
 import { BigramIndex, searchable } from './bigram-index.ts'
 
@@ -79,22 +79,23 @@ export class Messages {
     return this.#sentChanges
   }
 
-  /** @returns for each message its row id, or `duplicate` */
+  /** @param part of a larger batch, what is known of that. @returns for each message its row id, or `duplicate` */
   insertReceived(
     session: string,
     botId: string,
     batch: readonly ReceivedMessage[],
+    part = partOf(batch),
   ): (number | 'duplicate')[] {
     if (batch.length === 0) return []
     return this.#db.transaction(() => {
       const now = this.#clock.now()
       const key = this.keyOf(session)
-      return this.judged(botId, batch).map(one => this.#insertArrived(one, session, key, botId, now))
+      return this.judged(botId, part).map(one => this.#insertArrived(one, session, key, botId, now))
     })
   }
 
-  /** Which of a batch are new. Inside the transaction that stores them. */
-  judged(botId: string, batch: readonly ReceivedMessage[]): Arrived[] {
+  /** Which are new. Inside the transaction that stores them. */
+  judged(botId: string, part: Part): Arrived[] {
     const stored: Stored = {
       under: id => {
         const row = this.#db.get<Omit<Known, 'sent'> & { sent: number }>`SELECT bot_id AS botId, sent,
@@ -102,11 +103,11 @@ export class Messages {
         return row && { ...row, sent: row.sent === 1 }
       },
       copies: (bot, { message, hash }, since) =>
-        this.#db.one<{ n: number }>`SELECT count(*) AS n FROM message INDEXED BY message_time
+        this.#db.all<{ id: string }>`SELECT message_id AS id FROM message INDEXED BY message_time
           WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
-          AND peer = ${message.from_user} AND bot_id = ${bot} AND stored_at > ${since}`.n,
+          AND peer = ${message.from_user} AND bot_id = ${bot} AND stored_at > ${since}`.map(({ id }) => id),
     }
-    return batchOf(stored, botId, batch, this.#clock.now())
+    return judgedOf(stored, botId, part, this.#clock.now())
   }
 
   #insertArrived(

@@ -2,9 +2,11 @@
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import type { Inbound } from '../../model/session.ts'
+import { SharedTurns } from '../../platform/clock.ts'
 import { openLock } from '../../platform/lock.ts'
+import { partOf } from '../deduplication.ts'
 import type { PolledMessage } from '../messages.ts'
-import type { Ingested, PolledBatch, Storage } from '../storage.ts'
+import type { PolledBatch, Storage } from '../storage.ts'
 import { openLeases } from './leases.ts'
 import { type FileState, openState } from './state/state.ts'
 import { inMemory, type LogHalf, SqliteStore, type StoreOptions } from './store.ts'
@@ -41,25 +43,35 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
     const ports = { sessions: state.sessions, clock, log: log.child('poller') }
     const leases = await openLeases(join(dir, dataFiles.pollLock), ports)
     open.splice(1, 0, leases)
-    return { state, store, leases, ingest: ingestInto(store, state), close }
+    return { state, store, leases, ingest: ingestInto(store, state, clock), close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
+/** Rows stored in one go, and characters of them: others have their turn between. */
+const [goRows, goCharacters] = [500, 256 * 1024]
+
 /** Messages, contexts, cursor: one file each. */
 function ingestInto(
   { contexts, intake }: LogHalf,
   state: Pick<FileState, 'commitBatch' | 'sessions'>,
+  clock: StoreOptions['clock'],
 ): Storage['ingest'] {
-  /** What became of the messages of a batch that may be given again. */
-  const stored = new WeakMap<readonly PolledMessage[], Ingested['rows']>()
+  /** What became so far of the messages of a batch that may be given again. */
+  const stored = new WeakMap<readonly PolledMessage[], (number | 'duplicate')[]>()
+  const turns = new SharedTurns(clock)
   return async ({ messages, botId, ...batch }: PolledBatch) => {
-    let rows = stored.get(messages) ?? []
-    if (rows.length < messages.length) {
-      rows = await intake.insertReceived(batch.session, botId, messages)
-      stored.set(messages, rows)
+    const rows = stored.get(messages) ?? []
+    stored.set(messages, rows)
+    const turn = turns.join()
+    const whole = partOf(messages)
+    while (rows.length < messages.length) {
+      const some = whole.messages.slice(rows.length, rows.length + fitting(messages, rows.length))
+      // Those of a small batch wait for nobody.
+      if (some.length < messages.length) await turn()
+      rows.push(...(await intake.insertReceived(batch.session, botId, some, { ...whole, messages: some })))
     }
     const inbound = messages.flatMap((message, nth) => inboundOf(message, rows[nth] !== 'duplicate'))
     const cursor = await state.commitBatch({ ...batch, inbound })
@@ -69,6 +81,16 @@ function ingestInto(
     }
     return { rows, cursor }
   }
+}
+
+/** How many of the messages from there on are stored in one go. */
+function fitting(messages: readonly PolledMessage[], from: number): number {
+  let characters = 0
+  for (let count = 0; count < goRows && from + count < messages.length; count++) {
+    characters += messages[from + count]!.raw.length
+    if (characters > goCharacters && count > 0) return count
+  }
+  return Math.min(goRows, messages.length - from)
 }
 
 function inboundOf(
