@@ -136,15 +136,21 @@ export const aliasLine = (person: Person, alias = aliasOf(person)): string =>
 function aliasesOf(messages: readonly Message[]): Map<string, Alias> {
   const people = new Map(messages.map(message => [keyOf(message), personOf(message)]))
   const longer = (person: Person) => `${aliasOf(person)} of ${name(person.session)}`
-  const isOnly = (form: (person: Person) => string, person: Person) =>
-    [...people.values()].filter(other => form(other) === form(person)).length === 1
+  const forms = [aliasOf, longer].map(form => ({ form, bearers: countsOf([...people.values()].map(form)) }))
   return new Map(
     [...people].map(([key, person]) => {
-      const form = [aliasOf, longer].find(one => isOnly(one, person))
-      const alias = form?.(person) ?? name(person.user_id)
+      const own = forms.find(({ form, bearers }) => bearers.get(form(person)) === 1)
+      const alias = own?.form(person) ?? name(person.user_id)
       return [key, { alias, line: aliasLine(person, alias) }]
     }),
   )
+}
+
+/** How often each of these is there. */
+function countsOf(texts: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1)
+  return counts
 }
 
 /** Tells messages part by part; the concise form tells a day once. */

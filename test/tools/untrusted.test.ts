@@ -206,3 +206,24 @@ describe('room for messages', () => {
     }
   })
 })
+
+test('the names of many whose ids end alike cost as much for each as those of few', () => {
+  let shortened = 0
+  const counted = (id: string) => {
+    const replace = () => {
+      shortened++
+      return 'aaaaaa'
+    }
+    return Object.assign(Object(id), { replace }) as string
+  }
+  const shortenedFor = (count: number) => {
+    shortened = 0
+    const messages = Array.from({ length: count }, (_, nth) =>
+      said('hi', { from_user: counted(`${nth}${'a'.repeat(60)}@im.wechat`) }),
+    )
+    untrustedText(messages, { boundary })
+    return shortened / count
+  }
+  expect(shortenedFor(20)).toBeGreaterThan(0)
+  expect(shortenedFor(500)).toBeLessThan(shortenedFor(20) * 1.5)
+})
