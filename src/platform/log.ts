@@ -116,6 +116,50 @@ class Stderr {
 
 const stderr = new Stderr()
 
+/** From this level on lines tell of failures. */
+const failure = logLevels.indexOf('WARNING')
+/** Lines of what repeats itself, a second. */
+const mostRepeated = 10
+/** Events that are told apart. */
+const mostEvents = 1000
+
+/** Lets at most 10 lines a second pass. */
+export class FewLines {
+  #second = Number.NaN
+  #passed = 0
+  #kept = 0
+
+  /** @returns whether a line passes, and how many did not since the last one that did */
+  next(now = performance.now()): { passes: boolean; unlogged?: number } {
+    const second = Math.floor(now / 1000)
+    if (second !== this.#second) this.#passed = 0
+    this.#second = second
+    if (this.#passed >= mostRepeated) {
+      this.#kept++
+      return { passes: false }
+    }
+    this.#passed++
+    const unlogged = this.#kept
+    this.#kept = 0
+    return { passes: true, ...(unlogged > 0 && { unlogged }) }
+  }
+}
+
+/** What goes wrong again and again is not told each time: a disk that is full, a thousand accounts without a network. */
+class Repeated {
+  /** By event, the second in which it was told last. */
+  readonly #told = new Map<string, number>()
+  readonly #lines = new FewLines()
+
+  next(event: string): { passes: boolean; unlogged?: number } {
+    const second = Math.floor(performance.now() / 1000)
+    const isFirst = this.#told.get(event) !== second
+    if (this.#told.size >= mostEvents) this.#told.clear()
+    this.#told.set(event, second)
+    return isFirst ? { passes: true } : this.#lines.next()
+  }
+}
+
 export function createLog(
   level: LogLevel,
   write: (line: string) => void = line => stderr.write(line),
@@ -123,10 +167,13 @@ export function createLog(
 ): Log {
   const least = logLevels.indexOf(level)
   const line = format === 'json' ? jsonLine : textLine
+  const repeated = new Repeated()
   const make = (room: string, bound: LogFields): Log => {
     const at = (rank: number) => (event: string, fields?: LogFields) => {
       if (rank < least) return
-      const rest = Object.entries({ ...bound, ...fields })
+      const { passes, unlogged } = rank < failure ? { passes: true } : repeated.next(event)
+      if (!passes) return
+      const rest = Object.entries({ ...bound, ...fields, unlogged })
         .filter(([, value]) => value !== undefined)
         .map(([key, value]): [string, unknown] => [key, shown(key, value)])
       const time = new Date().toISOString()

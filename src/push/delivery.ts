@@ -2,6 +2,7 @@
  * Webhook delivery of one process: a run for each endpoint that is on. Of the processes that share a data directory only
  * the one that polls delivers, so that no event is under way twice and conversations keep their order.
  */
+import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Events } from '../storage/events.ts'
@@ -106,17 +107,23 @@ export class Delivery {
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
     const { webhooks } = this.#ports
-    for (let isOurs = false; !signal.aborted; ) {
+    for (let isOurs = false, failures = 0; !signal.aborted; ) {
       this.#nudge = new AbortController()
+      let waitMs = lookEveryMs
       try {
-        if (!isOurs) await webhooks.progress.takeOver()
+        const all = await webhooks.list()
+        // Where there are none, nothing is written.
+        if (!isOurs && all.length > 0) await webhooks.progress.takeOver()
+        await this.#adjust(isOurs || all.length === 0 ? all : await webhooks.list())
         isOurs = true
-        await this.#adjust(await webhooks.list())
+        failures = 0
       } catch (error) {
-        if (!signal.aborted) log.warn('webhooks cannot be read', { error })
+        waitMs = backoffMs(failures++, lookEveryMs)
+        if (!signal.aborted)
+          log.warn('webhooks cannot be looked after', { error, retryInMs: Math.round(waitMs) })
       }
       using either = linked(signal, this.#nudge.signal)
-      await clock.sleep(lookEveryMs, either.signal)
+      await clock.sleep(waitMs, either.signal)
       await clock.sleep(restMs, signal)
     }
   }

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { createLog, type LogFormat } from '../../src/platform/log.ts'
+import { createLog, FewLines, type LogFormat } from '../../src/platform/log.ts'
 
 function logged(event: string, fields: Record<string, unknown>, format?: LogFormat): string {
   const lines: string[] = []
@@ -90,4 +90,31 @@ test('lines of one turn arrive in their order, also when the process ends within
     const text = await new Response(child.stderr).text()
     expect([...text.matchAll(/said n=(\d)/g)].map(found => found[1]!)).toEqual(['0', '1', '2', '3', '4'])
   }
+})
+
+test('a failure that repeats itself has ten lines a second, and what others have to say is told', () => {
+  const lines: string[] = []
+  const log = createLog('DEBUG', line => void lines.push(line))
+  const begun = performance.now()
+  for (let nth = 0; nth < 1000; nth++) {
+    log.child(`room${nth % 3}`).warn('the disk is full', { nth })
+    log.error('it fails')
+  }
+  log.error('another one')
+  for (let nth = 0; nth < 100; nth++) log.info('answered')
+  // A second may have begun meanwhile.
+  const seconds = Math.ceil((performance.now() - begun) / 1000) + 1
+  expect(lines.filter(line => line.includes('full') || line.includes('fails')).length).toBeLessThanOrEqual(
+    12 * seconds,
+  )
+  expect(lines.some(line => line.includes('another one'))).toBe(true)
+  expect(lines.filter(line => line.includes('answered'))).toHaveLength(100)
+})
+
+test('of few lines the next one that passes says how many did not', () => {
+  const few = new FewLines()
+  const passed = Array.from({ length: 25 }, () => few.next(100)).filter(({ passes }) => passes)
+  expect(passed).toHaveLength(10)
+  expect(few.next(1100)).toEqual({ passes: true, unlogged: 15 })
+  expect(few.next(1200)).toEqual({ passes: true })
 })

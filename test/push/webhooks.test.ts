@@ -1,10 +1,14 @@
 /** What may be kept of webhooks, and what it costs to look one up. */
 import { expect, test } from 'bun:test'
+import { createLog } from '../../src/platform/log.ts'
+import { Bus, type Runtime } from '../../src/platform/runtime.ts'
+import { Delivery, type DeliveryPorts } from '../../src/push/delivery.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import { memoryWebhooks } from '../storage/memory-events.ts'
 import { Tables } from '../storage/memory-tables.ts'
 import { testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
+import { until } from '../support/until.ts'
 
 function room() {
   const clock = testClock({ runs: false })
@@ -61,4 +65,44 @@ test('a link of a delivery is judged by its own webhook: the others are not read
   const to = { webhook: 'wh_1', message_id: '1', item: 'message' }
   expect(await webhooks.opens(to, '99999999999', 'wrong')).toBe(false)
   expect(await failure(webhooks.get('wh_1'))).toMatchObject({ code: 'not_found' })
+})
+
+test('where there is no webhook nothing is written for them, and a store that cannot be written is no trouble', async () => {
+  const clock = testClock({ runs: false })
+  const lines: string[] = []
+  const stop = new AbortController()
+  let looks = 0
+  const webhooks = {
+    ...memoryWebhooks(new Tables()),
+    list: async () => {
+      looks++
+      return []
+    },
+    progress: {
+      ...memoryWebhooks(new Tables()).progress,
+      takeOver: async () => {
+        throw new Error('the disk is full')
+      },
+    },
+  }
+  const runtime = {
+    ...{
+      clock,
+      closing: stop.signal,
+      bus: new Bus(),
+      log: createLog('DEBUG', line => void lines.push(line)),
+    },
+  }
+  const delivery = new Delivery({ webhooks } as unknown as DeliveryPorts, runtime as Runtime)
+  delivery.start(() => true)
+  for (let second = 0; second < 5; second++) {
+    const before = looks
+    await until('it looked', 10_000, () => {
+      if (looks === before) clock.advance(600)
+      return looks > before
+    })
+  }
+  stop.abort()
+  await delivery.stop()
+  expect(lines).toEqual([])
 })
