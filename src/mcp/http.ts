@@ -16,7 +16,7 @@ import { isSvcError, SvcError } from '../model/error.ts'
 import type { afterAwake } from '../platform/clock.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard, FailedTries } from '../server/auth.ts'
-import { readBytes } from '../server/body.ts'
+import { checkShape, doneWith, readBytes } from '../server/body.ts'
 import { problemResponse } from '../server/errors.ts'
 import { Waiting } from '../server/http-call.ts'
 import { toSvcError } from '../tools/index.ts'
@@ -69,6 +69,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
       try {
         return await paths.answer(request, peer?.remoteAddress ?? '')
       } catch (error) {
+        doneWith(request)
         return problemResponse(toSvcError(error, options.log, { signal: request.signal }))
       }
     },
@@ -159,8 +160,14 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
     return watched(response, {
       signal: request.signal,
       counts: () => exchange.awaited,
-      written: () => exchange.settle(true),
-      lost: () => exchange.settle(false),
+      written: () => {
+        doneWith(request)
+        exchange.settle(true)
+      },
+      lost: () => {
+        doneWith(request)
+        exchange.settle(false)
+      },
     })
   }
 
@@ -172,9 +179,10 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
       if (posted instanceof Response) return posted
       const { value } = posted
       const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
-      if (isAlone) return alone(request, value)
+      if (isAlone || (id === null && !isInitializeRequest(value))) return alone(request, value)
+      // The answer is a stream whose end is its client's: the call has its arguments now.
+      doneWith(request)
       if (id !== null) return (await sessions.serve(id, request, value)) ?? noSession()
-      if (!isInitializeRequest(value)) return alone(request, value)
       const tooMany = 'This caller has too many sessions open; end some with DELETE'
       const opened = await sessions.open(request, value, caller)
       return opened ?? rpcError(503, -32000, tooMany, { 'retry-after': '60' })
@@ -195,6 +203,7 @@ function olderPaths(servers: Servers): Paths {
   async function posted(request: Request): Promise<Response> {
     const id = new URL(request.url).searchParams.get('sessionId') ?? ''
     const body = await readJson(request)
+    doneWith(request)
     if (body instanceof Response) return body
     const taken = sse.take(id, body.value, request)
     if (taken === undefined) return rpcError(400, -32600, 'The body is no JSON-RPC message')
@@ -225,9 +234,14 @@ async function readJson(request: Request): Promise<{ value: unknown } | Response
   if (!isJsonContentType(request.headers.get('content-type')))
     return rpcError(415, -32000, 'Content-Type must be application/json')
   try {
-    return { value: JSON.parse(new TextDecoder().decode(await readBytes(request, maxBodyBytes))) }
+    const text = new TextDecoder().decode(await readBytes(request, maxBodyBytes))
+    await checkShape(text)
+    return { value: JSON.parse(text) }
   } catch (error) {
+    doneWith(request)
     if (isSvcError(error, 'payload_too_large')) return rpcError(413, -32000, error.message)
+    if (isSvcError(error, 'rate_limited'))
+      return rpcError(429, -32000, error.message, { 'retry-after': String(error.retryAfter) })
     if (isSvcError(error)) return rpcError(400, -32700, error.message)
     return rpcError(400, -32700, 'The body is not valid JSON')
   }

@@ -2,11 +2,12 @@
 import { Buffer } from 'node:buffer'
 import { parseLossless } from '../ilink/lossless.ts'
 import { invalid, SvcError } from '../model/error.ts'
+import { SharedTurns, systemClock } from '../platform/clock.ts'
 
 /**
- * The JSON value of a request. Integers of 16 digits and more arrive as strings.
+ * The JSON value of a request. Integers of 16 digits and more arrive as strings. `doneWith` has to follow.
  *
- * @throws SvcError `unsupported_media_type`, `payload_too_large`, `bad_json`
+ * @throws SvcError `unsupported_media_type`, `payload_too_large`, `rate_limited`, `bad_json`
  */
 export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
   const { headers } = request
@@ -27,8 +28,10 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
     throw new SvcError('bad_json', 'The body is not valid UTF-8')
   }
   try {
+    await checkShape(text)
     return parseLossless(text)
   } catch (error) {
+    if (error instanceof SvcError) throw error
     // The parser's own words may quote the body: they stay out of the answer.
     throw new SvcError('bad_json', 'The body is not valid JSON', { cause: error })
   }
@@ -57,10 +60,61 @@ function checkJsonType(headers: Headers): void {
 const stalledMs = 60_000
 const smallBytes = 64 * 1024
 
+/** Bytes of all large bodies that are in work, at all doors. */
+const mostInWork = 96 * 1024 * 1024
+const inWork = new WeakMap<Request, number>()
+let bytesInWork = 0
+
+function begin(request: Request, bytes: number): void {
+  if (bytesInWork + bytes > mostInWork)
+    throw new SvcError('rate_limited', 'Too many large bodies are being worked on', {
+      hint: 'Try again in a moment, or upload files with POST /media and send their upload_id.',
+      retryAfter: 2,
+    })
+  bytesInWork += bytes
+  inWork.set(request, (inWork.get(request) ?? 0) + bytes)
+}
+
+/** What was read of this request is needed no more. Safe to call twice. */
+export function doneWith(request: Request): void {
+  bytesInWork -= inWork.get(request) ?? 0
+  inWork.delete(request)
+}
+
+/** A longer text is looked through before it is parsed, which is one piece of work: 24 MB of brackets take 2 s. */
+const longText = 1024 * 1024
+/** Values that such a text may have, about; and how deep they may be nested. Only a file makes a text so long. */
+const [mostSigns, deepest] = [100_000, 100]
+const reading = new SharedTurns(systemClock)
+
+/** @throws SvcError `payload_too_large` for a long text of many values */
+export async function checkShape(text: string): Promise<void> {
+  if (text.length <= longText) return
+  const turn = reading.join()
+  const [sign, ofString] = [/["[\]{},]/g, /["\\]/g]
+  let depth = 0
+  let signs = 0
+  for (let at = 0, looks = 0, isString = false; ; looks++) {
+    if (looks % 4096 === 0) await turn()
+    const next = isString ? ofString : sign
+    next.lastIndex = at
+    if (!next.test(text)) return
+    at = next.lastIndex
+    const found = text[at - 1]
+    if (found === '\\') at++
+    else if (found === '"') isString = !isString
+    else if (found === '[' || found === '{') depth++
+    else if (found === ']' || found === '}') depth--
+    if (isString || found === '"') continue
+    if (++signs > mostSigns || depth > deepest)
+      throw new SvcError('payload_too_large', 'The body has too many values for its length')
+  }
+}
+
 /**
- * The whole body of a request.
+ * The whole body of a request. `doneWith` has to follow.
  *
- * @throws SvcError `payload_too_large`; `invalid_arguments` when it stops coming
+ * @throws SvcError `payload_too_large`; `rate_limited`; `invalid_arguments` when it stops coming
  */
 export function readBytes(request: Request, maxBytes: number): Promise<Uint8Array | ArrayBuffer> {
   const announced = request.headers.get('content-length')
@@ -73,7 +127,12 @@ export function readBytes(request: Request, maxBytes: number): Promise<Uint8Arra
 
 async function readWatched(request: Request, maxBytes: number): Promise<Uint8Array> {
   if (!request.body) return new Uint8Array()
-  return Buffer.concat(await Array.fromAsync(limited(request.body, maxBytes)))
+  const chunks: Uint8Array[] = []
+  for await (const chunk of limited(request.body, maxBytes)) {
+    begin(request, chunk.length)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
 }
 
 interface Sender {

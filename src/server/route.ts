@@ -9,7 +9,7 @@ import type { Log } from '../platform/log.ts'
 import { toSvcError } from '../tools/index.ts'
 import { parse, spelled } from '../tools/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
-import { readJson } from './body.ts'
+import { doneWith, readJson } from './body.ts'
 import { takesCoding } from './docs.ts'
 import { problemResponse } from './errors.ts'
 import { HttpCall, type Waiting } from './http-call.ts'
@@ -150,6 +150,7 @@ export const jsonRoutes =
       } catch (error) {
         return failed(error, context, operationId, call.signal)
       } finally {
+        doneWith(request)
         call.end()
       }
     }

@@ -4,12 +4,17 @@ import type { Elysia } from 'elysia'
 import { type ErrorCode, errorCodes } from '../model/error.ts'
 import { oneOf, text } from '../model/shapes.ts'
 import { describedFor, invoke, type Tool } from '../tools/index.ts'
-import { readJson } from './body.ts'
+import { doneWith, readJson } from './body.ts'
 import { HttpCall, settlingBody } from './http-call.ts'
 import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
 
 const sessionTools = new Set(['sessions', 'login', 'logout', 'rename_session', 'set_default'])
-const bodyErrors: readonly ErrorCode[] = ['bad_json', 'payload_too_large', 'unsupported_media_type']
+const bodyErrors: readonly ErrorCode[] = [
+  'bad_json',
+  'payload_too_large',
+  'unsupported_media_type',
+  'rate_limited',
+]
 
 /** `default=expired, work=lapsed`; names are percent-encoded. `*=disconnected`: nobody is logged in. */
 const silentHeader = 'svc-silent-sessions'
@@ -33,6 +38,7 @@ async function callTool(tool: Tool, request: Request, context: RouteContext): Pr
     call.delivery.settle(false)
     return failed(error, context, tool.name)
   } finally {
+    doneWith(request)
     call.end()
   }
 }
