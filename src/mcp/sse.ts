@@ -10,6 +10,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import type { Delivery } from '../model/call.ts'
+import { backlogs } from '../server/event-stream.ts'
 import { held } from './exchange.ts'
 
 const keepAliveMs = 15_000
@@ -88,6 +89,10 @@ class SseTransport implements Transport {
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
   readonly #deliveries = new Map<RequestId, Delivery>()
   readonly #queue: Frame[] = []
+  /** Who never reads is cut off when there is no room for what waits in all streams. */
+  readonly #backlog = backlogs.open(() => void this.close())
+  /** Characters in the queue. */
+  #waiting = 0
   readonly #signal: AbortSignal
   readonly #gone = () => void this.close()
   #wake: (() => void) | undefined
@@ -122,6 +127,8 @@ class SseTransport implements Transport {
             })
           const frame = this.#closed ? undefined : this.#queue.shift()
           if (!frame) return controller.close()
+          this.#waiting -= frame.text.length
+          this.#backlog.holds(this.#waiting, true)
           before = frame
           controller.enqueue(encoder.encode(frame.text))
         },
@@ -161,12 +168,15 @@ class SseTransport implements Transport {
     this.#signal.removeEventListener('abort', this.#gone)
     for (const delivery of this.#deliveries.values()) delivery.settle(false)
     this.#deliveries.clear()
+    this.#backlog.end()
     this.#wake?.()
     this.onclose?.()
   }
 
   #push(frame: Frame): void {
     this.#queue.push(frame)
+    this.#waiting += frame.text.length
     this.#wake?.()
+    this.#backlog.holds(this.#waiting, false)
   }
 }

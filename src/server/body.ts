@@ -62,24 +62,31 @@ const smallBytes = 64 * 1024
 
 /** Bytes of all large bodies that are in work, at all doors. */
 const mostInWork = 96 * 1024 * 1024
-const inWork = new WeakMap<Request, number>()
-let bytesInWork = 0
 
-function begin(request: Request, bytes: number): void {
-  if (bytesInWork + bytes > mostInWork)
-    throw new SvcError('rate_limited', 'Too many large bodies are being worked on', {
-      hint: 'Try again in a moment, or upload files with POST /media and send their upload_id.',
-      retryAfter: 2,
-    })
-  bytesInWork += bytes
-  inWork.set(request, (inWork.get(request) ?? 0) + bytes)
+class InWork {
+  readonly #bytes = new WeakMap<Request, number>()
+  #total = 0
+
+  add(request: Request, bytes: number): void {
+    if (this.#total + bytes > mostInWork)
+      throw new SvcError('rate_limited', 'Too many large bodies are being worked on', {
+        hint: 'Try again in a moment, or upload files with POST /media and send their upload_id.',
+        retryAfter: 2,
+      })
+    this.#total += bytes
+    this.#bytes.set(request, (this.#bytes.get(request) ?? 0) + bytes)
+  }
+
+  end(request: Request): void {
+    this.#total -= this.#bytes.get(request) ?? 0
+    this.#bytes.delete(request)
+  }
 }
+
+const inWork = new InWork()
 
 /** What was read of this request is needed no more. Safe to call twice. */
-export function doneWith(request: Request): void {
-  bytesInWork -= inWork.get(request) ?? 0
-  inWork.delete(request)
-}
+export const doneWith = (request: Request): void => inWork.end(request)
 
 /** A longer text is looked through before it is parsed, which is one piece of work: 24 MB of brackets take 2 s. */
 const longText = 1024 * 1024
@@ -129,7 +136,7 @@ async function readWatched(request: Request, maxBytes: number): Promise<Uint8Arr
   if (!request.body) return new Uint8Array()
   const chunks: Uint8Array[] = []
   for await (const chunk of limited(request.body, maxBytes)) {
-    begin(request, chunk.length)
+    inWork.add(request, chunk.length)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)

@@ -11,8 +11,9 @@ import { following } from '../platform/signals.ts'
 import { type ToldEvent, typesOf } from '../push/events.ts'
 import { placeOf, type WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
+import { eventStream, type Outlet } from './event-stream.ts'
 import { queryOf } from './paths.ts'
-import { answered, declared, doorErrors, eventStream, noted, type RouteContext } from './route.ts'
+import { answered, declared, doorErrors, noted, type RouteContext } from './route.ts'
 
 const StreamQuery = closed({
   ...EventQuery.properties,
@@ -32,17 +33,17 @@ const StreamQuery = closed({
 
 /** A reader that is this many bytes behind is cut off: it comes again and reads on. */
 const behindBytes = 256 * 1024
+/** Of what it missed no more than this is read ahead of it. */
+const aheadBytes = 16 * 1024
 /** One that takes nothing of what it missed for so long is cut off too. */
 const stuckMs = 60_000
 /** A comment goes at least this often. */
 const quietMs = 7000
 const pageEvents = 100
 
-type Controller = ReadableStreamDefaultController<Uint8Array>
-
 interface Reader {
   readonly wanted: Omit<WantedEvents, 'limit'>
-  readonly controller: Controller
+  readonly outlet: Outlet
   /** Everything up to here was given to it. */
   cursor: string
   /** It is given what comes, as it comes. */
@@ -85,8 +86,8 @@ class EventStreams {
     const stay = following(waiting.signal, gone)
     let reader: Reader
     return eventStream(behindBytes, {
-      start: controller => {
-        reader = { wanted, controller, cursor, live: false, gone, stay }
+      start: outlet => {
+        reader = { wanted, outlet, cursor, live: false, gone, stay }
         this.#join(reader)
       },
       pull: () => reader.hasRoom?.(),
@@ -103,7 +104,7 @@ class EventStreams {
     }
     this.#begin()
     // With the place at once: who is cut off before the first event reads on from here.
-    reader.controller.enqueue(encoder.encode(`: svc\nid: ${reader.cursor}\n\n`))
+    reader.outlet.enqueue(encoder.encode(`: svc\nid: ${reader.cursor}\n\n`))
     this.#catchUp(reader).catch(error => {
       if (!reader.gone.signal.aborted) this.#context.log.warn('an event stream was cut off', { error })
       this.#cut(reader, error)
@@ -114,16 +115,18 @@ class EventStreams {
     const { signal } = reader.gone
     const { events } = this.#context.gateway
     const turn = this.#turns.join()
-    while (!signal.aborted) {
-      const page = await events.page(reader.cursor, { ...reader.wanted, limit: pageEvents }, turn)
+    for (let limit = pageEvents; !signal.aborted; ) {
+      await this.#room(reader)
+      const page = await events.page(reader.cursor, { ...reader.wanted, limit }, turn)
       if (page.gone)
-        reader.controller.enqueue(encoder.encode(`event: gone\ndata: {"after":"${reader.cursor}"}\n\n`))
-      for (const { event } of page.events) {
-        await this.#room(reader)
-        if (signal.aborted) return
-        reader.controller.enqueue(encode(event))
-        reader.cursor = event.id
+        reader.outlet.enqueue(encoder.encode(`event: gone\ndata: {"after":"${reader.cursor}"}\n\n`))
+      const given = await this.#giveMissed(reader, page.events)
+      if (signal.aborted) return
+      if (given < page.events.length) {
+        limit = Math.max(1, given)
+        continue
       }
+      limit = Math.min(limit * 2, pageEvents)
       reader.cursor = page.cursor
       await this.#ready.promise
       // From here to the next event nothing is awaited.
@@ -133,16 +136,32 @@ class EventStreams {
     }
   }
 
+  /**
+   * As far as it has room, or has it in the next round of the event loop. What has none is read again later: of thousands who
+   * do not read, none holds a page meanwhile. @returns how many it was given
+   */
+  async #giveMissed(reader: Reader, missed: readonly ToldEvent[]): Promise<number> {
+    const { gone, outlet } = reader
+    for (const [nth, { event }] of missed.entries()) {
+      if (outlet.waiting > aheadBytes) await new Promise(resolve => setImmediate(resolve))
+      if (gone.signal.aborted || outlet.waiting > aheadBytes) return nth
+      outlet.enqueue(encode(event))
+      reader.cursor = event.id
+    }
+    return missed.length
+  }
+
   /** Resolves when it has room. @throws Error when that takes too long */
   async #room(reader: Reader): Promise<void> {
-    if ((reader.controller.desiredSize ?? 0) > 0) return
-    const over = new AbortController()
-    const leave = following(reader.gone.signal, over)
-    reader.hasRoom = () => over.abort()
-    await this.#context.clock.sleep(stuckMs, over.signal)
-    leave()
-    delete reader.hasRoom
-    if (!over.signal.aborted) throw new Error('too slow')
+    while (reader.outlet.waiting > aheadBytes && !reader.gone.signal.aborted) {
+      const over = new AbortController()
+      const leave = following(reader.gone.signal, over)
+      reader.hasRoom = () => over.abort()
+      await this.#context.clock.sleep(stuckMs, over.signal)
+      leave()
+      delete reader.hasRoom
+      if (!over.signal.aborted) throw new Error('too slow')
+    }
   }
 
   #begin(): void {
@@ -184,21 +203,21 @@ class EventStreams {
       const place = encoder.encode(`: here\nid: ${this.#reached}\n\n`)
       for (const reader of [...this.#readers])
         if (reader.live) this.#give(reader, place)
-        else if ((reader.controller.desiredSize ?? 0) > 0) reader.controller.enqueue(here)
+        else if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(here)
     }
   }
 
   #give(reader: Reader, bytes: Uint8Array): void {
-    if ((reader.controller.desiredSize ?? 0) > 0) reader.controller.enqueue(bytes)
+    if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(bytes)
     else this.#cut(reader, new Error('too slow'))
   }
 
   #cut(reader: Reader, error: unknown): void {
-    if (this.#leave(reader)) reader.controller.error(error)
+    if (this.#leave(reader)) reader.outlet.error(error)
   }
 
   #end(reader: Reader): void {
-    if (this.#leave(reader)) reader.controller.close()
+    if (this.#leave(reader)) reader.outlet.close()
   }
 
   /** @returns whether it was there */

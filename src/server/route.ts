@@ -78,14 +78,6 @@ export const answered = (
   tool?: string,
 ): Promise<Response> => work().catch(error => failed(error, context, tool, signal))
 
-/** Server-sent events. A reader that is `behindBytes` behind has no room left (`desiredSize`). */
-export const eventStream = (behindBytes: number, source: UnderlyingDefaultSource<Uint8Array>): Response =>
-  new Response(
-    new ReadableStream(source, { highWaterMark: behindBytes, size: chunk => chunk?.byteLength ?? 0 }),
-    // A proxy in front shall not gather them.
-    { headers: { ...jsonAnswer.headers, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' } },
-  )
-
 const bodyBytes = 1024 * 1024
 
 /** One call of a route: its checked inputs. */

@@ -5,7 +5,7 @@
 import type { PanelGateway } from '../../gateway/gateway-api.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
-import { eventStream } from '../route.ts'
+import { eventStream, type Outlet } from '../event-stream.ts'
 
 export interface EventPorts {
   gateway: PanelGateway
@@ -24,7 +24,7 @@ const behindBytes = 4 * 1024 * 1024
 export class PanelEvents {
   readonly #ports: EventPorts
   /** With each, whether it may still listen. */
-  readonly #readers = new Map<ReadableStreamDefaultController<Uint8Array>, () => Promise<boolean>>()
+  readonly #readers = new Map<Outlet, () => Promise<boolean>>()
   readonly #encoder = new TextEncoder()
   #unsubscribe: (() => void) | undefined
   #looking: AbortController | undefined
@@ -41,13 +41,13 @@ export class PanelEvents {
 
   /** A stream of events, until the reader goes, may listen no more, or `stop`. */
   open(allowed: () => Promise<boolean>): Response {
-    let own: ReadableStreamDefaultController<Uint8Array>
+    let own: Outlet
     return eventStream(behindBytes, {
-      start: controller => {
-        own = controller
-        if (this.#stopped) return controller.close()
-        this.#readers.set(controller, allowed)
-        controller.enqueue(this.#event('hello', {}))
+      start: outlet => {
+        own = outlet
+        if (this.#stopped) return outlet.close()
+        this.#readers.set(outlet, allowed)
+        outlet.enqueue(this.#event('hello', {}))
         this.#begin()
       },
       cancel: () => this.#leave(own),
@@ -71,7 +71,7 @@ export class PanelEvents {
       if (!(await allowed()) && this.#readers.has(reader)) this.#end([reader])
   }
 
-  #end(readers: ReadableStreamDefaultController<Uint8Array>[]): void {
+  #end(readers: Outlet[]): void {
     for (const reader of readers) {
       this.#leave(reader)
       reader.close()
@@ -99,7 +99,7 @@ export class PanelEvents {
     if (!signal.aborted) this.#tell(this.#event('names', {}))
   }
 
-  #leave(reader: ReadableStreamDefaultController<Uint8Array>): void {
+  #leave(reader: Outlet): void {
     if (!this.#readers.delete(reader) || this.#readers.size > 0) return
     this.#looking?.abort()
     this.#looking = undefined
@@ -133,7 +133,7 @@ export class PanelEvents {
 
   #tell(bytes: Uint8Array): void {
     for (const reader of [...this.#readers.keys()]) {
-      if ((reader.desiredSize ?? 0) > 0) reader.enqueue(bytes)
+      if (reader.waiting < behindBytes) reader.enqueue(bytes)
       else {
         this.#leave(reader)
         reader.error(new Error('too slow'))
