@@ -154,7 +154,7 @@ async function beginningOf(response: IncomingMessage, bytes: number, signal: Abo
     for await (const chunk of response as AsyncIterable<Uint8Array>) {
       await turn()
       chunks.push(chunk.subarray(0, left))
-      left -= chunk.byteLength
+      left -= Math.max(chunk.byteLength, chunkBytes)
       if (left <= 0) break
     }
   } catch (error) {

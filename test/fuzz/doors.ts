@@ -148,7 +148,7 @@ const known: Known = {
   },
 }
 
-const methods: Record<string, fc.Arbitrary<unknown>> = {
+export const methods: Record<string, fc.Arbitrary<unknown>> = {
   initialize: fc.constant({
     protocolVersion: '2025-06-18',
     capabilities: {},

@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import { type Call, callsOf, filled } from './doors.ts'
 import { send, wrongIn } from './send.ts'
+import { fullHouse, othersServed, servedText } from './served.ts'
 import { startTarget, type Target, users } from './target.ts'
 import { type SpoiledReply, spoiledReply } from './upstream.ts'
 import { shown } from './values.ts'
@@ -399,14 +400,29 @@ if (import.meta.main) {
       only: { type: 'string' },
       svc: { type: 'string' },
       services: { type: 'string', default: '2' },
+      served: { type: 'string', default: '1' },
       help: { type: 'boolean' },
     },
   })
   if (values.help) {
     console.log(
-      './scripts/fuzz [--requests N] [--seconds N] [--seed N [--path PATH]] [--memory MB] [--pause MS] [--findings N] [--shrink S] [--only NAME] [--services N] [--svc PROGRAM]',
+      './scripts/fuzz [--requests N] [--seconds N] [--seed N [--path PATH]] [--memory MB] [--pause MS] [--findings N] [--shrink S] [--only NAME] [--services N] [--svc PROGRAM] [--served N]',
     )
     process.exit(0)
+  }
+  let unserved = 0
+  if (Number(values.served) > 0 && values.path === undefined) {
+    const report = await othersServed({
+      ...{ crowd: fullHouse, times: Number(values.served), pauseMs: Number(values.pause) },
+      // Answers of 30 MB are read and stored.
+      memoryMb: 2 * Number(values.memory),
+      onLine: line => console.log(line),
+      ...(values.only !== undefined && { only: values.only }),
+      ...(values.svc && { command: values.svc.split(' ') }),
+    })
+    console.log(servedText(report))
+    unserved = report.findings.length
+    if (Number(values.requests) === 0) process.exit(unserved > 0 ? 1 : 0)
   }
   console.log(`--seed ${values.seed}`)
   const report = await runFuzz({
@@ -422,5 +438,5 @@ if (import.meta.main) {
     ...(values.svc && { command: values.svc.split(' ') }),
   })
   console.log(reportText(report))
-  process.exit(report.findings.length > 0 ? 1 : 0)
+  process.exit(report.findings.length + unserved > 0 ? 1 : 0)
 }

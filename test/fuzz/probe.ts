@@ -16,12 +16,14 @@ export interface ProbeOptions {
   pid: number
   memoryMb: number
   cells: SharedArrayBuffer
+  /** A tool without arguments; a path where there is nothing by default. */
+  asked?: string
 }
 
 declare const self: { onmessage: ((event: { data: ProbeOptions }) => void) | null }
 
 if (!Bun.isMainThread)
-  self.onmessage = ({ data: { url, pid, memoryMb, cells } }) => {
+  self.onmessage = ({ data: { url, pid, memoryMb, cells, asked } }) => {
     const numbers = new Int32Array(cells)
     let askedAt = 0
     let busyBefore = 0
@@ -44,8 +46,12 @@ if (!Bun.isMainThread)
         busyBefore = busyMsOf(pid)
         askedAt = performance.now()
         // Who has no token is made to wait.
-        await fetch(`${url}/nothing`, { headers: { authorization: `Bearer ${secrets.api}` } }).then(
-          answer => answer.arrayBuffer(),
+        const headers = { authorization: `Bearer ${secrets.api}`, 'content-type': 'application/json' }
+        const answer = asked
+          ? fetch(`${url}/tools/default/${asked}`, { method: 'POST', headers, body: '{}' })
+          : fetch(`${url}/nothing`, { headers })
+        await answer.then(
+          found => found.arrayBuffer(),
           () => {},
         )
         noted()

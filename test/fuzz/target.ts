@@ -58,7 +58,16 @@ const countWithinMs = 60_000
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const unprintable = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/
 
-export async function startTarget(options: { memoryMb: number; command?: string[] }): Promise<Target> {
+export interface TargetOptions {
+  memoryMb: number
+  command?: string[]
+  /** Fills the data directory before the service starts. */
+  prepare?(dir: string): Promise<void>
+  /** What the caller beside calls; a path where there is nothing by default. */
+  asked?: ProbeOptions['asked']
+}
+
+export async function startTarget(options: TargetOptions): Promise<Target> {
   const dir = mkdtempSync(join(tmpdir(), 'svc-fuzz-'))
   const upstream = await startUpstream()
   const tokens = new Map<string, string>()
@@ -87,6 +96,7 @@ export async function startTarget(options: { memoryMb: number; command?: string[
   writeFileSync(join(dir, 'media', 'a.png'), Buffer.alloc(2000, 'picture'))
   writeFileSync(join(dir, '.default_session'), 'default')
   restore()
+  await options.prepare?.(dir)
   const service = await startService({
     ...{ dir, sandbox: false },
     ...(options.command && { command: options.command }),
@@ -111,6 +121,7 @@ export async function startTarget(options: { memoryMb: number; command?: string[
     pid: service.pid,
     memoryMb: options.memoryMb,
     cells: numbers.buffer as SharedArrayBuffer,
+    ...(options.asked && { asked: options.asked }),
   }
   probe.postMessage(told)
 
