@@ -59,7 +59,7 @@ export function Attention({
 function keyOf(concern: Concern): string {
   if (concern.kind === 'expired' || concern.kind === 'damaged' || concern.kind === 'lapsed')
     return `session ${concern.session}`
-  if (concern.kind === 'suspect') return `suspect ${concern.session}`
+  if (concern.kind === 'suspect' || concern.kind === 'muted') return `${concern.kind} ${concern.session}`
   if (concern.kind !== 'closing') return concern.kind
   return `closing ${concern.conversation.session} ${concern.conversation.user_id}`
 }
@@ -134,6 +134,16 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
       return <Stalled concern={concern} />
     case 'silent':
       return <Silent concern={concern} />
+    case 'muted':
+      return (
+        <Row tone="bad" icon="question" title={t('overview.muted', { name: isolated(concern.session) })}>
+          <p class="soft">
+            {t(`overview.muted_${concern.because}`, { when: ago(concern.since) })}
+            {gap()}
+            {t('overview.muted_about')}
+          </p>
+        </Row>
+      )
     case 'suspect':
       return (
         <Row

@@ -11,6 +11,8 @@ export type Concern =
   | { kind: 'logins'; sessions: readonly string[] }
   /** Connected, and WeChat has not answered for long, or polls fail. */
   | { kind: 'silent'; sessions: readonly SessionWithUsers[]; path: string }
+  /** WeChat may have muted the account. `since`: Unix ms */
+  | { kind: 'muted'; session: string; since: number; because: NonNullable<SessionWithUsers['muted_because']> }
   /** WeChat took messages of the last day and gave them no id. */
   | { kind: 'suspect'; session: string; count: number }
   /** Somebody waits, and soon nobody may answer. */
@@ -56,8 +58,10 @@ export function concernsOf(sight: Sight): Concern[] {
   else found.push(...out)
   const silent = sessions.filter(session => healthOf(session, status, now) === 'silent')
   if (silent.length > 0) found.push({ kind: 'silent', sessions: silent, path })
-  for (const { name, suspect_count: count = 0 } of sessions)
-    if (count > 0) found.push({ kind: 'suspect', session: name, count })
+  for (const { name, muted_since: since, muted_because: because = 'no_ids' } of sessions)
+    if (since !== undefined) found.push({ kind: 'muted', session: name, since, because })
+  for (const { name, muted_since, suspect_count: count = 0 } of sessions)
+    if (count > 0 && muted_since === undefined) found.push({ kind: 'suspect', session: name, count })
   const asked = outbox.filter(({ waits_for }) => waits_for === 'approval')
   if (asked.length > 0) found.push({ kind: 'approvals', entries: asked })
   const connected = new Set(sessions.filter(one => one.connected).map(({ name }) => name))

@@ -115,6 +115,8 @@ function sentenceOf(concerns: readonly Concern[]): { tone: 'good' | 'calm' | 'wa
   if (silent > 0) return { tone: 'warn', text: t('overview.silent', { count: silent }) }
   const lapsed = count('lapsed')
   if (lapsed > 0) return { tone: 'warn', text: t('overview.says_lapsed', { count: lapsed }) }
+  const muted = all.filter(({ muted_since }) => muted_since !== undefined).length
+  if (muted > 0) return { tone: 'warn', text: t('overview.says_muted', { count: muted }) }
   const pending = count('pending')
   if (pending > 0) return { tone: 'calm', text: t('overview.says_pending', { count: pending }) }
   const starting = count('starting')

@@ -59,6 +59,15 @@ export function Account({ session, chosen, onAsk }: AccountProps) {
         <AccountMenu session={session} onAsk={onAsk} />
       </header>
       <Trouble name={name} health={health} />
+      {session.muted_since !== undefined && (
+        <div class="notice bad">
+          <Icon name="question" />
+          <div>
+            <p>{t('sessions.is_muted')}</p>
+            <p class="soft">{t('overview.muted_about')}</p>
+          </div>
+        </div>
+      )}
       {(bot_id ?? user_id ?? created_at) !== undefined && (
         <dl>
           <Fact label={t('sessions.last_poll')}>

@@ -6,6 +6,7 @@ export const typeTexts: Readonly<Record<WebhookEndpoint['types'][number], TextKe
   'message.received': 'webhooks.type_received',
   'message.status': 'webhooks.type_status',
   'session.status': 'webhooks.type_session',
+  'session.muted': 'webhooks.type_muted',
   'endpoint.disabled': 'webhooks.type_disabled',
 }
 

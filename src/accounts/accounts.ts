@@ -5,6 +5,7 @@ import {
   type BotInfo,
   defaultSessionName,
   type Marks,
+  mutedOf,
   notConnected,
   type Session,
   type SessionCheck,
@@ -108,6 +109,7 @@ export class Accounts {
         ...{ failing_since, poll_error, poll_error_code, poll_error_quote },
         user_count: writers.get(name) ?? 0,
         suspect_count: suspects?.get(name),
+        ...mutedOf(bot ?? {}),
       })
     })
   }

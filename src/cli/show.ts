@@ -175,9 +175,15 @@ export function sessionsText(sessions: readonly Session[], again: string): Shown
       ? []
       : `polls of ${oneLine(name)} fail since ${localTime(failing_since)}: ${oneLine(poll_error)}`,
   )
+  const muted = sessions.flatMap(({ name, muted_since }) =>
+    muted_since === undefined
+      ? []
+      : `WeChat may have muted ${oneLine(name)} since ${localTime(muted_since)}; see svc doctor${again}`,
+  )
+  const notes = [...failing, ...muted]
   return {
     text: table(heads, rows, colours.bold),
-    ...(failing.length > 0 && { note: note(failing.join('\n')) }),
+    ...(notes.length > 0 && { note: note(notes.join('\n')) }),
   }
 }
 

@@ -1,6 +1,7 @@
 /** The sessions: which can be polled and sent from, and what to do about the others. */
 import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
+import { type BotInfo, mutedAdvice, mutedOf } from '../model/session.ts'
 import { counted, localTime, shellWord } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { SeenSession, StoreStats } from '../storage/sight.ts'
@@ -15,7 +16,9 @@ export function examineSessions(context: DoctorContext, store: StoreStats | unde
     return [note('sessions', 'no session yet', command('login'))]
   }
   const found = sessions.flatMap(session => sessionOf(session, context))
-  const doubtful = sessions.flatMap(({ name }) => shownOf(name, store?.suspects.get(name) ?? 0))
+  const doubtful = sessions.flatMap(({ name, bot }) =>
+    bot?.muted_at === undefined ? shownOf(name, store?.suspects.get(name) ?? 0) : [mutedFinding(name, bot)],
+  )
   if (lostDefault === undefined) return [...found, ...doubtful]
   const next = sessions[0]?.name ?? 'default'
   const what = `the default session is "${lostDefault}", which does not exist; "${next}" stands in for it`
@@ -32,6 +35,18 @@ const shownOf = (name: string, suspects: number): Found[] =>
           'Ask a user whether they arrived. WeChat may show them later, or hold them back by its rules: send less of what nobody asked for.',
         ),
       ]
+
+function mutedFinding(name: string, bot: BotInfo): Found {
+  const what =
+    mutedOf(bot).muted_because === 'no_ids'
+      ? 'it accepts messages without an id, which it used to give'
+      : 'it refuses files while texts go'
+  return warning(
+    'muted',
+    `WeChat may have muted the account of "${name}" since ${localTime(bot.muted_at ?? Number.NaN)}: ${what}`,
+    mutedAdvice,
+  )
+}
 
 function sessionOf(session: SeenSession, context: DoctorContext): Found[] {
   const { contexts, name, trouble } = session

@@ -85,6 +85,11 @@ export class Metrics {
         sessions.map(({ name, connected }) => [{ session: name }, connected ? 1 : 0]),
       ),
       family(
+        'svc_session_muted',
+        'Whether WeChat may have muted the account of a session.',
+        sessions.map(({ name, muted_since }) => [{ session: name }, muted_since === undefined ? 0 : 1]),
+      ),
+      family(
         'svc_session_last_poll_age_seconds',
         'Time since WeChat last answered a poll of a session.',
         sessions.flatMap(({ name, last_poll_at }) =>

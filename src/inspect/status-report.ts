@@ -1,6 +1,7 @@
 /** A data directory at a glance, for `svc status`: who polls, which sessions are connected, what waits. */
 
 import { dataFiles } from '../model/data-files.ts'
+import { type MutedBecause, mutedOf } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { Polling, SeenSession, WebhookTrouble } from '../storage/sight.ts'
@@ -25,6 +26,9 @@ export interface SessionReport {
   user_count: number
   /** Messages of the last 24 h that may not have been shown, where there are any. */
   suspect_count?: number
+  /** Since when WeChat may have muted the account. */
+  muted_since?: number
+  muted_because?: MutedBecause
 }
 
 export interface StatusReport {
@@ -99,6 +103,7 @@ export async function readStatus(options: {
       ...(polls.active && { failing_since: bot?.failing_since, poll_error: bot?.poll_error }),
       user_count: users.size,
       suspect_count: store?.suspects.get(name),
+      ...mutedOf(bot ?? {}),
     }
   })
   const connected = sessions.filter(session => session.connected).length

@@ -8,6 +8,7 @@ export const eventTypes = [
   'message.received',
   'message.status',
   'session.status',
+  'session.muted',
   'endpoint.disabled',
 ] as const
 
@@ -21,6 +22,11 @@ export const SessionChange = Type.Object(
   { description: 'The session as it is now.' },
 )
 export type SessionChange = Static<typeof SessionChange>
+
+/** A session whose account WeChat may have muted, or mutes no longer. */
+const MutedSession = Type.Object(Session.properties, {
+  description: 'The session as it is now: without muted_since it is over.',
+})
 
 /** Why a webhook endpoint was switched off. */
 export const WebhookEnding = oneOf(
@@ -60,6 +66,11 @@ export const Events = {
     'session.status',
     'A session connected, expired, lapsed, cannot be used (disconnected), was logged out or renamed.',
     SessionChange,
+  ),
+  'session.muted': eventOf(
+    'session.muted',
+    'WeChat may have muted the account of a session: it accepts messages without an id, or refuses files while texts go. Or it is over.',
+    MutedSession,
   ),
   'endpoint.disabled': eventOf('endpoint.disabled', 'A webhook endpoint was switched off.', DisabledEndpoint),
 }

@@ -11,6 +11,16 @@ export const SessionStatus = oneOf(
 )
 export type SessionStatus = Static<typeof SessionStatus>
 
+/** What a muted account is known by (protocol notes 5.7). */
+export const MutedBecause = oneOf(
+  ['no_ids', 'uploads_refused'],
+  'no_ids: WeChat used to give ids to what this session sends, and accepts it without one now. uploads_refused: WeChat refuses files while texts go.',
+)
+export type MutedBecause = Static<typeof MutedBecause>
+
+/** So many messages in a row without an id are taken for muting, of an account that used to get ids. */
+export const mutedAfter = 5
+
 /** A session as the doors show it. */
 export const Session = Type.Object({
   name: Type.String(),
@@ -37,6 +47,10 @@ export const Session = Type.Object({
       'Messages of the last 24 hours that WeChat accepted without an id: they may not have been shown. Absent when there is none.',
     ),
   ),
+  muted_since: optional(
+    integer('Unix milliseconds since when WeChat may have muted this account; absent while it has not.'),
+  ),
+  muted_because: optional(MutedBecause),
 })
 export type Session = Static<typeof Session>
 
@@ -126,9 +140,18 @@ export interface BotInfo {
   /** Its error code, and what of it WeChat or the system said. */
   poll_error_code?: string
   poll_error_quote?: string
+  /** Unix ms since when it is known to get ids for what it sends. */
+  ids_at?: number
+  /** Unix ms of the first message without an id since the last one with an id; of a login that used to get ids. */
+  idless_at?: number
+  /** Unix ms of the first upload that WeChat refused since the last one that it took. */
+  upload_refused_at?: number
+  /** Unix ms since when WeChat may have muted it, and what that is known by. */
+  muted_at?: number
+  muted_because?: string
 }
 
-/** The times that polling sets and clears. */
+/** The times that polling and sending set and clear. */
 export const markedTimes = [
   'expired_at',
   'lapsed_at',
@@ -136,10 +159,14 @@ export const markedTimes = [
   'idle_at',
   'bare_at',
   'failing_since',
+  'ids_at',
+  'idless_at',
+  'upload_refused_at',
+  'muted_at',
 ] as const
-/** The texts that it does. */
-export const markedTexts = ['poll_error', 'poll_error_code', 'poll_error_quote'] as const
-/** What polling sets and clears; a new login brings none of them. */
+/** The texts that they do. */
+export const markedTexts = ['poll_error', 'poll_error_code', 'poll_error_quote', 'muted_because'] as const
+/** What polling and sending set and clear; a new login brings none of them. */
 export const marks = [...markedTimes, ...markedTexts] as const
 export type Marks = { [K in (typeof marks)[number]]?: BotInfo[K] | undefined }
 
@@ -164,6 +191,33 @@ export function marked<Fields extends Marks | Record<string, unknown>>(
 /** How a login is, by its marks. */
 export const standingOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
   bot.expired_at !== undefined ? 'expired' : bot.lapsed_at !== undefined ? 'lapsed' : 'connected'
+
+/**
+ * What a new login takes over from the one before it: the account is muted, not the login (protocol notes 5.7).
+ *
+ * @returns nothing where another WeChat user scanned
+ */
+export function takenOver(before: BotInfo | undefined, { user_id }: Pick<BotInfo, 'user_id'>): Marks {
+  if (!before || user_id === undefined || before.user_id !== user_id) return {}
+  const { ids_at, idless_at, upload_refused_at, muted_at, muted_because } = before
+  return { ids_at, idless_at, upload_refused_at, muted_at, muted_because }
+}
+
+/** What to do about it, by what others report. */
+export const mutedAdvice =
+  'Ask a user whether messages arrive. If not: another WeChat account worked for others; a new login of the same one did not. One account recovered after three weeks.'
+
+/** How the doors show that an account is muted. */
+export const mutedOf = ({
+  muted_at,
+  muted_because,
+}: Marks): Pick<Session, 'muted_since' | 'muted_because'> =>
+  muted_at === undefined
+    ? {}
+    : {
+        muted_since: muted_at,
+        muted_because: muted_because === 'uploads_refused' ? 'uploads_refused' : 'no_ids',
+      }
 
 /** What getupdates said of a session when it was asked. */
 export const SessionCheck = Type.Object({

@@ -176,7 +176,7 @@ export async function readPage(
 
 /** The name of the session that an event is of; '' where it is of none. */
 export const sessionOf = ({ type, data, row }: ReadEvent): string =>
-  row?.session ?? (type === 'session.status' && data && 'name' in data ? String(data.name) : '')
+  row?.session ?? (type.startsWith('session.') && data && 'name' in data ? String(data.name) : '')
 
 /** A row as it was: the reason is that of the newest status alone. */
 function asOf(row: StoredMessage, status: SentStatus | undefined): StoredMessage {

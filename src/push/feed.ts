@@ -89,7 +89,7 @@ export class Feed {
 }
 
 /** A page of one conversation's own events, or of those that are no conversation's. */
-const noMessages: readonly EventType[] = ['session.status', 'endpoint.disabled']
+const noMessages: readonly EventType[] = ['session.status', 'session.muted', 'endpoint.disabled']
 
 /** As an endpoint is narrowed to types. */
 export const typed = (types: readonly string[]): Pick<WantedEvents, 'types'> =>

@@ -6,7 +6,7 @@ import type { SessionChange } from '../model/event.ts'
 import { type Session, standingOf } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
-import type { Events } from '../storage/events.ts'
+import type { Events, NewEvent } from '../storage/events.ts'
 import { KnownSessions } from '../storage/known-sessions.ts'
 import type { SessionRecord, SessionSight } from '../storage/state.ts'
 
@@ -26,7 +26,7 @@ export class SessionEvents {
   readonly #ports: SessionEventPorts
   readonly #runtime: Runtime
   /** By name, how each was told of last; not those that were logged out. */
-  readonly #told = new Map<string, Pick<SessionChange, 'status' | 'bot_id'>>()
+  readonly #told = new Map<string, Pick<Session, 'status' | 'bot_id' | 'muted_since'>>()
   /** Up to here the log was read for it. */
   #cursor = ''
   readonly #known = new KnownSessions()
@@ -76,8 +76,9 @@ export class SessionEvents {
     for (const { before, now } of this.#known.changes(records)) this.#unsure.add((now ?? before)!.name)
     await this.#read()
     const changes = this.#changes(records)
-    if (changes.length > 0) {
-      const there = changes.flatMap(({ name }) => this.#known.get(name) ?? [])
+    const muted = this.#muted(changes)
+    if (changes.length + muted.length > 0) {
+      const there = [...changes, ...muted].flatMap(({ name }) => this.#known.get(name) ?? [])
       const listed = new Map((await shown(there)).map(session => [session.name, session]))
       const news = changes.map(
         (change): SessionChange => ({
@@ -85,7 +86,12 @@ export class SessionEvents {
           ...{ ...change, connected: change.status === 'connected' || change.status === 'lapsed' },
         }),
       )
-      const written = news.map(data => ({ type: 'session.status', session: data.name, data }) as const)
+      const written: NewEvent[] = [
+        ...news.map(data => ({ type: 'session.status', session: data.name, data }) as const),
+        ...muted.map(
+          ({ name }) => ({ type: 'session.muted', session: name, data: listed.get(name)! }) as const,
+        ),
+      ]
       // Another process was faster: compared anew the next time.
       if (!(await events.append(written, this.#cursor))) return
       await this.#read()
@@ -99,13 +105,15 @@ export class SessionEvents {
   /** Takes in what was told since, by whatever process. */
   async #read(): Promise<void> {
     for (;;) {
-      const wanted = { types: ['session.status'], limit: pageEvents } as const
+      const wanted = { types: ['session.status', 'session.muted'], limit: pageEvents } as const
       const { cursor, events } = await this.#ports.events.after(this.#cursor, wanted)
       for (const { data } of events) {
-        const { name, bot_id, change, previous_name, status } = data as SessionChange
+        // Of a session that is muted, or no longer, there is no `change`.
+        const told = data as Session & Partial<SessionChange>
+        const { name, change, previous_name } = told
         if (previous_name !== undefined) this.#told.delete(previous_name)
         if (change === 'logged_out') this.#told.delete(name)
-        else this.#told.set(name, { status, ...(bot_id !== undefined && { bot_id }) })
+        else this.#told.set(name, told)
         this.#unsure.add(name)
       }
       if (cursor === this.#cursor) return
@@ -133,6 +141,17 @@ export class SessionEvents {
       changes.push({ name, ...(bot_id && { bot_id }), status: 'disconnected', change: 'logged_out' })
     }
     return changes
+  }
+
+  /** Sessions that are muted and were not as they were told of last, or the reverse. */
+  #muted(changes: readonly Pick<SessionChange, 'name' | 'previous_name'>[]): SessionRecord[] {
+    const before = new Map(changes.map(({ name, previous_name }) => [name, previous_name]))
+    return [...this.#unsure]
+      .flatMap(name => this.#known.get(name) ?? [])
+      .filter(({ name, bot }) => {
+        const told = this.#told.get(before.get(name) ?? name)
+        return bot && (bot.muted_at === undefined) !== (told?.muted_since === undefined)
+      })
   }
 }
 

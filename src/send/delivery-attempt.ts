@@ -1,5 +1,6 @@
 /** One message on its way: what it may be sent by, the request, and its result on disk. */
 import type { Upstream } from '../ilink/api.ts'
+import { mediaItem, type UploadedMedia } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import type { SendRules, Verdict } from '../model/admission.ts'
 import type { SvcError } from '../model/error.ts'
@@ -10,6 +11,7 @@ import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
 import { type DeliveryResult, deliver, type Letter, letter } from './delivery.ts'
 import type { MediaFiles } from './media-files.ts'
+import { Muting, type MutingPorts } from './muting.ts'
 import { endReasonOf } from './problems.ts'
 
 /** Says what getupdates says, when another endpoint has refused a session with -14. */
@@ -27,7 +29,7 @@ export interface SendPorts {
   upstream: Pick<Upstream, 'api' | 'account' | 'sandboxed'>
   state: Pick<State, 'sessions' | 'contexts'>
   check: TokenCheck
-  store: Pick<Store, 'durable' | 'names' | 'outbox'>
+  store: Pick<Store, 'durable' | 'names' | 'outbox'> & MutingPorts['store']
   media: MediaFiles
   rules: SendRules
 }
@@ -42,12 +44,14 @@ export type Started =
 export class DeliveryAttempts {
   readonly #ports: SendPorts
   readonly #runtime: Runtime
+  readonly #muting: Muting
   /** Ends even the requests that are under way. */
   readonly #cut = new AbortController()
 
   constructor(ports: SendPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
+    this.#muting = new Muting(ports, runtime)
   }
 
   /** Ends requests under way, at once and for good: their messages are unknown. */
@@ -99,6 +103,22 @@ export class DeliveryAttempts {
     return { go: 'stopped' }
   }
 
+  /** Uploads a file for a user. @returns its item; @throws what `upload` does, and as `TokenCheck.settled` */
+  async upload(
+    { session, user }: Pick<Lane, 'session' | 'user'>,
+    bot: BotInfo,
+    upload: () => Promise<UploadedMedia>,
+  ): Promise<WireItem> {
+    try {
+      const item = mediaItem(await this.#ports.check.settled(session, bot, upload))
+      await this.#muting.uploaded(session, bot, user)
+      return item
+    } catch (error) {
+      await this.#muting.uploaded(session, bot, user, error)
+      throw error
+    }
+  }
+
   /** Hands a message over that was begun. */
   async deliver(session: string, bot: BotInfo, { wire, row }: Letter, begun: Begun): Promise<DeliveryResult> {
     const { clock, log } = this.#runtime
@@ -109,6 +129,7 @@ export class DeliveryAttempts {
       check.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
     const result = await deliver(post, row.to_user, begun, { rules, now: () => clock.now() })
     const { error, status } = result
+    await this.#muting.handedOver(session, bot, row.timestamp, result)
     // Whoever sends is told; here it is for whoever looks back.
     if (error) log.info('send failed', { session, error, as: status, code: error.code })
     return result

@@ -1,5 +1,5 @@
 /** A call of mode `fail`: this process sends it now, or nobody does. */
-import { mediaItem, textItem } from '../ilink/encode.ts'
+import { textItem } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
@@ -30,7 +30,7 @@ export async function sendOwn(own: OwnEntry, { ports, attempts }: OwnTools): Pro
   const { entry, bot, pieces, caller } = own
   const { session, user: to } = entry
   const { account } = ports.upstream
-  const { media, check } = ports
+  const { media } = ports
   const { signal, progress } = caller
   const items: WireItem[] = []
   try {
@@ -39,7 +39,7 @@ export async function sendOwn(own: OwnEntry, { ports, attempts }: OwnTools): Pro
       else {
         const { file } = piece
         const upload = () => media.upload(account(bot), to, file, signal, progress)
-        items.push(mediaItem(await check.settled(session, bot, upload)))
+        items.push(await attempts.upload(entry, bot, upload))
       }
     }
   } catch (error) {

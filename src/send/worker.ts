@@ -3,7 +3,7 @@
  * each goes the same way: begin (admission, intent on disk) → POST → settle.
  */
 import { Buffer } from 'node:buffer'
-import { mediaItem, textItem } from '../ilink/encode.ts'
+import { textItem, type UploadedMedia } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import {
@@ -181,7 +181,7 @@ export class Worker {
   /** Sends the first message of what waits. @returns whether the next one may follow at once */
   async #next(lane: Lane, parts: Group, bot: BotInfo): Promise<boolean> {
     const { closing, log } = this.#runtime
-    const { check, store } = this.#ports
+    const { store } = this.#ports
     const { session, user } = lane
     const [first] = parts
     let item: WireItem
@@ -192,7 +192,7 @@ export class Worker {
       const verdict = await store.outbox.verdict(session, user, 1, { context, rules })
       if (isShut(verdict, first)) return false
       try {
-        item = await check.settled(session, bot, () => this.#uploaded(first, bot, user))
+        item = await this.attempts.upload(lane, bot, () => this.#uploaded(first, bot, user))
       } catch (error) {
         return this.#notUploaded(lane, first, context.received_at, error)
       }
@@ -229,14 +229,14 @@ export class Worker {
     return status === 'accepted' || status === 'suspect' || giveUp === true
   }
 
-  async #uploaded(part: EntryPart, bot: BotInfo, user: string): Promise<WireItem> {
+  async #uploaded(part: EntryPart, bot: BotInfo, user: string): Promise<UploadedMedia> {
     const { closing } = this.#runtime
     const { account } = this.#ports.upstream
     const { media } = this.#ports
     const file = await media.kept.open(part.file!, part.kind as MediaKind)
     const progress = this.#watchers.get(part.entry)?.progress
     try {
-      return mediaItem(await media.upload(account(bot), user, file, closing, progress))
+      return await media.upload(account(bot), user, file, closing, progress)
     } finally {
       await file.release()
     }

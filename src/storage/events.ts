@@ -13,11 +13,16 @@
  */
 import type { SentStatus } from '../model/message.ts'
 
-export type EventType = 'message.received' | 'message.status' | 'session.status' | 'endpoint.disabled'
+export type EventType =
+  | 'message.received'
+  | 'message.status'
+  | 'session.status'
+  | 'session.muted'
+  | 'endpoint.disabled'
 
 /** What an engine is given to append. */
 export type NewEvent =
-  | { type: 'session.status'; session: string; data: object }
+  | { type: 'session.status' | 'session.muted'; session: string; data: object }
   | { type: 'endpoint.disabled'; data: object }
 
 export interface LoggedEvent {
@@ -38,7 +43,7 @@ export interface WantedEvents {
   limit: number
   /** All by default. */
   types?: readonly EventType[]
-  /** Of that session alone: messages as of `Wanted`, `session.status` by the name that it was appended with, without case. */
+  /** Of that session alone: messages as of `Wanted`, `session.*` by the name that they were appended with, without case. */
   session?: string
   /** Messages from and to that user alone, and no other events. */
   user?: string
@@ -65,7 +70,7 @@ export const readersKept = 1000
 
 export interface Events {
   /**
-   * Events after a cursor, oldest first. Of each session the newest `session.status` is kept for
+   * Events after a cursor, oldest first. Of each session the newest event of each `session.*` is kept for
    * ever, so a reader from the beginning meets all sessions there were. A cursor beyond the end, as after a backup was
    * restored, is read as the end, with `gone`.
    */
@@ -83,7 +88,7 @@ export interface Events {
   /**
    * Appends events, in their order.
    *
-   * @param seen nothing is appended when a `session.status` of one of these sessions stands after that cursor: the caller
+   * @param seen nothing is appended when a `session.*` of one of these sessions stands after that cursor: the caller
    *   compares again
    * @returns whether it was appended
    */

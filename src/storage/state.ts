@@ -42,7 +42,7 @@ export interface PolledSessions extends SessionSight {
 
 export interface Sessions extends PolledSessions {
   /**
-   * Stores credentials, without marks: of a new session, or of a new login of the one with that name, which keeps its
+   * Stores credentials, without marks but those that `takenOver` gives: of a new session, or of a new login of the one with that name, which keeps its
    * spelling. Of the same bot all contexts stay, tokens too. With another bot they end first, but for `first_seen`, and so
    * do the counters and holds of its lanes. Where no session is the default, the oldest by `created_at` becomes it.
    */

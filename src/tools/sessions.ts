@@ -11,7 +11,7 @@ export const sessions = defineTool({
   machineOnly: true,
   description: `Lists the registered WeChat bot accounts with their status. Call it first to see whether anyone is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
 
-\`expired\` means that WeChat no longer accepts the login; log the same session in again. \`lapsed\` means that WeChat answers and may bring no messages any more; receiving and sending go on.`,
+\`expired\` means that WeChat no longer accepts the login; log the same session in again. \`lapsed\` means that WeChat answers and may bring no messages any more; receiving and sending go on. \`muted_since\` means that WeChat may have muted the account: it takes what is sent, and users do not see it.`,
   input: closed({}),
   output: Type.Array(Session, { description: 'Every session, the default one included.' }),
   errors: [],

@@ -72,7 +72,13 @@ describe('what is offered', () => {
       expect(await offered(command, '--log-level', '')).toEqual(['DEBUG', 'INFO', 'WARNING', 'ERROR'])
     expect(await offered('openapi', '--log-level=W')).toEqual(['--log-level=WARNING'])
     expect(await offered('send', '--when-closed', '')).toEqual(['fail', 'queue'])
-    const types = ['message.received', 'message.status', 'session.status', 'endpoint.disabled']
+    const types = [
+      'message.received',
+      'message.status',
+      'session.status',
+      'session.muted',
+      'endpoint.disabled',
+    ]
     for (const command of [['webhook', 'add', 'https://a.example'], ['events']])
       expect(await offered(...command, '--types', '')).toEqual(types)
     expect(await offered('webhook', 'add', '--types', 'session.status,message.r')).toEqual([
@@ -80,6 +86,7 @@ describe('what is offered', () => {
     ])
     expect(await offered('webhook', 'add', '--types=message.status,s')).toEqual([
       '--types=message.status,session.status',
+      '--types=message.status,session.muted',
     ])
     expect(await offered('--sand')).toEqual(['--sandbox', '--sandbox-port', '--sandbox-host'])
   })

@@ -116,6 +116,8 @@ function lineOf({ id, type, timestamp, data }: Event): string {
         ]
       : 'change' in data
         ? [data.name, data.change]
-        : [data.url, data.reason]
+        : 'url' in data
+          ? [data.url, data.reason]
+          : [data.name, data.muted_since === undefined ? 'no longer muted' : 'may be muted']
   return `${oneLine([localTime(Date.parse(timestamp)), type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
 }

@@ -71,6 +71,13 @@ export function statusText(seen: StatusReport): string {
         ({ name, suspect_count = 0 }) =>
           `${yellow('shown?')}     ${counted(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)} may not have been shown`,
       ),
+    ...sessions.flatMap(({ name, muted_since }) =>
+      muted_since === undefined
+        ? []
+        : [
+            `${red('muted?')}     WeChat may have muted ${oneLine(name)} since ${localTime(muted_since)}; see ${advised('doctor')}`,
+          ],
+    ),
     ...sessions
       .filter(({ poll_error }) => poll_error !== undefined)
       .map(

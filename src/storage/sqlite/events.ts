@@ -63,10 +63,11 @@ export const eventTables = `
 const notSentHere = `(sent <> 1 OR NOT EXISTS
   (SELECT 1 FROM event WHERE place = message.id * ${placesPerMessage} + 1 AND event.message = message.id))`
 
-/** Removes the events before that message, but for the newest of each session. Inside a transaction. */
+/** Removes the events before that message, but for the newest of each type of each session. Inside a transaction. */
 export function pruneEvents(db: Database, row: number): void {
   db.run`DELETE FROM event WHERE place < ${row * placesPerMessage} AND (session IS NULL OR EXISTS
-    (SELECT 1 FROM event AS newer WHERE newer.session = event.session AND newer.place > event.place))`
+    (SELECT 1 FROM event AS newer WHERE newer.session = event.session AND newer.type = event.type
+      AND newer.place > event.place))`
 }
 
 export class Events extends EnginePart {

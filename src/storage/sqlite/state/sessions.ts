@@ -14,6 +14,7 @@ import {
   sessionKey,
   sessionName,
   sessionNotFound,
+  takenOver,
 } from '../../../model/session.ts'
 import {
   ensurePrivateDir,
@@ -145,7 +146,10 @@ export class SessionFiles implements Sessions {
     // First: a crash between leaves the old bot without tokens, never the new one with those of the old.
     if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
     const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = unmarked(before?.fields ?? {})
-    await writeDurably(this.tokenPath(folder), serialized({ ...bot, ...others }))
+    await writeDurably(
+      this.tokenPath(folder),
+      serialized({ ...bot, ...others, ...takenOver(before?.bot, bot) }),
+    )
     // Where nobody chose one, the oldest is the default, and stays it.
     if ((await this.#defaultName(true)) === undefined)
       await this.#writeDefault((await this.#oldest())?.name ?? folder)

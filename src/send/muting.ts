@@ -1,0 +1,101 @@
+/**
+ * Whether WeChat mutes an account (protocol notes 5.7): judged by what becomes of its messages and uploads, and marked in the
+ * session's file, where all look. An upstream that never gives ids says nothing.
+ */
+import { isILinkError } from '../ilink/http.ts'
+import { type BotInfo, type Marks, mutedAfter } from '../model/session.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import type { PolledSessions } from '../storage/state.ts'
+import type { Conversations, MessageLog } from '../storage/store.ts'
+import type { DeliveryResult } from './delivery.ts'
+
+export interface MutingPorts {
+  state: { sessions: Pick<PolledSessions, 'get' | 'mark'> }
+  store: { conversations: Pick<Conversations, 'suspects'>; log: Pick<MessageLog, 'history'> }
+}
+
+const notMuted: Marks = { muted_at: undefined, muted_because: undefined }
+/** Newest messages of a user that are looked at for one that went out. */
+const lookedAt = 20
+
+export class Muting {
+  readonly #ports: MutingPorts
+  readonly #runtime: Runtime
+
+  constructor(ports: MutingPorts, runtime: Runtime) {
+    this.#ports = ports
+    this.#runtime = runtime
+  }
+
+  /** A message was handed over. @param at its `timestamp`, Unix ms */
+  handedOver(session: string, bot: BotInfo, at: number, { status }: DeliveryResult): Promise<void> {
+    return this.#note(session, bot, async now => {
+      if (status === 'accepted') {
+        const isOver = now.muted_because === 'no_ids'
+        if (now.ids_at !== undefined && now.idless_at === undefined && !isOver) return undefined
+        return { ids_at: at, idless_at: undefined, ...(isOver && notMuted) }
+      }
+      if (status !== 'suspect' || now.ids_at === undefined || now.muted_at !== undefined) return undefined
+      const since = now.idless_at ?? at
+      const before = (await this.#ports.store.conversations.suspects(since)).get(session) ?? 0
+      // This one is not settled yet.
+      if (before + 1 < mutedAfter) return { idless_at: since }
+      return { idless_at: since, muted_at: since, muted_because: 'no_ids' }
+    })
+  }
+
+  /** An upload for a user was taken, where there is no error, or failed. */
+  uploaded(session: string, bot: BotInfo, to: string, error?: unknown): Promise<void> {
+    if (error !== undefined && !isILinkError(error, 'refused')) return Promise.resolve()
+    return this.#note(session, bot, async now => {
+      const since = now.upload_refused_at
+      if (error === undefined) {
+        const isOver = now.muted_because === 'uploads_refused'
+        return since === undefined && !isOver
+          ? undefined
+          : { upload_refused_at: undefined, ...(isOver && notMuted) }
+      }
+      if (since === undefined) return { upload_refused_at: this.#runtime.clock.now() }
+      const { rows } = await this.#ports.store.log.history({
+        session,
+        user_id: to,
+        direction: 'sent',
+        since,
+        limit: lookedAt,
+        offset: 0,
+      })
+      const goes = rows.some(({ status }) => status === 'accepted' || status === 'suspect')
+      return goes && now.muted_at === undefined
+        ? { muted_at: since, muted_because: 'uploads_refused' }
+        : undefined
+    })
+  }
+
+  /** What was sent counts, whether or not this can be looked up and written. */
+  async #note(
+    session: string,
+    bot: BotInfo,
+    judge: (now: BotInfo) => Promise<Marks | undefined>,
+  ): Promise<void> {
+    const { bus, log } = this.#runtime
+    const { sessions } = this.#ports.state
+    try {
+      const now = (await sessions.get(session))?.bot
+      if (now?.token !== bot.token) return
+      const marks = await judge(now)
+      if (!marks) return
+      await sessions.mark(session, bot.token, marks)
+      if (!('muted_at' in marks)) return
+      if (marks.muted_at === undefined) log.info('account is no longer muted', { session })
+      else
+        log.warn('WeChat may have muted this account', {
+          session,
+          because: marks.muted_because,
+          since: new Date(marks.muted_at).toISOString(),
+        })
+      bus.tell('sessionsChanged')
+    } catch (error) {
+      log.error('whether an account is muted was not noted', { session, error })
+    }
+  }
+}
