@@ -177,11 +177,12 @@ function listed(message: Message): void {
   }
   const isNew = known?.last_message.id !== message.id
   const counts = isNew && message.direction === 'received'
+  const isTaken = message.status === 'accepted' || message.status === 'suspect'
   const updated: Conversation = {
     ...(known ?? { session, user_id: userId, unread: 0 }),
     last_message: message,
-    // Whoever answers has read.
-    unread: isNew && !counts ? 0 : Math.min(100, (known?.unread ?? 0) + (counts ? 1 : 0)),
+    // Who has answered has read: what WeChat did not take is no answer.
+    unread: isTaken ? 0 : Math.min(100, (known?.unread ?? 0) + (counts ? 1 : 0)),
   }
   conversations.value = [updated, ...all.filter(one => one !== known)]
 }

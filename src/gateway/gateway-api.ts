@@ -35,7 +35,7 @@ export interface Gateway {
   readonly users: Pick<Users, 'list' | 'name'>
   readonly logins: Pick<Logins, 'login'>
   readonly webhooks: Pick<Webhooks, keyof Webhooks>
-  readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow' | 'wanted'>
+  readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow' | 'seen' | 'wanted'>
   readonly changes: Pick<Changes, 'subscribe'>
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
   health(): Promise<Health>

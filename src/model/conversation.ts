@@ -9,7 +9,9 @@ export const Conversation = Type.Object({
   session: Type.String(),
   user_id: Type.String(),
   last_message: Message,
-  unread: integer('Received since the last answer, and not marked as read; counted up to 100.'),
+  unread: integer(
+    'Received since the last answer that WeChat took, and not marked as read; counted up to 100.',
+  ),
   window_expires_at: optional(integer('Unix milliseconds until when the bot may answer.')),
   remaining: optional(integer('Answers left until the user writes again.')),
 })

@@ -67,7 +67,7 @@ export class EventReader {
   /**
    * Where a reader begins: where it says it is, which is kept of a named one; else where that was; else at the end.
    *
-   * @throws SvcError `invalid_arguments` for a cursor of another data directory
+   * @throws SvcError `invalid_arguments` for what is no cursor; `rate_limited` for a new name where there are too many
    */
   async begin(after: string | undefined, consumer: string | undefined): Promise<string> {
     const { events } = this.#ports
@@ -75,8 +75,15 @@ export class EventReader {
     if (consumer === undefined) return said ?? events.head()
     const known = said === undefined ? await events.position(consumer) : undefined
     const cursor = said ?? known ?? (await events.head())
-    if (known === undefined) await events.move(consumer, cursor)
+    // One that lost its place has one again.
+    const isLost = known !== undefined && (await events.after(known, { limit: 1 })).gone
+    if (known === undefined || isLost) await events.move(consumer, cursor)
     return cursor
+  }
+
+  /** A named reader is still there. */
+  async seen(consumer: string): Promise<void> {
+    await this.#ports.events.position(consumer)
   }
 
   /** What somebody wants to hear of, who may name a user. @throws SvcError as `Meant` */

@@ -132,9 +132,14 @@ export class Sender {
     return 'new'
   }
 
-  async #addressed(request: SendRequest): Promise<SendRequest> {
+  /** With the user's id, and the text as UTF-8 can carry it: a lone surrogate is sent as U+FFFD. */
+  async #addressed({ text, ...request }: SendRequest): Promise<SendRequest> {
     const { to, session } = request
-    return isUserId(to) ? request : { ...request, to: await this.#ports.meant(to, session) }
+    return {
+      ...request,
+      to: isUserId(to) ? to : await this.#ports.meant(to, session),
+      ...(text !== undefined && { text: text.toWellFormed() }),
+    }
   }
 
   /** @throws SvcError when it may neither go now nor wait */

@@ -204,7 +204,10 @@ function pageAnswers(files: PanelFiles, access: Access) {
       const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
       return problemResponse(refused, { allow: 'GET, HEAD' })
     }
-    if (path === '/sign-in') return await signInByLink(request)
+    if (path === '/sign-in') {
+      // A program that only looks, such as a chat's preview of links, spends none.
+      return request.method === 'GET' ? await signInByLink(request) : new Response(null, { status: 200 })
+    }
     const file = await files.serve(request, path)
     if (file) return file
     // A page in place of a script would only be misunderstood.

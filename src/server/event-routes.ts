@@ -37,6 +37,8 @@ const behindBytes = 256 * 1024
 const aheadBytes = 16 * 1024
 /** One that takes nothing of what it missed for so long is cut off too. */
 const stuckMs = 60_000
+/** That a named reader is there is noted this often. */
+const seenEveryMs = 60 * 60_000
 /** A comment goes at least this often. */
 const quietMs = 7000
 const pageEvents = 100
@@ -44,6 +46,8 @@ const pageEvents = 100
 interface Reader {
   readonly wanted: Omit<WantedEvents, 'limit'>
   readonly outlet: Outlet
+  /** The name under which its place is kept. */
+  readonly consumer: string | undefined
   /** Everything up to here was given to it. */
   cursor: string
   /** It is given what comes, as it comes. */
@@ -80,14 +84,14 @@ class EventStreams {
     const who = { ...(session && { session }), ...(user && { user }) }
     const wanted = await gateway.events.wanted({ ...typesOf(types), ...who })
     const cursor = await gateway.events.begin(request.headers.get('last-event-id') || after, consumer)
-    // Refused here where it is of another data directory.
+    // Refused here where it is none.
     await gateway.events.page(cursor, { ...wanted, limit: 1 })
     const gone = new AbortController()
     const stay = following(waiting.signal, gone)
     let reader: Reader
     return eventStream(behindBytes, {
       start: outlet => {
-        reader = { wanted, outlet, cursor, live: false, gone, stay }
+        reader = { wanted, consumer, outlet, cursor, live: false, gone, stay }
         this.#join(reader)
       },
       pull: () => reader.hasRoom?.(),
@@ -196,15 +200,26 @@ class EventStreams {
 
   /** That we live, and how far readers are of whom nothing was news. */
   async #saySo(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await this.#context.clock.sleep(quietMs, signal)
+    const { clock } = this.#context
+    for (let seenAt = clock.monotonic(); !signal.aborted; ) {
+      await clock.sleep(quietMs, signal)
       if (signal.aborted) return
+      if (clock.monotonic() - seenAt >= seenEveryMs) {
+        seenAt = clock.monotonic()
+        this.#noteSeen()
+      }
       const here = encoder.encode(': here\n\n')
       const place = encoder.encode(`: here\nid: ${this.#reached}\n\n`)
       for (const reader of [...this.#readers])
         if (reader.live) this.#give(reader, place)
         else if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(here)
     }
+  }
+
+  #noteSeen(): void {
+    const { gateway, log } = this.#context
+    for (const consumer of new Set([...this.#readers].flatMap(({ consumer }) => consumer ?? [])))
+      gateway.events.seen(consumer).catch(error => log.warn('a reader of events was not noted', { error }))
   }
 
   #give(reader: Reader, bytes: Uint8Array): void {
@@ -257,10 +272,17 @@ const detail = {
   operationId: 'follow_events',
   summary: 'Follow everything that happens',
   description:
-    'Server-sent events, in one order, from now on or from where a reader was: the `id` of each is its place, and a browser sends the last one again by itself. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` says that retention took some before they were read. A reader that does not read is cut off, and reads on when it connects again. At least once: know a repeat by its id.',
+    'Server-sent events, in one order, from now on or from where a reader was: the `id` of each is its place, and a browser sends the last one again by itself. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` says that some are lost, since retention took them, or the id is of another data directory; the oldest that is kept comes next. A reader that does not read is cut off, and reads on when it connects again. At least once: know a repeat by its id.',
   tags: ['messages'],
   ...noted({
-    errors: ['invalid_arguments', 'session_not_found', 'store_unavailable', 'internal', ...doorErrors],
+    errors: [
+      'invalid_arguments',
+      'session_not_found',
+      'rate_limited',
+      'store_unavailable',
+      'internal',
+      ...doorErrors,
+    ],
     responses: {
       200: {
         description: 'The stream.',

@@ -9,7 +9,7 @@
  * A cursor stands for a place in the log of one store: at most 40 letters and digits that name the store, `-`, and a number
  * below 2^53 that grows; '' is the beginning. It is to be kept and given back, not made. An event's own cursor is its id: the
  * same whoever reads it and whatever is filtered. Each verb that takes a cursor rejects with SvcError `invalid_arguments` for
- * one that is none of this store.
+ * a text that is none. One of another store stands for a lost place: it is read as the beginning, with `gone`.
  */
 import type { SentStatus } from '../model/message.ts'
 
@@ -62,11 +62,16 @@ export interface EventPage {
    * until the cursor stays the same.
    */
   cursor: string
-  /** Retention took events after the given cursor, wanted ones or not: the page begins with the oldest that is kept. Not of ''. */
+  /**
+   * Events after the given cursor are lost, wanted ones or not, since retention took them or it is of another store: the page
+   * begins with the oldest that is kept. Not of ''.
+   */
   gone?: true
 }
 
 export const readersKept = 1000
+/** A reader that was not seen for so long may lose its place to another one. */
+export const readerUnseenMs = 7 * 24 * 60 * 60_000
 
 export interface Events {
   /**
@@ -94,12 +99,17 @@ export interface Events {
    */
   append(events: readonly NewEvent[], seen?: string): Promise<boolean>
 
-  /** How far a named reader has come; undefined for one that was never moved. */
+  /**
+   * How far a named reader has come; undefined for one that was never moved, and a cursor of another store for one that lost its
+   * place. It was seen now, which is not durable.
+   */
   position(reader: string): Promise<string | undefined>
 
   /**
-   * Sets how far it has come, further or back. Not durable. Of more than `readersKept` the one that is furthest behind of the
-   * others is forgotten.
+   * Sets how far it has come, further or back. Not durable. Where `readersKept` others have a place, the one that was not seen for
+   * longest loses it. That is remembered of as many.
+   *
+   * @throws SvcError `rate_limited` where that one was seen within `readerUnseenMs`
    */
   move(reader: string, cursor: string): Promise<void>
 }

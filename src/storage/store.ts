@@ -204,7 +204,7 @@ export interface Backlog {
 export interface Thread {
   last: StoredMessage
   /**
-   * Messages of the session of `last` that were received after the newest one to the user, whatever became of that, and are
+   * Messages of the session of `last` that were received after the newest one to the user that WeChat took, and are
    * not marked as read; among the newest 100 of those that were asked for.
    */
   unread: number

@@ -33,6 +33,10 @@ function checked(schema: JsonSchema, value: unknown, field: string, problems: Pr
   const conversion = conversionOf(schema)
   if (!conversion && schema.type === 'object') return checkedObject(schema, value, field, problems)
   if (!conversion && schema.type === 'array') return checkedArray(schema, value, field, problems)
+  if (typeof value === 'string' && isCompared(schema) && !value.isWellFormed()) {
+    problems.push({ field, problem: 'expected whole characters, got half of a surrogate pair' })
+    return undefined
+  }
   if (fits(schema, value)) {
     if (!conversion) return value
     const converted = conversion.convert(value as string | number)
@@ -111,6 +115,13 @@ function allowed(properties: Record<string, JsonSchema>): string {
   const names = Object.keys(properties)
   return names.length === 0 ? 'expected no arguments' : `expected one of ${names.join(', ')}`
 }
+
+/**
+ * Ids, names, keys and paths are bounded, compared and stored as UTF-8, where lone surrogates are all the same. A text without a
+ * bound is only sent.
+ */
+const isCompared = ({ maxLength, pattern }: JsonSchema): boolean =>
+  maxLength !== undefined || pattern !== undefined
 
 function fits(schema: JsonSchema, value: unknown): boolean {
   if (schema.anyOf) return schema.anyOf.some(one => fits(one, value))

@@ -232,6 +232,18 @@ describe('what may be sent', () => {
     expect(t.requests('sendmessage')).toBe(10)
   })
 
+  test('half of a surrogate pair goes as U+FFFD, on the wire, in the log, and for the key', async () => {
+    await using t = await withTalk()
+    const sent = await t.send({ text: 'a\ud800b 👋', idempotency_key: 'k' })
+    expect((await t.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]?.text)).toEqual([
+      'a\ufffdb 👋',
+    ])
+    const { messages } = await t.gateway.history.page({ direction: 'sent', limit: 1, offset: 0 })
+    expect(messages[0]?.text).toBe('a\ufffdb 👋')
+    const again = await t.send({ text: 'a\udfffb 👋', idempotency_key: 'k' })
+    expect(again).toMatchObject({ repeated: true, message_id: sent.message_id })
+  })
+
   test('a long text goes in parts that each fit, in order, and costs a unit each', async () => {
     await using t = await withTalk()
     const text = Array.from({ length: 900 }, (_, i) => `第${i}段:你好,世界,这是一个很长的故事。`).join('\n')

@@ -226,6 +226,11 @@ describe.each([
   test('a link signs in once, within a quarter of an hour', async () => {
     const link = (await admin.app.signInLink())!
     expect(link).toMatch(/^\/sign-in\?code=[\w-]{32}$/)
+    // Previews of links, scanners and proxies only look.
+    for (const method of ['HEAD', 'POST', 'OPTIONS']) {
+      const looked = await admin.call(method, link)
+      expect(looked.headers.get('set-cookie')).toBeNull()
+    }
     const first = await admin.call('GET', link)
     expect(first.status).toBe(303)
     expect(first.headers.get('location')).toBe('/')

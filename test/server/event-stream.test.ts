@@ -80,9 +80,26 @@ test('a reader reads on by the id it has seen, in header or query, and is given 
     await using stream = await eventSource(`${rest.url}/events?types=message.received&${query}`)
     expect((await stream.next())?.data.data.text).toBe('before')
   }
-  for (const query of ['after=x', 'after=0000000000-5', 'types=a', 'consumer=', 'what=1']) {
+  for (const query of ['after=x', 'after=0-99999999999999999', 'types=a', 'consumer=', 'what=1']) {
     const response = await fetch(`${rest.url}/events?${query}`)
     expect([query, response.status, (await response.json()).code]).toEqual([query, 422, 'invalid_arguments'])
+  }
+})
+
+test('a reader whose place is lost is told, and goes on with the oldest that is kept', async () => {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  await using log = await writer(t)
+  await log.say('oldest')
+  const place = '0123456789-5'
+  for (const [query, headers] of [
+    ['', { 'last-event-id': place }],
+    [`&after=${place}`, {}],
+    [`&consumer=away&after=${place}`, {}],
+  ] as const) {
+    await using stream = await eventSource(`${rest.url}/events?types=message.received${query}`, headers)
+    expect(await stream.next()).toMatchObject({ event: 'gone', data: { after: place } })
+    expect((await stream.next())?.data.data.text).toBe('oldest')
   }
 })
 
@@ -189,6 +206,8 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   await t.sandbox.say('hi')
   await t.receive(1)
   await t.send({ text: 'hello' })
+  const { token } = t.bots.get('default')!
+  await t.other.sessions.mark('default', token, { muted_at: 1, muted_because: 'no_ids' })
   await t.gateway.accounts.rename('default', 'work')
   using gone = receiver(() => 410)
   await t.gateway.webhooks.add({ url: gone.url, allow_private: true })

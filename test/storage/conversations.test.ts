@@ -18,7 +18,7 @@ const unread = async ({ conversations }: EngineStore, session?: string) =>
   (await conversations.thread('u', session))?.unread
 
 onEach(openStore => {
-  test('unread is what came after the newest message to the user, whatever became of that, and after the mark', async () => {
+  test('unread is what came after the newest message that WeChat took, and after the mark', async () => {
     await using t = await openStore()
     const { conversations } = t.store
     expect(await conversations.thread('u')).toBeUndefined()
@@ -28,9 +28,16 @@ onEach(openStore => {
     await conversations.markRead('s', 'u', 1)
     await conversations.markRead('s', 'u', 0)
     expect(await unread(t.store)).toBe(1)
-    const refused = await sending(t.store, 's', 'b', out('c'))
-    await t.store.outbox.settle(refused, { status: 'refused', spent: false })
-    expect(await conversations.thread('u')).toMatchObject({ unread: 0, refused: false })
+    for (const status of ['refused', 'unknown', 'accepted', 'suspect'] as const) {
+      const begun = await sending(t.store, 's', 'b', out(status))
+      // What is on its way is no answer yet.
+      expect(await conversations.thread('u')).toMatchObject({ unread: 1, refused: false })
+      await t.store.outbox.settle(begun, { status, spent: false })
+      const isTaken = status === 'accepted' || status === 'suspect'
+      expect([status, await unread(t.store)]).toEqual([status, isTaken ? 0 : 1])
+      if (isTaken) await receive(t.store, `after ${status}`)
+    }
+    await conversations.markRead('s', 'u', 99)
     await receive(t.store, '3')
     await receive(t.store, 'there', 'u', 'other')
     expect(await unread(t.store)).toBe(1)

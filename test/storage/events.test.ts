@@ -7,6 +7,7 @@ import {
   type NewEvent,
   placeOf,
   readersKept,
+  readerUnseenMs,
   type WantedEvents,
 } from '../../src/storage/events.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
@@ -205,13 +206,28 @@ onEach(openStore => {
     ])
   })
 
-  test('a cursor of another store, or none at all, is refused', async () => {
+  test('what is no cursor is refused', async () => {
+    await using t = await openStore()
+    for (const cursor of ['x', '12', "'", '-1', 'a-', 'a b-1', `${'a'.repeat(41)}-1`, '0-9999999999999999'])
+      for (const asked of [t.store.events.after(cursor, { limit: 1 }), t.store.events.move('bot', cursor)])
+        expect(await failure(asked)).toMatchObject({ code: 'invalid_arguments' })
+  })
+
+  test('a cursor of another store goes on with the oldest that is kept, and says so', async () => {
     await using t = await openStore()
     await using other = await openStore()
-    for (const cursor of [await other.store.events.head(), 'x', '12', "'", '0-9999999999999999'])
-      expect(await failure(t.store.events.after(cursor, { limit: 1 }))).toMatchObject({
-        code: 'invalid_arguments',
+    const row = await receive(t.store, '1')
+    for (const cursor of [await other.store.events.head(), 'x-1', '0-0']) {
+      const page = await t.store.events.after(cursor, { limit: 9 })
+      expect([page.gone, inShort(page.events)]).toEqual([true, [`message ${row}`]])
+      expect(await t.store.events.after(page.cursor, { limit: 9 })).toEqual({
+        events: [],
+        cursor: page.cursor,
       })
+      await t.store.events.move('bot', cursor)
+      const place = (await t.store.events.position('bot'))!
+      expect(inShort(await all(t.store, place))).toEqual([`message ${row}`])
+    }
   })
 
   test('a name that a session has or had narrows to it', async () => {
@@ -315,10 +331,9 @@ onEach(openStore => {
     await t.reopen()
     const found = await Promise.all(['bot', 'hook', 'nobody'].map(name => t.store.events.position(name)))
     expect(found).toEqual([second, first, undefined])
-    expect(await failure(t.store.events.move('bot', 'x-1'))).toMatchObject({ code: 'invalid_arguments' })
   })
 
-  test('what follows each reader is counted; of too many the one that is furthest behind is forgotten', async () => {
+  test('what follows each reader is counted, most for who is behind', async () => {
     await using t = await openStore()
     const { events } = t.store
     const first = await events.head()
@@ -331,11 +346,42 @@ onEach(openStore => {
       { reader: 'behind', events: 1 },
     ])
     expect(await t.store.backlog.readers(1)).toHaveLength(1)
-    for (let nth = 2; nth < readersKept; nth++) await events.move(`other ${nth}`, second)
-    expect(await events.position('behind')).toBe(first)
+  })
+
+  test('of too many readers the one unseen for longest loses its place, after a week, and is told', async () => {
+    await using t = await openStore()
+    const { events } = t.store
+    const first = await events.head()
+    const row = await receive(t.store, '1')
+    const second = await events.head()
+    // Furthest behind is not unseen for longest.
+    await events.move('unseen', second)
+    await events.move('asks', second)
+    t.clock.at += day
+    await events.move('behind', first)
+    for (let nth = 3; nth < readersKept; nth++) await events.move(`other ${nth}`, second)
+    t.clock.at += 5 * day
+    expect(await events.position('asks')).toBe(second)
+    expect(await failure(events.move('one too many', first))).toMatchObject({
+      code: 'rate_limited',
+      retryAfter: (readerUnseenMs - 6 * day) / 1000,
+    })
+    // Nobody lost anything, and who has a place moves.
+    expect(await events.position('one too many')).toBeUndefined()
+    await events.move('behind', first)
+    t.clock.at += 1.5 * day
     await events.move('one too many', first)
-    expect(await events.position('behind')).toBeUndefined()
-    expect(await events.position('one too many')).toBe(first)
+    const found = await Promise.all(
+      ['asks', 'behind', 'other 3', 'one too many'].map(name => events.position(name)),
+    )
+    expect(found).toEqual([second, first, second, first])
+    expect(await t.store.backlog.readers(2 * readersKept)).toHaveLength(readersKept)
+    const lost = await events.after((await events.position('unseen'))!, { limit: 9 })
+    expect([lost.gone, inShort(lost.events)]).toEqual([true, [`message ${row}`]])
+    await t.reopen()
+    expect((await t.store.events.after((await t.store.events.position('unseen'))!, { limit: 9 })).gone).toBe(
+      true,
+    )
   })
 
   test('who waits is woken by each kind of event, also of another process', async () => {

@@ -1,7 +1,7 @@
 /** The event log and the webhook endpoints of the engine in memory. */
-import { badArgument } from '../../src/model/error.ts'
+import { badArgument, SvcError } from '../../src/model/error.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import { type Events, placeOf, readersKept } from '../../src/storage/events.ts'
+import { type Events, placeOf, readersKept, readerUnseenMs } from '../../src/storage/events.ts'
 import {
   type Conversation,
   rotated,
@@ -11,12 +11,28 @@ import {
 } from '../../src/storage/webhooks.ts'
 import { type Event, isOf, type Tables } from './memory-tables.ts'
 
+const tooMany = (waitMs: number) =>
+  new SvcError('rate_limited', 'too many readers', { retryAfter: Math.ceil(waitMs / 1000) })
+
 export function memoryEvents(db: Tables, clock: Clock): Events {
   const cursorOf = (place: number) => `${db.id}-${place}`
   const place = (cursor: string) => {
-    const found = cursor === '' ? 0 : placeOf(cursor)
-    if (cursor !== '' && cursor !== cursorOf(found)) throw badArgument('after', 'of another store')
-    return found
+    const found = cursor === '' ? 0 : Number(/^\w{1,40}-(\d{1,16})$/.exec(cursor)?.[1])
+    if (!Number.isSafeInteger(found)) throw badArgument('after', 'no cursor')
+    return isOwn(cursor) ? found : 0
+  }
+  const isOwn = (cursor: string) => cursor.startsWith(`${db.id}-`)
+  const lost = 'lost-0'
+  const makeRoom = () => {
+    const kept = [...db.readers].filter(([, { cursor }]) => cursor !== lost)
+    const [name, longest] = kept.sort(([, a], [, b]) => b.seenAt - a.seenAt)[readersKept - 1] ?? []
+    if (name === undefined || !longest) return
+    if (clock.now() - longest.seenAt < readerUnseenMs)
+      throw tooMany(longest.seenAt + readerUnseenMs - clock.now())
+    longest.cursor = lost
+    const forgotten = [...db.readers].filter(([, { cursor }]) => cursor === lost)
+    for (const [old] of forgotten.sort(([, a], [, b]) => b.seenAt - a.seenAt).slice(readersKept))
+      db.readers.delete(old)
   }
   return {
     async after(cursor, { limit, session, types, user, hidden }) {
@@ -31,7 +47,7 @@ export function memoryEvents(db: Tables, clock: Clock): Events {
           cursor: cursorOf(place),
         })),
         cursor: cursorOf(shown.length < found.length ? shown.at(-1)!.place : end),
-        ...((asked > end || (cursor !== '' && asked < db.last.gone)) && { gone: true }),
+        ...((asked > end || (cursor !== '' && (asked < db.last.gone || !isOwn(cursor)))) && { gone: true }),
       }
     },
     async head(before) {
@@ -43,28 +59,30 @@ export function memoryEvents(db: Tables, clock: Clock): Events {
     },
     async append(events, seen) {
       const since = db.events.filter(
-        one => seen !== undefined && one.place > place(seen) && one.type === 'session.status',
+        one => seen !== undefined && one.place > place(seen) && one.type.startsWith('session.'),
       )
       if (events.some(event => 'session' in event && since.some(isOf(event.session)))) return false
       for (const event of events) db.happened({ ...event, at: clock.now(), hidden: false })
       return true
     },
-    position: async reader => db.readers.get(reader),
+    async position(reader) {
+      const known = db.readers.get(reader)
+      if (known) known.seenAt = clock.now()
+      return known?.cursor
+    },
     async move(reader, cursor) {
-      place(cursor)
-      db.readers.set(reader, cursor)
-      const others = [...db.readers].filter(([name]) => name !== reader)
-      const [last] = others.sort(([, a], [, b]) => placeOf(a) - placeOf(b))
-      if (last && others.length >= readersKept) db.readers.delete(last[0])
+      const to = cursorOf(place(cursor))
+      if ((db.readers.get(reader)?.cursor ?? lost) === lost) makeRoom()
+      db.readers.set(reader, { cursor: to, seenAt: clock.now() })
     },
   }
 }
 
-/** What was before the oldest message goes, but for the newest of each session. */
+/** What was before the oldest message goes, but for the newest of each type of each session. */
 export function pruneEvents(db: Tables): void {
   const from = db.rows[0]?.stored_at ?? Number.POSITIVE_INFINITY
   const isNewest = (one: Event) =>
-    one.type === 'session.status' &&
+    one.type.startsWith('session.') &&
     db.events.findLast(other => other.type === one.type && isOf(one.session)(other)) === one
   db.last.gone = db.events.findLast(({ at }) => at < from)?.place ?? db.last.gone
   db.events = db.events.filter(one => one.at >= from || isNewest(one))

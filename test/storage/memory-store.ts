@@ -264,9 +264,12 @@ export class MemoryStore implements face.Store {
       this.#db.consumers.slice(-most).map(own => ({ consumer: own.name, messages: this.#fresh(own).length })),
     events: async cursor => (await this.events.after(cursor, { limit: Infinity })).events.length,
     readers: async most => {
-      const all = [...this.#db.readers].sort(([, a], [, b]) => placeOf(b) - placeOf(a)).slice(0, most)
+      const all = [...this.#db.readers]
+        .filter(([, { cursor }]) => cursor !== 'lost-0')
+        .sort(([, a], [, b]) => placeOf(b.cursor) - placeOf(a.cursor))
+        .slice(0, most)
       return Promise.all(
-        all.map(async ([reader, cursor]) => ({ reader, events: await this.backlog.events(cursor) })),
+        all.map(async ([reader, { cursor }]) => ({ reader, events: await this.backlog.events(cursor) })),
       )
     },
     lapsed: async () => new Set(this.#db.leased.filter(this.#isLapsed).map(({ consumer }) => consumer)),
@@ -290,9 +293,12 @@ export class MemoryStore implements face.Store {
       if (!last) return undefined
       const read = this.#db.marks.find(isOf(last.session, peer))?.upTo ?? 0
       const own = rows.slice(0, 100).filter(isOf(last.session))
-      const seen = own.findIndex(row => row.direction === 'sent' || row.past || row.id <= read)
+      const isTaken = (row: (typeof own)[number]) => row.status === 'accepted' || row.status === 'suspect'
+      const seen = own.findIndex(row => row.past || isTaken(row) || row.id <= read)
       const refused = rows.every(row => row.status === 'refused')
-      return { last: this.#shown(last), unread: seen === -1 ? own.length : seen, refused }
+      const since = seen === -1 ? own : own.slice(0, seen)
+      const unread = since.filter(row => row.direction === 'received').length
+      return { last: this.#shown(last), unread, refused }
     },
     markRead: async (session, user, upTo) => {
       const before = this.#db.marks.find(isOf(session, user))

@@ -56,7 +56,7 @@ export class Tables {
   consumers: Consumer[] = []
   leased: Leased[] = []
   events: Event[] = []
-  readonly readers = new Map<string, string>()
+  readonly readers = new Map<string, { cursor: string; seenAt: number }>()
   webhooks: { webhook: Webhook; lanes: WebhookLane[]; tries: WebhookTry[] }[] = []
   entries: Entry[] = []
   lanes: Lane[] = []

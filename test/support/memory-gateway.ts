@@ -44,6 +44,7 @@ export class MemoryGateway implements Gateway {
   opened: (() => OpenedMedia) | undefined
   healthState: Health['status'] = 'ok'
   readonly events: Gateway['events'] = {
+    seen: async () => {},
     begin: async after => after ?? '',
     head: async () => '',
     page: async () => ({ events: [], cursor: '' }),

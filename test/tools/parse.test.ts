@@ -35,6 +35,18 @@ describe('parse', () => {
     expect(parse(sample, { to: 'x', count: 10 })).toEqual({ to: 'x', count: 10 })
   })
 
+  test('half of a surrogate pair is refused in what is compared or stored, and left in what is only sent', () => {
+    const schema = Type.Object(
+      { key: Type.String({ maxLength: 9 }), id: Type.String({ pattern: '.' }), text: Type.String() },
+      strict,
+    )
+    const whole = { key: '👋', id: '👋', text: 'x' }
+    for (const half of ['\ud800', 'a\udc00', '\udc00\ud800', '👋\ud83d'])
+      for (const field of ['key', 'id'])
+        expect(fieldsOf(refused(schema, { ...whole, [field]: half }))).toEqual([field])
+    expect(parse(schema, { ...whole, text: '\ud800' })).toEqual({ ...whole, text: '\ud800' })
+  })
+
   test('all problems are told at once, by field', () => {
     const error = refused(sample, { count: 11, list: [{ kind: 'a' }, { kind: 'c' }], extra: 1 })
     expect(error.code).toBe('invalid_arguments')

@@ -4,6 +4,7 @@ import type { SentStatus } from '../../model/message.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { Thread } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
+import { receivedElsewhere } from './messages.ts'
 
 /** Unread messages are counted up to here. */
 const countedUnread = 100
@@ -15,6 +16,10 @@ export function suspectsOf(db: Database, since: number): Map<string, number> {
     WHERE m.status = 'suspect' AND m.timestamp >= ${since} GROUP BY s.name`
   return new Map(rows.map(({ name, messages }) => [name, messages]))
 }
+
+/** Only what WeChat took ends unread, or what was answered elsewhere before it was imported. */
+const endsUnread = ({ sent, status }: { sent: number; status?: SentStatus }): boolean =>
+  sent === receivedElsewhere || status === 'accepted' || status === 'suspect'
 
 /** What another process sent shows after this; a look each cost a small call 4 µs. */
 const suspectsKeptMs = 1000
@@ -46,14 +51,15 @@ export class Conversations extends EnginePart {
     if (!last) return undefined
     const own = newest.filter(row => row.session === first.session)
     const read = this.#position(first.session, peer)
-    const seen = own.findIndex(row => row.sent !== 0 || row.id <= read)
+    const seen = own.findIndex(row => row.id <= read || endsUnread(row))
     const refused =
       newest.every(row => row.status === 'refused') &&
       !this.db.get(
         `SELECT 1 FROM message m INDEXED BY message_peer WHERE m.peer = ?${within} AND m.status IS NOT 'refused'`,
         ...[peer, ...named],
       )
-    return { last, unread: seen === -1 ? own.length : seen, refused }
+    const since = seen === -1 ? own : own.slice(0, seen)
+    return { last, unread: since.filter(row => row.sent === 0).length, refused }
   }
 
   suspects(since: number): Map<string, number> {

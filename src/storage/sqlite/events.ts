@@ -5,7 +5,7 @@
  * A place in the log is a number. That of a message is its row id times a million; what happens between two messages is
  * counted on from the one before. So places grow with the time of the commit, in all processes.
  */
-import { badArgument } from '../../model/error.ts'
+import { badArgument, SvcError } from '../../model/error.ts'
 import { sessionKey } from '../../model/session.ts'
 import type { Database, SqlValue } from '../../platform/sqlite.ts'
 import {
@@ -14,12 +14,18 @@ import {
   type LoggedEvent,
   type NewEvent,
   readersKept,
+  readerUnseenMs,
   type WantedEvents,
 } from '../events.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 
 /** Places from one message to the next. */
 export const placesPerMessage = 1_000_000
+/** Where a reader is that lost its place; and that as a cursor, which is of no store. */
+const lostPlace = -1
+const lostCursor = 'lost-0'
+/** It is noted this often that a reader was seen. */
+const seenEveryMs = 60 * 60_000
 /** Messages, and of one user other events, looked at for one page, however few of them are wanted. */
 const scanned = 5000
 
@@ -84,7 +90,7 @@ export class Events extends EnginePart {
     // What is committed from here on stands behind `end`.
     const { end, row } = this.#end()
     const oldest = this.#oldest()
-    const gone = asked > end || (cursor !== '' && asked < oldest)
+    const gone = asked > end || (cursor !== '' && (asked < oldest || !this.#isOwn(cursor)))
     const from = Math.min(asked, end)
     const first = Math.max(Math.floor(from / placesPerMessage), Math.floor(oldest / placesPerMessage))
     const ofMessages = wants('message.received') || wants('message.status')
@@ -182,20 +188,48 @@ export class Events extends EnginePart {
   }
 
   position(reader: string): string | undefined {
-    const row = this.db.get<{ place: number }>`SELECT place FROM event_reader WHERE name = ${reader}`
-    return row && this.#cursorOf(row.place)
+    const row = this.#reader(reader)
+    if (!row) return undefined
+    const now = this.clock.now()
+    if (now - row.seen_at > seenEveryMs)
+      this.db.run`UPDATE event_reader SET seen_at = ${now} WHERE name = ${reader}`
+    return row.place === lostPlace ? lostCursor : this.#cursorOf(row.place)
   }
 
   move(reader: string, cursor: string): void {
-    this.db
-      .run`INSERT OR REPLACE INTO event_reader (name, place) VALUES (${reader}, ${this.#placeOf(cursor)})`
-    this.db.run`DELETE FROM event_reader WHERE name IN (SELECT name FROM event_reader WHERE name <> ${reader}
-      ORDER BY place DESC LIMIT -1 OFFSET ${readersKept - 1})`
+    const place = this.#placeOf(cursor)
+    this.db.transaction(() => {
+      const { place: before = lostPlace } = this.#reader(reader) ?? {}
+      if (before === lostPlace) this.#makeRoom()
+      this.db.run`INSERT OR REPLACE INTO event_reader (name, place, seen_at)
+        VALUES (${reader}, ${place}, ${this.clock.now()})`
+    })
+  }
+
+  #reader(name: string) {
+    return this.db.get<{ place: number; seen_at: number }>`SELECT place, seen_at FROM event_reader
+      WHERE name = ${name}`
+  }
+
+  /** For one more reader. @throws SvcError `rate_limited` */
+  #makeRoom(): void {
+    const longest = this.db.get<{ name: string; seen_at: number }>`SELECT name, seen_at FROM event_reader
+      WHERE place <> ${lostPlace} ORDER BY seen_at DESC LIMIT 1 OFFSET ${readersKept - 1}`
+    if (!longest) return
+    const waitMs = longest.seen_at + readerUnseenMs - this.clock.now()
+    if (waitMs > 0)
+      throw new SvcError('rate_limited', `${readersKept} readers have a place already`, {
+        retryAfter: Math.ceil(waitMs / 1000),
+        hint: 'Read under a name that there is, or without one and with Last-Event-ID.',
+      })
+    this.db.run`UPDATE event_reader SET place = ${lostPlace} WHERE name = ${longest.name}`
+    this.db.run`DELETE FROM event_reader WHERE name IN (SELECT name FROM event_reader
+      WHERE place = ${lostPlace} ORDER BY seen_at DESC LIMIT -1 OFFSET ${readersKept})`
   }
 
   readers(most: number): { reader: string; events: number }[] {
     const rows = this.db.all<{ reader: string; place: number }>`SELECT name AS reader, place
-      FROM event_reader ORDER BY place DESC LIMIT ${most}`
+      FROM event_reader WHERE place <> ${lostPlace} ORDER BY place DESC LIMIT ${most}`
     return rows.map(({ reader, place }) => ({ reader, events: this.countAfter(this.#cursorOf(place)) }))
   }
 
@@ -219,10 +253,13 @@ export class Events extends EnginePart {
 
   #placeOf(cursor: string): number {
     if (cursor === '') return 0
-    const place = /^(\w+)-(\d{1,16})$/.exec(cursor)
-    if (place?.[1] !== this.#id || !Number.isSafeInteger(Number(place[2])))
-      throw badArgument('after', 'expected the id of an event of this data directory')
-    return Number(place[2])
+    const place = Number(/^\w{1,40}-(\d{1,16})$/.exec(cursor)?.[1])
+    if (!Number.isSafeInteger(place)) throw badArgument('after', 'expected the id of an event')
+    return this.#isOwn(cursor) ? place : 0
+  }
+
+  #isOwn(cursor: string): boolean {
+    return cursor.startsWith(`${this.#id}-`)
   }
 
   #eventOf({ place, type, at, message, status, data }: EventRow): LoggedEvent {

@@ -280,6 +280,11 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ALTER TABLE webhook ADD COLUMN next_try_at INTEGER;
   ALTER TABLE webhook_try ADD COLUMN code TEXT;
   `,
+  `
+  -- Unix ms. A place of -1 is lost.
+  ALTER TABLE event_reader ADD COLUMN seen_at INTEGER NOT NULL DEFAULT 0;
+  UPDATE event_reader SET seen_at = CAST(unixepoch('subsec') * 1000 AS INTEGER);
+  `,
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */
