@@ -7,12 +7,13 @@ import { Users } from '../accounts/users.ts'
 import type { Config } from '../config.ts'
 import { Api, type Upstream } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
+import type { Fetch } from '../ilink/http.ts'
 import { Media } from '../media/media.ts'
 import type { MediaUpstream } from '../media/ports.ts'
 import { directCall } from '../model/call.ts'
 import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
-import { apiFetch } from '../platform/fetch.ts'
+import { apiFetch, judgedFetch } from '../platform/fetch.ts'
 import { ensurePrivateDir } from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
@@ -95,12 +96,14 @@ export function connect(
   const cdnUrl = sandboxUrl === undefined ? config.cdnUrl : `${sandboxUrl}/c2c`
   const trustedHosts = new Set([new URL(loginUrl).host, new URL(cdnUrl).host])
   const trusted = (url: URL) => trustedHosts.has(url.host)
-  const fetch = sandboxUrl === undefined ? apiFetch : sandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
+  // WeChat's answers name further addresses, to which accounts and media go.
+  const judged: Fetch = (url, init) => (trusted(new URL(url)) ? apiFetch : judgedFetch)(url, init)
+  const fetch = sandboxUrl === undefined ? judged : sandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
   return {
     api: new Api({ fetch, channelVersion: config.channelVersion, version, slots }),
     account: bot => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token }),
     ...{ loginUrl, sandboxed: sandboxUrl !== undefined },
-    cdn: createCdn({ fetch: apiFetch, trusted, slots: slots.media, clock }),
+    cdn: createCdn({ fetch: judged, trusted, slots: slots.media, clock }),
     ...{ cdnUrl, trusted },
   }
 }

@@ -36,7 +36,7 @@ export interface OpenedDownload {
 }
 
 export interface CdnOptions {
-  /** For the CDN and other addresses for which `trusted` says yes. */
+  /** For the CDN and other addresses for which `trusted` says yes; it judges the others. Follows no redirect. */
   fetch: Fetch
   /** Whether an address is ours by configuration: upstream or CDN. */
   trusted: (url: URL) => boolean
@@ -214,9 +214,15 @@ interface OpenedBody {
   size?: number
 }
 
-/** From upstream and the CDN. */
-async function openDirect({ fetch }: Line, url: URL, signal: AbortSignal): Promise<OpenedBody> {
-  const response = await fetch(url.href, { method: 'GET', signal })
+/** From upstream and the CDN. Where it redirects to is any other address. */
+async function openDirect(line: Line, url: URL, signal: AbortSignal): Promise<OpenedBody> {
+  const response = await line.fetch(url.href, { method: 'GET', signal })
+  const location = response.headers.get('location')
+  if (response.status >= 300 && response.status < 400 && location !== null) {
+    await response.body?.cancel().catch(() => {})
+    const target = URL.parse(location, url.href)
+    if (target) return openGuarded(line, target, signal)
+  }
   if (response.status !== 200) throw await answeredBadly('download', response)
   const stated = Number(response.headers.get('content-length') ?? Number.NaN)
   const exact = stated >= 0 && !response.headers.get('content-encoding')
@@ -234,11 +240,11 @@ const openGuarded = (
     ...{ signal, allow: trusted },
   })
 
-/** 4xx is upstream's last word; the rest may pass. */
+/** A redirect and 4xx are upstream's last word; the rest may pass. */
 const isFinal = (error: ILinkError) =>
   error.kind === 'http' &&
   error.facts.status !== undefined &&
-  error.facts.status >= 400 &&
+  error.facts.status >= 300 &&
   error.facts.status < 500
 
 /** A lone surrogate cannot be written in an address; the CDN then says that it does not know the parameter. */

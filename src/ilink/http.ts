@@ -2,7 +2,7 @@
  * One request to upstream and its reply, or a typed error. Upstream answers most failures with HTTP 200 and a code in
  * `ret` or `errcode`, and leaves out either at will (protocol notes 2.0), so both are looked at on every endpoint.
  */
-import { type ErrorCode, SvcError } from '../model/error.ts'
+import { type ErrorCode, isSvcError, SvcError } from '../model/error.ts'
 import type { Next } from '../model/next-step.ts'
 import { type AwakeTimer, afterAwake, SharedTurns, systemClock } from '../platform/clock.ts'
 import { isNeverSent, networkCodeOf } from '../platform/fetch.ts'
@@ -183,12 +183,21 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
         { ...(!response && unreached), status: response?.status, cause: error },
       )
     }
+    if (isSvcError(error, 'forbidden')) throw unjudged(error)
     throw networkError(error)
   } finally {
     timer?.stop()
     leave?.()
   }
 }
+
+/** WeChat named an address for its account that is not one of the internet. */
+const unjudged = (cause: SvcError): ILinkError =>
+  new ILinkError('network', `nothing was sent: ${cause.problem}`, {
+    neverSent: true,
+    hint: 'WeChat itself named this address. If it is right, start svc with it as --upstream-url or --cdn-url.',
+    cause,
+  })
 
 const unreached: Pick<ILinkErrorFacts, 'hint' | 'next'> = {
   hint: 'Check that this machine is online, and --upstream-url and --cdn-url if given. The doctor shows what is in the way.',

@@ -4,7 +4,7 @@
  */
 import process from 'node:process'
 import { errorCodeOf } from './files.ts'
-import type { FetchPublicOptions, PublicResource } from './public-fetch.ts'
+import type { FetchPublicOptions, JudgedFetchInit, PublicResource } from './public-fetch.ts'
 
 export type { FetchPublicOptions, PublicResource, Resolved } from './public-fetch.ts'
 
@@ -21,8 +21,8 @@ export interface ApiFetchInit {
 }
 
 /**
- * `fetch` to a configured server. Redirects are followed for GET and HEAD alone: a body and its token go where they
- * were sent, nowhere else.
+ * `fetch` to a configured server. No redirect is followed: what was meant for that server goes nowhere else, and where it leads
+ * nobody has judged.
  *
  * @throws as fetch does, with a `code` that is the same on all runtimes (ECONNREFUSED, ENOTFOUND …); a TimeoutError when `timeoutMs`
  *   passed, the signal's reason when it aborted
@@ -33,7 +33,7 @@ export async function apiFetch(url: string, init: ApiFetchInit = {}): Promise<Re
   try {
     return await fetch(url, {
       method,
-      redirect: method === 'GET' || method === 'HEAD' ? 'follow' : 'manual',
+      redirect: 'manual',
       ...(headers && { headers }),
       ...(socket !== undefined && through(socket)),
       ...(body !== undefined && { body: streamed(body) as BodyInit, duplex: 'half' }),
@@ -70,7 +70,8 @@ const streamed = (body: NonNullable<ApiFetchInit['body']>) =>
 
 /**
  * GETs what a caller's URL leads to: http or https, public addresses only, the address connected to being the one
- * that was checked, again at every redirect. Streams; credentials and cookies are never sent; proxies are not used.
+ * that was checked, again at every redirect. Streams; credentials and cookies are never sent. Through a proxy that the
+ * environment names, only what is written as an address is judged: the proxy looks names up.
  *
  * @throws SvcError `forbidden` (not a public address), `payload_too_large`, `invalid_arguments` (cannot be fetched);
  *   the signal's reason when it aborted
@@ -78,6 +79,14 @@ const streamed = (body: NonNullable<ApiFetchInit['body']>) =>
 export const fetchPublic = async (url: string, options: FetchPublicOptions): Promise<PublicResource> =>
   // Loaded at its first use: node:http and its company take 12 ms when run from source, and few ever fetch a URL.
   (await import('./public-fetch.ts')).fetchPublic(url, options)
+
+/**
+ * `fetch` to addresses that WeChat names in its answers: judged as by `fetchPublic`, and no redirect is followed.
+ *
+ * @throws SvcError `forbidden`, besides what `apiFetch` throws
+ */
+export const judgedFetch = async (url: string, init: JudgedFetchInit): Promise<Response> =>
+  (await import('./public-fetch.ts')).judgedFetch(url, init)
 
 /** What a runtime says in its own way, by the code that the system or Node has for it; the first that fits. */
 const codes: readonly (readonly [said: RegExp, code: string])[] = [

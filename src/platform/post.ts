@@ -3,14 +3,12 @@
  * No redirect is followed, and of an answer no more is read than was asked for.
  */
 import { Buffer } from 'node:buffer'
-import { Agent as HttpAgent, type IncomingMessage } from 'node:http'
+import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
-import { isIP, type LookupFunction } from 'node:net'
 import { isReachableAddress } from './address.ts'
 import { afterAwake, systemClock, turns } from './clock.ts'
 import { streamedBytes } from './memory.ts'
-import { checkedAddresses, type FetchPublicOptions } from './public-fetch.ts'
-import { headOf } from './request.ts'
+import { type FetchPublicOptions, type JudgedAnswer, judgedRequest } from './public-fetch.ts'
 import { following } from './signals.ts'
 
 export interface PosterOptions extends Pick<FetchPublicOptions, 'resolve' | 'ca'> {
@@ -34,8 +32,6 @@ const drainBytes = 64 * 1024
 /** What a chunk costs, however short it is, in bytes of a long one. */
 const chunkBytes = 64
 const drainMs = 1000
-/** What was checked of an address that stands in the URL itself is checked again after this. */
-const checkEveryMs = 10_000
 /**
  * What a POST leaves to the garbage collector, of whose memory it knows little: 448 of them count as 28 MiB. With fewer
  * collections a service that delivers 100,000 events grows by 140 MB, with these by 50 (Bun 1.4.5).
@@ -48,7 +44,6 @@ export class Poster {
   readonly #url: URL
   readonly #options: PosterOptions
   readonly #agent: HttpAgent
-  #checkedAt = Number.NEGATIVE_INFINITY
 
   constructor(url: string, options: PosterOptions) {
     this.#url = new URL(url)
@@ -75,7 +70,6 @@ export class Poster {
       end.abort(new TimedOut(`no answer within ${timeoutMs / 1000} s`)),
     )
     try {
-      if (isIP(this.#url.hostname.replace(/^\[|\]$/g, ''))) await this.#checkOnce(end.signal)
       const response = await this.#send(headers, body, end.signal)
       const { statusCode: status = 0 } = response
       const retryAfter = response.headers['retry-after']
@@ -97,32 +91,12 @@ export class Poster {
     this.#agent.destroy()
   }
 
-  async #checkOnce(signal: AbortSignal): Promise<void> {
-    if (performance.now() - this.#checkedAt < checkEveryMs) return
-    await this.#addresses(signal)
-    this.#checkedAt = performance.now()
-  }
-
-  #addresses(signal: AbortSignal) {
-    const { allowPrivate, resolve } = this.#options
-    const check = { ...(resolve && { resolve }), ...(allowPrivate && { mayReach: isReachableAddress }) }
-    return checkedAddresses(this.#url, check, signal)
-  }
-
-  #send(
-    headers: Readonly<Record<string, string>>,
-    body: string,
-    signal: AbortSignal,
-  ): Promise<IncomingMessage> {
-    const lookup: LookupFunction = (_hostname, { all }, done) => {
-      this.#addresses(signal).then(
-        found => (all ? done(null, found) : done(null, found[0]!.address, found[0]!.family)),
-        error => done(error, ''),
-      )
-    }
+  #send(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<JudgedAnswer> {
+    const { allowPrivate, resolve, ca } = this.#options
     const length = { 'content-length': String(Buffer.byteLength(body)), 'accept-encoding': 'identity' }
-    const request = { method: 'POST', agent: this.#agent, lookup, headers: { ...headers, ...length } }
-    return headOf(this.#url, { ...request, ca: this.#options.ca }, signal, body)
+    const request = { method: 'POST', agent: this.#agent, headers: { ...headers, ...length }, body } as const
+    const check = { resolve, ca, ...(allowPrivate && { mayReach: isReachableAddress }) }
+    return judgedRequest(this.#url, request, check, signal)
   }
 }
 
@@ -132,7 +106,7 @@ export class TimedOut extends Error {
 }
 
 /** Reads what is short, and cuts off what is not. */
-function drain(response: IncomingMessage): void {
+function drain(response: JudgedAnswer): void {
   let left = drainBytes
   const timer = afterAwake(drainMs, () => response.destroy())
   response.on('data', (chunk: Uint8Array) => {
@@ -144,7 +118,7 @@ function drain(response: IncomingMessage): void {
   response.once('end', timer.stop)
 }
 
-async function beginningOf(response: IncomingMessage, bytes: number, signal: AbortSignal): Promise<string> {
+async function beginningOf(response: JudgedAnswer, bytes: number, signal: AbortSignal): Promise<string> {
   const chunks: Uint8Array[] = []
   let left = bytes
   const turn = turns(systemClock)

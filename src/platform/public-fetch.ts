@@ -1,17 +1,22 @@
 /**
- * The guarded fetch behind `fetchPublic`, through node:http: there the address of the connection can be pinned to the
- * one that was checked, while a name that is looked up twice may answer differently the second time.
+ * The one client for addresses that somebody else named: callers, users, WeChat's answers, redirects of any of them. It goes
+ * through node:http: there the address of the connection can be pinned to the one that was judged, while a name that is looked
+ * up twice may answer differently the second time. Where the environment names a proxy it goes through `fetch`: then the proxy
+ * looks names up, and only what is written as an address is judged here.
  */
 import { lookup } from 'node:dns/promises'
-import type { IncomingMessage } from 'node:http'
+import type { Agent, IncomingMessage } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
+import { Readable } from 'node:stream'
+import type { ReadableStream as NodeStream } from 'node:stream/web'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { SvcError } from '../model/error.ts'
 import { isPublicAddress, ownAddresses } from './address.ts'
 import { afterAwake, systemClock, turns } from './clock.ts'
 import { errorCodeOf } from './files.ts'
 import { decodedUri, dispositionOf } from './header.ts'
-import { headOf } from './request.ts'
+import { proxyFor } from './process.ts'
+import { headOf, type RequestBody } from './request.ts'
 import { following } from './signals.ts'
 import { reasonOf } from './system-error.ts'
 
@@ -38,7 +43,7 @@ export interface FetchPublicOptions {
 }
 
 /** How the address of a host is checked. */
-export interface AddressCheck extends Pick<FetchPublicOptions, 'allow' | 'resolve'> {
+export interface AddressCheck extends Pick<FetchPublicOptions, 'allow' | 'resolve' | 'ca'> {
   /** What may be connected to; public addresses of other machines by default. */
   mayReach?: (address: string) => boolean
 }
@@ -54,6 +59,10 @@ export interface PublicResource {
   size?: number
 }
 
+const plainGet: JudgedRequest = {
+  method: 'GET',
+  headers: { 'user-agent': 'svc', accept: '*/*', 'accept-encoding': 'identity' },
+}
 const maxRedirects = 5
 const redirects = new Set([301, 302, 303, 307, 308])
 
@@ -72,7 +81,8 @@ export async function fetchPublic(url: string, options: FetchPublicOptions): Pro
   try {
     let target = parsedUrl(url)
     for (let hop = 0; ; hop++) {
-      const response = await get(target, options, end)
+      const idle = afterAwake(options.idleMs ?? 30_000, () => end.abort(silent()))
+      const response = await judgedRequest(target, plainGet, options, end.signal).finally(idle.stop)
       const status = response.statusCode ?? 0
       const { location } = response.headers
       if (redirects.has(status) && location !== undefined) {
@@ -121,6 +131,9 @@ function parsedUrl(text: string, base?: URL): URL {
   return url
 }
 
+/** Without the brackets of IPv6. */
+const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '')
+
 const resolveName = (hostname: string): Promise<Resolved[]> => lookup(hostname, { all: true })
 
 /**
@@ -133,7 +146,7 @@ export async function checkedAddresses(
   options: AddressCheck,
   signal: AbortSignal,
 ): Promise<Resolved[]> {
-  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const host = hostOf(url)
   const family = isIP(host)
   const found = family
     ? [{ address: host, family }]
@@ -151,19 +164,85 @@ export async function checkedAddresses(
   })
 }
 
-/** One request without a body to one of the checked addresses; resolves with the head of the answer. */
-async function get(url: URL, options: FetchPublicOptions, end: AbortController): Promise<IncomingMessage> {
-  const addresses = await checkedAddresses(url, options, end.signal)
-  const pinned: LookupFunction = (_hostname, { all }, done) => {
-    const [first] = addresses
-    if (all || !first) done(null, addresses)
-    else done(null, first.address, first.family)
+/** An answer whose head is there. */
+export type JudgedAnswer = Readable & Pick<IncomingMessage, 'headers' | 'statusCode'>
+
+export interface JudgedRequest {
+  method: 'GET' | 'POST' | 'PUT'
+  headers: Readonly<Record<string, string>>
+  body?: RequestBody | undefined
+  /** Keeps connections: the address of each was judged when it was made. None is kept without it. */
+  agent?: Agent | undefined
+}
+
+/**
+ * One request to an address that may be reached; no redirect is followed.
+ *
+ * @throws SvcError `forbidden`; what looking the name up, or the connection, fails with; the signal's reason
+ */
+export async function judgedRequest(
+  url: URL,
+  { agent, body, ...request }: JudgedRequest,
+  check: AddressCheck,
+  signal: AbortSignal,
+): Promise<JudgedAnswer> {
+  const proxy = proxyFor(url)
+  // A lookup is asked for names alone.
+  if (isIP(hostOf(url))) await checkedAddresses(url, check, signal)
+  if (proxy) return await throughProxy(url, proxy, { ...request, body }, signal)
+  const lookup: LookupFunction = (_hostname, { all }, done) => {
+    checkedAddresses(url, check, signal).then(
+      found => (all ? done(null, found) : done(null, found[0]!.address, found[0]!.family)),
+      error => done(error, ''),
+    )
   }
-  const idle = afterAwake(options.idleMs ?? 30_000, () => end.abort(silent()))
-  const headers = { 'user-agent': 'svc', accept: '*/*', 'accept-encoding': 'identity' }
-  // A kept connection of an earlier request to the same name would pass by the lookup.
-  const request = { agent: false, lookup: pinned, headers, ca: options.ca }
-  return await headOf(url, request, end.signal).finally(idle.stop)
+  return await headOf(url, { ...request, agent: agent ?? false, lookup, ca: check.ca }, signal, body)
+}
+
+export interface JudgedFetchInit extends Partial<Pick<JudgedRequest, 'method' | 'headers' | 'body'>> {
+  signal?: AbortSignal
+}
+
+/** See `judgedFetch` of fetch.ts. */
+export async function judgedFetch(
+  url: string,
+  { method = 'GET', headers = {}, body, signal }: JudgedFetchInit,
+): Promise<Response> {
+  const never = new AbortController().signal
+  const request = { method, headers: { ...headers, 'accept-encoding': 'identity' }, body }
+  const answer = await judgedRequest(new URL(url), request, {}, signal ?? never)
+  const { headers: given, statusCode: status = 0 } = answer
+  // What a Response may not carry has no body to tell of.
+  const isBare = [101, 204, 205, 304].includes(status)
+  if (isBare) answer.destroy()
+  return new Response(isBare ? null : (Readable.toWeb(answer) as unknown as BodyInit), {
+    status,
+    headers: Object.entries(given).map(([name, value]): [string, string] => [name, String(value)]),
+  })
+}
+
+/** The body comes as the server sent it, compressed or not; Deno, which takes its proxy from the environment alone, unpacks it. */
+async function throughProxy(
+  url: URL,
+  proxy: URL,
+  { method, headers, body }: JudgedRequest,
+  signal: AbortSignal,
+): Promise<JudgedAnswer> {
+  const isStream = body !== undefined && typeof body !== 'string' && !(body instanceof Uint8Array)
+  const sent = isStream ? Readable.toWeb(Readable.from(body, { objectMode: false })) : body
+  const response = await fetch(url, {
+    method,
+    headers,
+    signal,
+    redirect: 'manual',
+    ...(sent !== undefined && { body: sent as unknown as BodyInit, duplex: 'half' }),
+    ...{ proxy: proxy.href, decompress: false },
+  })
+  const answer = response.body ? Readable.fromWeb(response.body as unknown as NodeStream) : Readable.from([])
+  return Object.assign(answer, {
+    statusCode: response.status,
+    headers: Object.fromEntries(response.headers),
+  })
 }
 
 const silent = () => unfetchable('the server fell silent')
@@ -178,7 +257,7 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
 }
 
 function resource(
-  response: IncomingMessage,
+  response: JudgedAnswer,
   url: URL,
   maxBytes: number,
   idleMs: number,
@@ -210,7 +289,7 @@ const tooLarge = (maxBytes: number) =>
   new SvcError('payload_too_large', `the URL leads to more than ${maxBytes} bytes`)
 
 /** Asked for plain bytes, some servers compress all the same. */
-function decoded(response: IncomingMessage, encoding: string | undefined): AsyncIterable<Uint8Array> {
+function decoded(response: JudgedAnswer, encoding: string | undefined): AsyncIterable<Uint8Array> {
   const decoder = {
     gzip: createGunzip,
     'x-gzip': createGunzip,

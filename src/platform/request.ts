@@ -4,6 +4,10 @@
  */
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
+import { Readable } from 'node:stream'
+
+/** What a request may carry. A stream wants a Content-Length among the headers. */
+export type RequestBody = string | Uint8Array | AsyncIterable<Uint8Array>
 
 /** An honest server says one or two things before its answer (103 Early Hints); each costs the main thread 4 µs, without end. */
 const mostInterim = 20
@@ -13,7 +17,7 @@ export function headOf(
   url: URL,
   options: RequestOptions,
   signal: AbortSignal,
-  body?: string,
+  body?: RequestBody,
 ): Promise<IncomingMessage> {
   signal.throwIfAborted()
   return new Promise((resolve, reject) => {
@@ -32,6 +36,13 @@ export function headOf(
       signal.removeEventListener('abort', abort)
       reject(new Error('the connection was closed'))
     })
-    request.end(body)
+    if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
+      request.end(body)
+      return
+    }
+    const source = Readable.from(body, { objectMode: false })
+    source.once('error', error => request.destroy(error))
+    request.once('close', () => source.destroy())
+    source.pipe(request)
   })
 }
