@@ -24,8 +24,13 @@ async function proxy(name: string, answer = 'HTTP/1.1 200 OK\r\nContent-Length: 
   const server = await rawServer((socket: Socket, request) => {
     asked.push(request.split('\r\n')[0]!)
     whole.push(request)
-    socket.on('data', more => whole.push(more.toString('latin1')))
-    socket.write(answer)
+    const length = Number(/content-length: (\d+)/i.exec(request)?.[1] ?? 0)
+    const isWhole = () => whole.join('').split('\r\n\r\n').slice(1).join('').length >= length
+    if (isWhole()) socket.write(answer)
+    socket.on('data', more => {
+      whole.push(more.toString('latin1'))
+      if (isWhole()) socket.write(answer)
+    })
   })
   clear()
   process.env[name] = server.url

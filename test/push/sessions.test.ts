@@ -54,7 +54,8 @@ test('what another process did while nobody polled is told at the next start, an
   expect(found.slice(3).sort()).toEqual(['b logged_out', 'd renamed c'])
   await first.gateway.close()
   const second = await withGateway({ dir: t.dir, sandbox: t.sandbox, sessions: [], clock: t.clock })
-  await second.connect('late')
+  // Of a user of its own: a second bot of one user ends the first.
+  await second.connect('late', await t.sandbox.addUser('late'))
   await until(second, 'late connected')
   expect(await told(second)).toHaveLength(6)
   await second.gateway.close()
