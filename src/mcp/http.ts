@@ -32,6 +32,8 @@ export interface McpHttpOptions extends McpShared {
   readonly transport: 'http' | 'sse'
   /** For tests: when a session without connections ends. */
   readonly idleMs?: number
+  /** For tests: when messages come again whose reader hung up right after them. */
+  readonly undecidedMs?: number
   /** For tests: makes the servers. */
   readonly server?: typeof createMcpServer
 }
@@ -72,6 +74,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     beginShutdown: () => waiting.stop(),
     async close(graceMs) {
       waiting.stop()
+      paths.stop?.()
       await exchanges.settled(graceMs)
       await paths.close()
     },
@@ -82,6 +85,8 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
 interface Paths {
   /** @param caller an address */
   answer(request: Request, caller: string): Promise<Response>
+  /** Nothing waits for what its client does next. */
+  stop?(): void
   close(): Promise<void>
 }
 
@@ -141,7 +146,9 @@ const stateless = (
 function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Exchanges): Paths {
   const sessions = new Sessions({
     server: (closed, request) => servers(request, { ...legacy, closed }),
-    ...{ exchanges, idleMs: options.idleMs },
+    exchanges,
+    idleMs: options.idleMs,
+    undecidedMs: options.undecidedMs,
   })
   const plain = stateless(options, servers, 'auto')
   // A call may wait for minutes: its stream begins at once and shows life, else something on the way cuts it.
@@ -176,6 +183,7 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
       const opened = await sessions.open(request, value, caller)
       return opened ?? rpcError(503, -32000, tooMany, { 'retry-after': '60' })
     },
+    stop: () => sessions.stop(),
     async close() {
       await Promise.all([plain.close(), streaming.close(), sessions.close()])
     },

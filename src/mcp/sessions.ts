@@ -25,6 +25,7 @@ export interface SessionsOptions {
   readonly exchanges: Exchanges
   /** For tests. */
   readonly idleMs?: number
+  readonly undecidedMs?: number
 }
 
 /** A session without any open connection ends after this; its client then opens a new one. */
@@ -40,6 +41,11 @@ const sweepEveryMs = 30_000
 /** Told to clients: when to come back after a broken stream. One that has not come back by `resumeMs` is gone. */
 const retryMs = 500
 const resumeMs = 3000
+/**
+ * A client that hung up right after its answer may have read it: its next request says so. One that is silent for so long,
+ * with nothing open, is taken for gone, and its messages come again.
+ */
+const usualUndecidedMs = 60_000
 
 interface Session {
   readonly caller: string
@@ -52,6 +58,8 @@ interface Session {
   used: boolean
   /** By stream: answers whose client may come back for them. */
   readonly broken: Map<string, Broken>
+  /** Answers that the kernel has, and maybe the client. */
+  readonly out: Set<Out>
   close(): Promise<void>
 }
 
@@ -61,10 +69,17 @@ interface Broken {
   readonly timer: AwakeTimer
 }
 
+interface Out {
+  readonly exchange: Delivery
+  /** Since the client hung up. */
+  timer?: AwakeTimer
+}
+
 export class Sessions {
   readonly #options: SessionsOptions
   readonly #sessions = new Map<string, Session>()
   #sweeping: ReturnType<typeof setInterval> | undefined
+  #stopping = false
 
   constructor(options: SessionsOptions) {
     this.#options = options
@@ -100,6 +115,7 @@ export class Sessions {
       idleSince: performance.now(),
       used: false,
       broken: new Map(),
+      out: new Set(),
       close: () => server.close(),
     }
     server.server.onclose = () => {
@@ -110,6 +126,7 @@ export class Sessions {
         giveUp()
       }
       session.broken.clear()
+      decide(session, false)
     }
     await server.connect(transport)
     if (!this.#sweeping) {
@@ -126,8 +143,17 @@ export class Sessions {
   async serve(id: string, request: Request, parsedBody?: unknown): Promise<Response | undefined> {
     const session = this.#sessions.get(id)
     if (!session) return undefined
-    session.used ||= messagesOf(parsedBody).some(isJSONRPCRequest)
+    const asks = messagesOf(parsedBody).some(isJSONRPCRequest)
+    session.used ||= asks
+    // A client that goes on, or ends its session in order, has read what is out.
+    if (asks || request.method === 'DELETE') decide(session, true)
     return this.#serve(session, request, parsedBody)
+  }
+
+  /** The service stops: no answer waits for what its client does next. */
+  stop(): void {
+    this.#stopping = true
+    for (const session of this.#sessions.values()) decide(session, false)
   }
 
   async close(): Promise<void> {
@@ -162,6 +188,7 @@ export class Sessions {
     }
     const isAnswer = request.method === 'POST' || back !== undefined
     const giveUp = back?.giveUp ?? (() => giveUpRequests(transport, parsedBody, exchange))
+    const out: Out = { exchange }
     return watched(response, {
       signal: request.signal,
       counts: () => exchange.awaited,
@@ -169,8 +196,10 @@ export class Sessions {
       saw: chunk => {
         stream ??= streamOf(/^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200)))?.[1] ?? '')
       },
+      out: () => void session.out.add(out),
       written() {
         left()
+        session.out.delete(out)
         exchange.settle(true)
       },
       lost() {
@@ -185,6 +214,17 @@ export class Sessions {
         timer.unref()
         broken.set(key, { exchange, giveUp, timer })
       },
+      leftAfter: () => {
+        left()
+        if (!session.out.has(out)) return
+        if (this.#stopping) return decide(session, false)
+        out.timer = afterAwake(this.#options.undecidedMs ?? usualUndecidedMs, () => {
+          session.out.delete(out)
+          // What is open is a client that is there.
+          exchange.settle(session.open > 0)
+        })
+        out.timer.unref()
+      },
     })
   }
 
@@ -193,6 +233,7 @@ export class Sessions {
     for (const { method, params } of messagesOf(parsedBody)) {
       const id = method === 'notifications/cancelled' ? params?.requestId : undefined
       // Anything else is no request's, and may be nested too deep to be written down.
+      // Of an answer that is out it says nothing: some clients take back every call that they are done with (OpenCode 1.18).
       if (typeof id === 'string' || typeof id === 'number') endUnanswered(transport, id)
     }
   }
@@ -209,6 +250,15 @@ export class Sessions {
       if (before >= maxIdle || now - session.idleSince > (this.#options.idleMs ?? usualIdleMs))
         session.close().catch(() => {})
     }
+  }
+}
+
+/** Says of answers that are out whether the client has read them. */
+function decide({ out }: Session, isRead: boolean): void {
+  for (const one of [...out]) {
+    one.timer?.stop()
+    out.delete(one)
+    one.exchange.settle(isRead)
   }
 }
 
