@@ -150,7 +150,7 @@ async function existing(paths: readonly string[]): Promise<string> {
   return paths[0] ?? ''
 }
 
-const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|oauth|tools|env)$/
+const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|required|oauth|tools|env)$/
 const inputKeys = /^(type|id|description|password)$/
 
 /** As svc writes them, whatever the paths in it; one that a person added something to is that person's. */

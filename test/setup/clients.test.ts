@@ -125,8 +125,8 @@ const known: Record<
   codex: {
     paths: '.codex/config.toml',
     project: '.codex/config.toml',
-    local: { mcp_servers: { svc: { command: program, args } } },
-    remote: { mcp_servers: { svc: { url, bearer_token_env_var: 'MY_TOKEN' } } },
+    local: { mcp_servers: { svc: { command: program, args, required: true } } },
+    remote: { mcp_servers: { svc: { url, required: true, bearer_token_env_var: 'MY_TOKEN' } } },
   },
   opencode: {
     paths: '.config/opencode/opencode.json',
