@@ -8,7 +8,7 @@ import type { HistoryPage, Message } from '../model/message.ts'
 import type { SilentSession } from '../model/session.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Tool } from '../tools/tool.ts'
-import { textLength, type UntrustedOptions, untrustedText } from '../tools/untrusted.ts'
+import { jsonLength, type UntrustedOptions, untrustedText } from '../tools/untrusted.ts'
 import type { Reading } from './reading.ts'
 import { mediaUri } from './uris.ts'
 
@@ -21,6 +21,10 @@ export const inlineMediaBytes = 1024 * 1024
 export const blobMaxBytes = (local: Call['local']): number => (local ? 7 : 16) * 1024 * 1024
 /** Messages that wait are counted up to here. */
 export const mostCounted = 1000
+/** What the protocol puts around a text. */
+const wrapperLength = 60
+/** That, and how to go on after the messages. */
+const besideLength = wrapperLength + 120
 /** Silent sessions that an answer names. */
 const mostNamed = 5
 
@@ -75,11 +79,14 @@ async function received(messages: readonly Message[], options: ContentOptions): 
   if (!last) return [await nothingCame(options), ...silent].join('\n')
   const left = (await options.waiting?.(last)) ?? 0
   const count = left >= mostCounted ? `${mostCounted} or more` : left
-  return [
+  const lines = [
     untrustedText(messages, lookOf(options)),
     ...(left > 0 ? [`${count} more wait: call recv again${nextPlace(options, last)}.`] : []),
-    ...silent,
-  ].join('\n')
+  ]
+  const most = (options.reading?.max_chars ?? Number.POSITIVE_INFINITY) - wrapperLength
+  // Those that have no room are named with the last messages.
+  for (const line of silent) if (jsonLength([...lines, line].join('\n')) <= most) lines.push(line)
+  return lines.join('\n')
 }
 
 /** Who keeps the place gives the new one: with the old one the same would come again. */
@@ -97,13 +104,11 @@ const silence = ({ name, status }: SilentSession) =>
 /** How the messages of an answer are shown. */
 function lookOf({ reading, tools }: ContentOptions): UntrustedOptions {
   if (!reading) return { tools }
-  const maxTextLength = textLength(reading.max_chars)
-  // What does not fit was left out before: only a single text is cut.
   return {
     tools,
     format: reading.format,
-    maxTextLength,
-    maxTotalLength: Number.POSITIVE_INFINITY,
+    // What does not fit was left out before: only a single message is cut.
+    maxLength: reading.max_chars - besideLength,
     textFrom: reading.text_from,
   }
 }

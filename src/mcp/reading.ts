@@ -7,7 +7,7 @@ import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
 import type { Tool, Whereabouts } from '../tools/tool.ts'
 import { type Format, roomFor } from '../tools/untrusted.ts'
 
-/** Clients cut what is longer: Codex at some 10,000 bytes, others later. */
+/** Clients cut what is longer: Cline at 8,000 characters of JSON text, Codex at some 10,000 bytes, others later. */
 const usualMaxChars = 8000
 
 const both = {
@@ -15,7 +15,7 @@ const both = {
     between(
       1000,
       200_000,
-      'About how many characters the answer may have. What does not fit waits for the next call; a single longer message is cut, and the answer says how to read on.',
+      'How many characters the answer may have as JSON text, in which a quote or a line end is two. What does not fit waits for the next call; a single longer message is cut, and the answer says how to read on.',
       { default: usualMaxChars },
     ),
   ),

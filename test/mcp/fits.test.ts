@@ -184,3 +184,22 @@ test('recv names the sessions that bring no messages, whether others came or not
   await t.until('it is known', async () => named.test(await call(pair, 'recv', { timeout: 0 })))
   expect(await call(pair, 'recv', { timeout: 0, session: 'default' })).not.toMatch(named)
 })
+
+test('quotes and line ends count as the JSON text has them: the whole result keeps to max_chars, and all arrive', async () => {
+  await using pair = await withMcpPair(plain)
+  const said = Array.from({ length: 24 }, (_none, at) => `${at}:${`"${at}"\n\\`.repeat(120)}`)
+  for (const text of said) await pair.t.sandbox.say(text)
+  await pair.t.until('all are stored', async () => {
+    const { total } = await pair.t.gateway.history.page({ limit: 1, offset: 0 })
+    return total === said.length
+  })
+  let shown = ''
+  for (let calls = 0; calls < 30; calls++) {
+    const result = await pair.client.callTool({ name: 'recv', arguments: { timeout: 0 } })
+    expect(JSON.stringify(result).length).toBeLessThanOrEqual(usual)
+    const { text } = (result.content as { text: string }[])[0]!
+    if (numbersIn(text.replaceAll(':"', ':x')).length === 0) break
+    shown += text
+  }
+  for (const text of said) expect(shown).toContain(text.replace(/^|\n/g, end => `${end}> `))
+})
