@@ -25,6 +25,24 @@ import { apart, inputSchemaOf } from './reading.ts'
 /** Where a result carries the problem object of an error, besides its text. */
 export const problemKey = 'svc/problem'
 
+/**
+ * What people say when they want a tool. Claude Code (2.1.332) shows its model the bare names of tools and finds them by
+ * single words; those of this hint count twice as much as those of a description.
+ */
+const searchWords: Readonly<Record<string, string>> = {
+  recv: 'read my new messages inbox unread check receive incoming wait for who wrote what did they say',
+  send: 'send message reply answer respond text write tell notify friend wife husband mum mom dad boss photo picture image file video voice attachment',
+  download:
+    'download save get open view photo picture image file video voice audio attachment media document that they sent',
+  history:
+    'search chat history old earlier past messages conversation conversations find look up what was said last week with',
+  sessions: 'list accounts account status connected logged in which session',
+  login: 'log in login sign in connect link add account scan qr code',
+  logout: 'log out logout sign out disconnect remove unlink account',
+  rename_session: 'rename account session name label',
+  set_default: 'default main account session choose switch',
+}
+
 /** Adds the tools of the context. */
 export function addTools(server: McpServer, context: McpContext): void {
   const { local } = context
@@ -38,6 +56,7 @@ export function addTools(server: McpServer, context: McpContext): void {
         inputSchema: declared(inputSchemaOf(tool, where)),
         ...(isStructured(tool, context) && { outputSchema: declared(structuredSchema(tool)) }),
         annotations: annotationsOf(tool),
+        _meta: { 'anthropic/searchHint': `wechat weixin 微信 ${searchWords[tool.name] ?? ''}` },
       },
       (input, ctx) => callTool(server, tool, input, ctx, context),
     )
