@@ -2,6 +2,8 @@
  * MCP over HTTP: Streamable HTTP at one path, for both eras, or the two paths of the older SSE transport.
  * Callers pass the same check as at the REST door.
  */
+
+import { randomUUID } from 'node:crypto'
 import {
   createMcpHandler,
   isInitializeRequest,
@@ -23,13 +25,16 @@ import type { CallDoor, McpContext, McpShared } from './context.ts'
 import { Exchanges, watched } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
-import { Sessions } from './sessions.ts'
+import { SessionIds } from './session-ids.ts'
+import { type Caller, Sessions, TooMany } from './sessions.ts'
 import { SseSessions } from './sse.ts'
 
 export interface McpHttpOptions extends McpShared {
   readonly config: Pick<Config, 'host' | 'token' | 'allowHosts'>
   /** Streamable HTTP at /mcp, or the transport of 2024 at /sse and /messages. */
   readonly transport: 'http' | 'sse'
+  /** Signs the ids of sessions; without it none lives longer than this process. */
+  readonly sessionKey?: string
   /** For tests: when a session without connections ends. */
   readonly idleMs?: number
   /** For tests: when messages come again whose reader hung up right after them. */
@@ -66,7 +71,12 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
       if (refusal) return tries.answer(problemResponse(refusal), peer)
       peer?.accept()
       try {
-        return await paths.answer(request, peer?.remoteAddress ?? '')
+        const address = peer?.remoteAddress ?? ''
+        const { token } = options.config
+        return await paths.answer(request, {
+          address,
+          identity: token === undefined ? `address ${address}` : `token ${token}`,
+        })
       } catch (error) {
         return problemResponse(toSvcError(error, options.log, { signal: request.signal }))
       }
@@ -83,8 +93,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
 
 /** What one transport serves. */
 interface Paths {
-  /** @param caller an address */
-  answer(request: Request, caller: string): Promise<Response>
+  answer(request: Request, caller: Caller): Promise<Response>
   /** Nothing waits for what its client does next. */
   stop?(): void
   close(): Promise<void>
@@ -147,6 +156,7 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
   const sessions = new Sessions({
     server: (closed, request) => servers(request, { ...legacy, closed }),
     exchanges,
+    ids: new SessionIds(options.sessionKey ?? randomUUID()),
     idleMs: options.idleMs,
     undecidedMs: options.undecidedMs,
   })
@@ -177,11 +187,17 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
       const { value } = posted
       const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
       if (isAlone) return alone(request, value)
-      if (id !== null) return (await sessions.serve(id, request, value)) ?? noSession()
-      if (!isInitializeRequest(value)) return alone(request, value)
-      const tooMany = 'This caller has too many sessions open; end some with DELETE'
-      const opened = await sessions.open(request, value, caller)
-      return opened ?? rpcError(503, -32000, tooMany, { 'retry-after': '60' })
+      // An id that means nothing here any more is no reason to refuse a client that begins anew.
+      const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
+      if (isNew) return (await sessions.open(request, value, caller)) ?? tooMany()
+      if (id === null) return alone(request, value)
+      return await sessions.serve(id, request, caller, value).then(
+        response => response ?? noSession(),
+        error => {
+          if (error instanceof TooMany) return tooMany()
+          throw error
+        },
+      )
     },
     stop: () => sessions.stop(),
     async close() {
@@ -212,7 +228,7 @@ function olderPaths(servers: Servers): Paths {
       if (allow === undefined) throw elsewhere('/sse')
       if (request.method !== allow) return rpcError(405, -32000, 'Method not allowed', { allow })
       if (allow === 'POST') return posted(request)
-      const opened = await sse.open(request, caller)
+      const opened = await sse.open(request, caller.address)
       return opened ?? rpcError(503, -32000, 'This caller has too many streams open')
     },
     close: () => sse.close(),
@@ -237,6 +253,11 @@ async function readJson(request: Request): Promise<{ value: unknown } | Response
     return rpcError(400, -32700, 'The body is not valid JSON')
   }
 }
+
+const tooMany = () =>
+  rpcError(503, -32000, 'This caller has too many sessions open; end some with DELETE', {
+    'retry-after': '60',
+  })
 
 const noSession = () => rpcError(404, -32001, 'Session not found')
 
