@@ -8,7 +8,7 @@ import { givenToken } from '../server/token.ts'
 import { configFrom, refuseBesideUrl, typedUrl } from './command.ts'
 
 /** The options that a bridge has; every other one belongs to the service. */
-const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport']
+const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport', 'consumer']
 
 /** Runs the command until the client is gone, or a signal. @throws SvcError for a service that cannot be used */
 export async function runBridge(command: Command): Promise<void> {
@@ -28,7 +28,13 @@ export async function runBridge(command: Command): Promise<void> {
   spareLoopbackTheProxy()
   const { bridgeMcp } = await import('../mcp/bridge.ts')
   const log = createLog(config.logLevel).child('mcp')
-  const bridge = bridgeMcp({ url: address, token: await givenToken(config), log })
+  const { consumer } = config
+  const bridge = bridgeMcp({
+    url: address,
+    ...(consumer !== undefined && { consumer }),
+    token: await givenToken(config),
+    log,
+  })
   onStopSignals(() => void bridge.close())
   await bridge.ended
 }

@@ -97,6 +97,7 @@ async function mcpShared({ gateway, config, log }: McpDoorOptions) {
     tools: offeredTools(config.tools),
     confirmSend: config.confirmSend,
     structured: config.structured,
+    ...(config.consumer !== undefined && { consumer: config.consumer }),
     changes: new Announcements({ gateway, log: room, clock: systemClock }),
   }
 }

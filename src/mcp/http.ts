@@ -15,6 +15,7 @@ import {
 import type { Config } from '../config.ts'
 import { Delivery } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
+import { seen } from '../platform/escape-controls.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard, FailedTries } from '../server/auth.ts'
 import { readBytes } from '../server/body.ts'
@@ -119,7 +120,7 @@ function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchang
   return (request, { era, lasting, closed }, deliver = settled) =>
     make({
       ...{ ...options, local: false, era, lasting, closed },
-      structured: options.structured || asksForStructure(request?.url),
+      ...askedFor(request?.url, options),
       calls: { waiting, questions, deliver },
     })
 }
@@ -181,6 +182,8 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
   return {
     async answer(request, caller) {
       if (new URL(request.url).pathname !== '/mcp') throw elsewhere('/mcp')
+      const wrong = wrongParameter(request.url)
+      if (wrong) return wrong
       const id = request.headers.get('mcp-session-id')
       const posted = request.method === 'POST' ? await readJson(request) : { value: undefined }
       if (posted instanceof Response) return posted
@@ -228,6 +231,8 @@ function olderPaths(servers: Servers): Paths {
       if (allow === undefined) throw elsewhere('/sse')
       if (request.method !== allow) return rpcError(405, -32000, 'Method not allowed', { allow })
       if (allow === 'POST') return posted(request)
+      const wrong = wrongParameter(request.url)
+      if (wrong) return wrong
       const opened = await sse.open(request, caller.address)
       return opened ?? rpcError(503, -32000, 'This caller has too many streams open')
     },
@@ -238,9 +243,33 @@ function olderPaths(servers: Servers): Paths {
 const elsewhere = (path: string) =>
   new SvcError('not_found', 'Nothing is served at this path', { hint: `MCP is at ${path}.` })
 
-/** `/mcp?structured=1`: for this connection, where the service does not do it for all. */
-const asksForStructure = (url: string | undefined) =>
-  url !== undefined && new URL(url).searchParams.get('structured') === '1'
+/** What a connection may ask for in its address, and what each value has to be. */
+const parameters: Readonly<Record<string, RegExp>> = { structured: /^[01]$/, consumer: /^[\w.-]{1,64}$/ }
+
+/** `/mcp?structured=1&consumer=NAME`: for this connection, where the service does not do it for all. */
+function askedFor(
+  url: string | undefined,
+  { structured, consumer }: McpHttpOptions,
+): Pick<McpContext, 'structured' | 'consumer'> {
+  const asked = url === undefined ? new URLSearchParams() : new URL(url).searchParams
+  const reader = asked.get('consumer') ?? consumer
+  return {
+    structured: structured || asked.get('structured') === '1',
+    ...(reader !== undefined && { consumer: reader }),
+  }
+}
+
+/** A parameter that is mistyped would give something else than what was asked for, without a word. */
+function wrongParameter(url: string): Response | undefined {
+  const { searchParams } = new URL(url)
+  const wrong = [...searchParams].find(([name, value]) => {
+    const form = Object.hasOwn(parameters, name) ? parameters[name] : undefined
+    return !form?.test(value) || searchParams.getAll(name).length > 1
+  })
+  if (!wrong) return undefined
+  const what = `${seen(JSON.stringify(wrong[0].slice(0, 80)))} in the address is unknown here, or its value is wrong`
+  return rpcError(400, -32602, `${what}: expected structured=1, consumer=NAME, or nothing`)
+}
 
 async function readJson(request: Request): Promise<{ value: unknown } | Response> {
   if (!isJsonContentType(request.headers.get('content-type')))

@@ -54,8 +54,13 @@ export interface Reading {
 const isRead = (name: string): name is keyof typeof own => Object.hasOwn(own, name)
 
 /** The arguments of a tool as this door takes them, for a caller there. */
-export function inputSchemaOf({ name, inputSchema }: Tool, where: Whereabouts): JsonSchema {
-  const properties = { ...inputSchema.properties, ...(isRead(name) && toJsonSchema(own[name]).properties) }
+export function inputSchemaOf({ name, inputSchema }: Tool, where: Whereabouts, reader?: string): JsonSchema {
+  const { consumer } = inputSchema.properties ?? {}
+  const properties = {
+    ...inputSchema.properties,
+    ...(consumer && reader !== undefined && { consumer: { ...consumer, default: reader } }),
+    ...(isRead(name) && toJsonSchema(own[name]).properties),
+  }
   return worded({ ...inputSchema, properties }, where)
 }
 

@@ -53,7 +53,7 @@ export function addTools(server: McpServer, context: McpContext): void {
       {
         title: tool.title,
         description: describedFor(tool, where),
-        inputSchema: declared(inputSchemaOf(tool, where)),
+        inputSchema: declared(inputSchemaOf(tool, where, context.consumer)),
         ...(isStructured(tool, context) && { outputSchema: declared(structuredSchema(tool)) }),
         annotations: annotationsOf(tool),
         _meta: { 'anthropic/searchHint': `wechat weixin 微信 ${searchWords[tool.name] ?? ''}` },
@@ -114,7 +114,8 @@ async function callTool(
     call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
     if (context.confirmSend && tool.name === 'send')
       call.unanswered = await confirmSend(input, call, context.gateway)
-    const { input: own, reading } = apart(tool.name, input ?? {})
+    const { input: given, reading } = apart(tool.name, input ?? {})
+    const own = tool.name === 'recv' ? await readBy(context, given) : given
     call.room = reading?.room
     const value = await invoke(tool, context.gateway, own, call, context.log)
     const result: CallToolResult = {
@@ -142,6 +143,15 @@ async function callTool(
   } finally {
     call.end()
   }
+}
+
+/** What recv was given, with the reader of this connection where it names none and asks for a reader's place. */
+async function readBy({ consumer, gateway }: McpContext, given: unknown): Promise<unknown> {
+  const named = given as { consumer?: unknown; after?: unknown; ack?: unknown }
+  if (consumer === undefined || [named.consumer, named.after, named.ack].some(one => one !== undefined))
+    return given
+  await gateway.inbox.begin(consumer)
+  return { ...named, consumer }
 }
 
 /** How many messages follow the last one that recv gave. */

@@ -82,6 +82,11 @@ export class Inbox {
     }
   }
 
+  /** Gives a new reader its place, after what any reader was given. @throws SvcError `store_unavailable` */
+  begin(consumer: string): Promise<void> {
+    return this.#ports.store.consumers.begin(consumer)
+  }
+
   /** How many messages wait for such a request, counted up to `most`. @throws as `recv` */
   async waiting({ consumer, after, session: given }: WaitingRequest, most: number): Promise<number> {
     const session = given === undefined ? undefined : await this.#named(given)
