@@ -23,6 +23,15 @@ export type Server =
       readonly tokenVariable?: string
     }
 
+/** The same for a reader of its own, by name. */
+export function readBy(server: Server, consumer: string | undefined): Server {
+  if (consumer === undefined) return server
+  const words = ['--consumer', consumer]
+  return 'command' in server
+    ? { command: [...server.command, ...words] }
+    : { ...server, url: `${server.url}?consumer=${consumer}`, bridge: [...server.bridge, ...words] }
+}
+
 export interface Client {
   /** As one types it. */
   readonly name: string
