@@ -18,7 +18,7 @@ import { describedFor, invoke, type Tool, toSvcError, verbs } from '../tools/ind
 import type { JsonSchema } from '../tools/schema.ts'
 import { McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
-import { contentOf, fromOutside, mostCounted } from './content.ts'
+import { contentOf, fromOutside, inlineMediaBytes, mostCounted, wholeOf } from './content.ts'
 import type { McpContext } from './context.ts'
 import { apart, inputSchemaOf } from './reading.ts'
 
@@ -125,6 +125,7 @@ async function callTool(
         loggedIn: () => loggedIn(context),
         // What fails here is told elsewhere; messages are not held back for it.
         silent: () => context.gateway.accounts.silent(verbs.recv.parse(own).session).catch(() => []),
+        picture: request => pictureOf(context, request, call.signal),
         waiting: last => waiting(context, own, last),
       }),
       ...(isStructured(tool, context) && { structuredContent: structured(value) }),
@@ -152,6 +153,23 @@ async function readBy({ consumer, gateway }: McpContext, given: unknown): Promis
     return given
   await gateway.inbox.begin(consumer)
   return { ...named, consumer }
+}
+
+/** Messages are not held back for longer than this by a picture. */
+const pictureMs = 5000
+
+/** What cannot be had now is there for download, and its messages are shown all the same. */
+async function pictureOf(
+  { gateway }: McpContext,
+  request: { message_id: string; item: number },
+  signal: AbortSignal,
+): Promise<Buffer | undefined> {
+  try {
+    const within = AbortSignal.any([signal, AbortSignal.timeout(pictureMs)])
+    return await wholeOf(await gateway.media.open(request, within), inlineMediaBytes)
+  } catch {
+    return undefined
+  }
 }
 
 /** How many messages follow the last one that recv gave. */
