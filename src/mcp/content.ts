@@ -11,7 +11,7 @@ import type { SilentSession } from '../model/session.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Tool } from '../tools/tool.ts'
 import { jsonLength, type UntrustedOptions, untrustedText } from '../tools/untrusted.ts'
-import type { Reading } from './reading.ts'
+import { pictured, type Reading, sentPictures } from './reading.ts'
 import { mediaUri } from './uris.ts'
 
 /** Tools whose answers hold what people on WeChat wrote or named, or a picture; the others' hold neither. */
@@ -19,8 +19,6 @@ export const fromOutside: ReadonlySet<string> = new Set(['recv', 'history', 'dow
 
 /** Media of up to this many bytes comes with the result where the client cannot read our disk. */
 export const inlineMediaBytes = 1024 * 1024
-/** Pictures that come with one answer of recv; the others are there for download. */
-const mostPictures = 4
 /** A blob travels as base64 inside one JSON message; over stdio clients take lines of 10 MiB (official client 2.4.0). */
 export const blobMaxBytes = (local: Call['local']): number => (local ? 7 : 16) * 1024 * 1024
 /** Messages that wait are counted up to here. */
@@ -59,10 +57,7 @@ export async function contentOf(
 ): Promise<ContentBlock[]> {
   switch (tool.name) {
     case 'recv':
-      return [
-        text(await received(value as Message[], options)),
-        ...(await pictures(value as Message[], options)),
-      ]
+      return await receivedBlocks(value as Message[], options)
     case 'history':
       return [text(looked(value as HistoryPage, options))]
     case 'login':
@@ -98,16 +93,22 @@ async function received(messages: readonly Message[], options: ContentOptions): 
   return lines.join('\n')
 }
 
-/** The first pictures that people sent, each after a line that says whose it is: a path is nothing to many clients. */
+/** The text, then the first pictures that people sent: a path is nothing to many clients. */
+async function receivedBlocks(
+  messages: readonly Message[],
+  options: ContentOptions,
+): Promise<ContentBlock[]> {
+  const said = await received(messages, options)
+  const isShort = jsonLength(said) <= pictured.maxChars - wrapperLength
+  return [text(said), ...(isShort ? await pictures(messages, options) : [])]
+}
+
+/** Each after a line that says whose it is. */
 async function pictures(messages: readonly Message[], { picture }: ContentOptions): Promise<ContentBlock[]> {
-  const sent = messages.flatMap(({ direction, items, message_id }) =>
-    direction === 'received'
-      ? items
-          .filter(item => item.has_media)
-          .flatMap(({ kind }, item) => (kind === 'IMAGE' ? [{ message_id, item }] : []))
-      : [],
+  const sent = messages.flatMap(message =>
+    sentPictures(message).map(item => ({ message_id: message.message_id, item })),
   )
-  const shown = sent.slice(0, mostPictures).map(async request => {
+  const shown = sent.slice(0, pictured.mostPictures).map(async request => {
     const bytes = await picture?.(request)
     const mimeType = bytes && pictureType(bytes)
     if (!mimeType) return []

@@ -90,8 +90,15 @@ const lineLength = (line: string) => jsonLength(line) + 2
  * them, and counts it if it does.
  * The first one always does: `untrustedText` cuts it.
  */
-export function roomFor(maxChars: number, format: Format): (message: Message) => boolean {
+export function roomFor(
+  maxChars: number,
+  format: Format,
+  pictured?: PicturedAnswer,
+): (message: Message) => boolean {
   let left = Math.max(shortestCut, maxChars - frameLength)
+  /** By how much less may be said beside pictures. */
+  const less = Math.max(0, maxChars - (pictured?.maxChars ?? maxChars))
+  let pictures = 0
   const users = new Set<string>()
   const told = teller(format, new Map())
   return message => {
@@ -107,8 +114,19 @@ export function roomFor(maxChars: number, format: Format): (message: Message) =>
             0,
           )
     left -= length + (isNew && format === 'concise' ? lineLength(aliasLine(personOf(message))) : 0)
-    return isFirst || left >= 0
+    pictures += pictured?.picturesOf(message) ?? 0
+    const isTooMuch = pictures > 0 && (left < less || pictures > (pictured?.mostPictures ?? 0))
+    return isFirst || (left >= 0 && !isTooMuch)
   }
+}
+
+/** What an answer may be that brings pictures beside its text. */
+export interface PicturedAnswer {
+  /** Most characters of the text then. */
+  readonly maxChars: number
+  readonly mostPictures: number
+  /** How many come with a message. */
+  picturesOf(message: Message): number
 }
 
 /** A line of ours, or words of a user, to be marked line by line. */
