@@ -14,8 +14,8 @@ import { type Shown, type StandIn, type Step, standInModel } from '../support/st
 import { svcProgram } from '../support/svc-program.ts'
 
 const backlog = 90
-/** As JSON text it is far longer, and some cut that. */
-const words = '"x\\'.repeat(360)
+/** As JSON text it is far longer, and some cut that. Not so long that Gemini, after 30 turns, asks its model for loops. */
+const words = '"x\\'.repeat(220)
 
 /** What people say when they want a tool, for programs that hide tools behind a search. */
 const wanted: readonly (readonly [words: string, tool: string])[] = [
@@ -82,14 +82,14 @@ async function reads(program: Program, folder: string, door: 'stdio' | 'url'): P
       ? { url: service.url, bridge: [...start, '--url', service.url] }
       : { command: [...start, '-d', data, ...upstreamFlags(sandbox)] }
     const run = await prompted(program, { home, folder, model: model.url, server })
-    expectRead(model, `${run.status}\n${run.stdout.slice(-2000)}\n${run.stderr.slice(-2000)}`)
+    expectRead(program, model, `${run.status}\n${run.stdout.slice(-2000)}\n${run.stderr.slice(-2000)}`)
   } finally {
     model.stop()
     await rm(home, { recursive: true, force: true, maxRetries: 10 })
   }
 }
 
-function expectRead(model: StandIn, said: string): void {
+function expectRead({ isBlind }: Program, model: StandIn, said: string): void {
   expect(model.offered.size, said).toBeGreaterThan(0)
   for (const [words, tool] of wanted) {
     const found = model.found.get(words)
@@ -99,7 +99,7 @@ function expectRead(model: StandIn, said: string): void {
   if (received.at(-1)?.text.includes(opening) ?? true)
     throw new Error(`${model.shown.length} calls, ${[...model.offered]}, then: ${said}`)
   expect(error!.text).toContain('message_not_found')
-  expect(picture!.pictures).toBe(1)
+  expect(picture!.pictures).toBe(isBlind ? 0 : 1)
   expect(picture!.text).toContain('status: waiting')
   const numbers = received.flatMap(({ text }) =>
     [...text.matchAll(/^> (\d+):(.+)$/gm)].filter(([, , x]) => x === words).map(([, at]) => Number(at)),

@@ -25,6 +25,8 @@ export interface Program {
   readonly spec: string
   /** The command of its package. */
   readonly bin: string
+  /** It drops pictures for a model that it does not know, or hands them over as letters. */
+  readonly isBlind?: true
   /** Writes its own settings. @returns how it works on the prompt to its end */
   call(run: Run): Call | Promise<Call>
 }
@@ -243,6 +245,7 @@ export const programs: readonly Program[] = [
     name: 'copilot',
     spec: '@github/copilot@1.0.102',
     bin: 'copilot',
+    isBlind: true,
     call: run => ({
       args: ['-p', prompt, '--allow-all-tools', '--disable-builtin-mcps'],
       env: {
@@ -260,6 +263,7 @@ export const programs: readonly Program[] = [
     name: 'cline',
     spec: 'cline@3.0.65',
     bin: 'cline',
+    isBlind: true,
     async call(run) {
       const cline = join(run.folder, 'node_modules', '.bin', 'cline')
       const auth = ['auth', '-p', 'openai', '-k', 'stand-in', '-m', 'gpt-4o', '-b', `${run.model}/v1`]
