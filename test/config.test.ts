@@ -63,6 +63,7 @@ test('every option can be given by its flag and by its variable alike', () => {
     socket: ['/run/svc.sock', '/run/svc.sock'],
     transport: ['HTTP', 'http'],
     publicUrl: ['https://svc.example.org/', 'https://svc.example.org'],
+    consumer: ['codex', 'codex'],
     confirmSend: ['1', true],
     anyFile: ['1', true],
     structured: ['1', true],

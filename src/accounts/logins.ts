@@ -19,6 +19,8 @@ import { oneAtATime } from './one-at-a-time.ts'
 
 /** Upstream is given this long to say what it makes of the digits. */
 const codeMs = 5000
+/** A new code, in place of one that is used up, is waited for this long whatever the caller's time. */
+const renewalMs = 10_000
 /** A process that asks upstream has its answer, and a new code, within this. */
 const answerMs = 60_000
 /** A page that was left may be loaded anew, or be open elsewhere: whoever follows there is answered within 25 s. */
@@ -84,10 +86,13 @@ export class Logins {
       if (code !== undefined)
         now = await this.#change(now, login => (login.ended ? login : { ...login, code }))
       const seen = code === undefined ? now.told : now.revision
-      return this.#tell(await this.#news(now, seen, request.timeout * 1000, signal))
+      const news = await this.#news(now, seen, request.timeout * 1000, signal)
+      return this.#tell(await this.#renewed(news, signal))
     }
-    // The end of a login is told once before a new one starts, also to a caller who goes on asking with force.
-    if (login && login.told !== login.revision && (login.force || !request.force)) return this.#tell(login)
+    // The end of a login is told once before a new one starts, also to a caller who goes on asking with force. That a code
+    // ran out is told to those who waited: who comes later is given a new one.
+    const isTold = login && login.told !== login.revision && !isRunOut(login)
+    if (isTold && (login.force || !request.force)) return this.#tell(login)
 
     const record = await this.#ports.sessions.get(name)
     if (record?.bot && record.bot.expired_at === undefined && !request.force)
@@ -100,9 +105,9 @@ export class Logins {
    * process went on with it ends. One that can still be scanned stays.
    */
   async forget(name: string): Promise<void> {
-    const isRunOut = ({ confirmed, qr }: StoredLogin) =>
+    const isLost = ({ confirmed, qr }: StoredLogin) =>
       confirmed !== true && qr !== undefined && this.#runtime.clock.now() - qr.shown_at >= qrLifeMs + answerMs
-    await this.#end(await this.#records.of(sessionName(name)), isRunOut)
+    await this.#end(await this.#records.of(sessionName(name)), isLost)
   }
 
   /** Starts a login, or joins the one of that session; '' as login_id: it is connected, and nothing was started. */
@@ -215,6 +220,21 @@ export class Logins {
     }
   }
 
+  /** Once it has a new QR code, where the one that it has is used up; or as it is when there is none within some seconds. */
+  #renewed(login: StoredLogin, signal: AbortSignal): Promise<StoredLogin> | StoredLogin {
+    const { ended, qr, revision } = login
+    if (ended || !qr || !this.#isUsedUp(login)) return login
+    return this.#news(login, revision, renewalMs, signal).then(now =>
+      now.revision === revision ? now : this.#renewed(now, signal),
+    )
+  }
+
+  /** Nobody can scan it: upstream said so, or it would. */
+  #isUsedUp({ status, qr }: StoredLogin): boolean {
+    if (status === 'expired' || status === 'verify_code_blocked') return true
+    return status === 'waiting' && qr !== undefined && this.#runtime.clock.now() - qr.shown_at >= qrLifeMs
+  }
+
   /** A login once it has its first QR code, or has ended. @throws what `LoginDriver.drive` throws; SvcError `shutting_down` */
   async #begun(login: StoredLogin): Promise<StoredLogin> {
     const { closing } = this.#runtime
@@ -288,6 +308,10 @@ export class Logins {
     if (this.#runtime.closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
   }
 }
+
+/** Its codes were not scanned in time, as often as they were renewed. */
+const isRunOut = ({ ended, status, notice }: StoredLogin) =>
+  ended && status === 'expired' && notice === undefined
 
 /** How it ended is for those who waited for it. */
 const isCalledOff = ({ ended, notice }: StoredLogin) => ended && notice === 'called_off'

@@ -7,7 +7,7 @@ import { givenToken } from '../server/token.ts'
 import { type Command, configFrom, refuseBesideUrl, typedUrl } from './command.ts'
 
 /** The options that a bridge has; every other one belongs to the service. */
-const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport']
+const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport', 'consumer']
 
 /** Runs the command until the client is gone, or a signal. @throws SvcError for a service that cannot be used */
 export async function runBridge(command: Command): Promise<void> {
@@ -27,7 +27,13 @@ export async function runBridge(command: Command): Promise<void> {
   spareLoopbackTheProxy()
   const { bridgeMcp } = await import('../mcp/bridge.ts')
   const log = createLog(config.logLevel, command.io.log).child('mcp')
-  const bridge = bridgeMcp({ url: address, token: await givenToken(config), log })
+  const { consumer } = config
+  const bridge = bridgeMcp({
+    url: address,
+    ...(consumer !== undefined && { consumer }),
+    token: await givenToken(config),
+    log,
+  })
   command.io.onStop(() => void bridge.close())
   await bridge.ended
 }

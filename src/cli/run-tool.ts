@@ -109,6 +109,7 @@ const asTyped = ({ command, tool }: ToolRun, gateway: Gateway): Gateway =>
     ? {
         ...gateway,
         inbox: {
+          begin: consumer => gateway.inbox.begin(consumer),
           recv: (request, call) => gateway.inbox.recv({ ...request, onward: true }, call),
           waiting: (request, most) => gateway.inbox.waiting(request, most),
         },

@@ -1,4 +1,5 @@
 /** `svc mcp`: the nine tools for agents, over standard input and output or over HTTP; MCP over HTTP is loaded at its first request, since most starts see none. */
+import { localFiles } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import type { McpGateway } from '../mcp/context.ts'
 import type { McpHttpDoor } from '../mcp/http.ts'
@@ -10,6 +11,7 @@ import { keepStdoutClean } from '../platform/process.ts'
 import type { Peer } from '../platform/serve.ts'
 import { type Answering, observed } from '../server/observed.ts'
 import type { OpenApiApp } from '../server/openapi.ts'
+import { ensureSecret } from '../server/token.ts'
 import { type Tool, tools } from '../tools/index.ts'
 import { version } from '../version.ts'
 import { graceMs, listenMain, type Opened, runService } from './serving.ts'
@@ -95,7 +97,19 @@ async function mcpShared({ gateway, config, log }: McpDoorOptions) {
     tools: offeredTools(config.tools),
     confirmSend: config.confirmSend,
     structured: config.structured,
+    ...(config.consumer !== undefined && { consumer: config.consumer }),
     changes: new Announcements({ gateway, log: room, clock: systemClock }),
+  }
+}
+
+/** Where it cannot be kept, sessions end with the process. */
+async function sessionKeyOf({ config, log }: McpDoorOptions): Promise<string | undefined> {
+  const { basePath } = config
+  try {
+    return (await ensureSecret(basePath, localFiles(basePath).mcpKey)).token
+  } catch (error) {
+    log.warn('sessions of MCP will end with this process', { error })
+    return undefined
   }
 }
 
@@ -105,8 +119,17 @@ export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'close'>
   offeredTools(options.config.tools)
   let door: Promise<McpHttpDoor> | undefined
   const open = async () => {
-    const [{ createMcpHttp }, shared] = await Promise.all([import('../mcp/http.ts'), mcpShared(options)])
-    return createMcpHttp({ ...shared, config: options.config, transport: options.transport ?? 'http' })
+    const [{ createMcpHttp }, shared, sessionKey] = await Promise.all([
+      import('../mcp/http.ts'),
+      mcpShared(options),
+      sessionKeyOf(options),
+    ])
+    return createMcpHttp({
+      ...shared,
+      config: options.config,
+      transport: options.transport ?? 'http',
+      ...(sessionKey !== undefined && { sessionKey }),
+    })
   }
   const fetch = async (request: Request, peer?: Peer) => {
     door ??= open()

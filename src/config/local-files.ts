@@ -5,6 +5,7 @@ import { dataFiles } from '../model/data-files.ts'
 export const localFiles = (basePath: string) => ({
   /** As `dataFiles` describes them. */
   address: join(basePath, dataFiles.address),
+  mcpKey: join(basePath, dataFiles.mcpKey),
   apiToken: join(basePath, dataFiles.apiToken),
   sandbox: join(basePath, dataFiles.sandbox),
 })

@@ -2,7 +2,18 @@
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { logFormats, logLevels } from '../platform/log.ts'
-import { folder, hosts, httpUrl, names, pace, size, switched, tokenIn, whole } from './values.ts'
+import {
+  consumerName,
+  folder,
+  hosts,
+  httpUrl,
+  names,
+  pace,
+  size,
+  switched,
+  tokenIn,
+  whole,
+} from './values.ts'
 
 /** The transports of `svc mcp`. */
 export type Transport = 'stdio' | 'http' | 'sse'
@@ -228,6 +239,16 @@ const options = [
     shownDefault: 'text, and pictures',
     help: 'over MCP, recv, history, download and login answer as structured content too, for programs; one connection asks for it with /mcp?structured=1',
     commands: ['openapi', 'mcp', 'setup'],
+  }),
+  /** Whose place recv uses over MCP where a call names none; a new one begins after what anybody was given. */
+  one({
+    name: 'consumer',
+    placeholder: '<name>',
+    shownDefault: 'default',
+    help: 'over MCP, the reader whose place in the message log recv uses where a call names none; one connection names it with /mcp?consumer=NAME',
+    commands: ['mcp', 'setup'],
+    expected: '1 to 64 letters (a-z), digits, ".", "_" or "-"',
+    parse: consumerName,
   }),
   /** Names of the tools that MCP clients get, or those that change nothing; absent: all. */
   one({

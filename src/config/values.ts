@@ -29,6 +29,10 @@ export function folder(text: string): string | undefined {
   return resolve(/^~(?=$|[\\/])/.test(text) ? join(homeFolder(), text.slice(1)) : text)
 }
 
+/** The name of a reader, as `recv` takes it. */
+export const consumerName = (text: string): string | undefined =>
+  /^[A-Za-z0-9._-]{1,64}$/.test(text) ? text : undefined
+
 /** Printable ASCII: what a header can carry. */
 export const tokenIn = (text: string): string | undefined => (/^[!-~]{1,512}$/.test(text) ? text : undefined)
 

@@ -22,7 +22,7 @@ import type { History } from './history.ts'
 import type { Metrics } from './metrics.ts'
 
 export interface Gateway {
-  readonly inbox: Pick<Inbox, 'recv' | 'waiting'>
+  readonly inbox: Pick<Inbox, 'begin' | 'recv' | 'waiting'>
   readonly sender: Pick<Sender, 'send' | 'foresee'>
   readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>
   readonly media: Pick<Downloads, 'download' | 'open'> & Pick<Uploads, 'accept'>

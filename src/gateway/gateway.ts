@@ -123,6 +123,7 @@ const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway[
           housekeeping.whenDue()
           return oneShot.recv(request, call)
         },
+        begin: consumer => inbox.begin(consumer),
         waiting: (request, most) => inbox.waiting(request, most),
       }
     : inbox

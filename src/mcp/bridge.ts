@@ -18,6 +18,8 @@ export interface BridgeOptions {
   /** Of the service's MCP, as `http://127.0.0.1:8000/mcp`, or `unix:/run/svc.sock`. */
   readonly url: string
   readonly token: string | undefined
+  /** Whose place recv uses there. */
+  readonly consumer?: string
   readonly log: Log
   readonly streams?: StdioStreams
 }
@@ -55,7 +57,7 @@ class Bridge {
   #met = false
   #closing: Promise<void> | undefined
 
-  constructor({ url, token, log, streams }: BridgeOptions) {
+  constructor({ url, token, consumer, log, streams }: BridgeOptions) {
     this.#url = url
     this.#log = log
     this.#client = new LineTransport(streams ?? { input: process.stdin, output: process.stdout }, log)
@@ -63,10 +65,12 @@ class Bridge {
     const socket = socketIn(url)
     // One for all messages: under Deno each has connections of its own.
     const way = socket === undefined ? {} : through(socket)
-    this.#service = new StreamableHTTPClientTransport(
-      new URL(socket === undefined ? url : 'http://localhost/mcp'),
-      { requestInit: { headers }, fetch: (to, init) => fetch(to, { ...init, ...way }) },
-    )
+    const address = new URL(socket === undefined ? url : 'http://localhost/mcp')
+    if (consumer !== undefined) address.searchParams.set('consumer', consumer)
+    this.#service = new StreamableHTTPClientTransport(address, {
+      requestInit: { headers },
+      fetch: (to, init) => fetch(to, { ...init, ...way }),
+    })
     this.#service.onerror = error => log.debug('mcp', { error })
   }
 

@@ -21,6 +21,8 @@ export interface McpShared {
   /** Give every answer as structured content too, also one that holds what people wrote. */
   readonly structured: boolean
   readonly changes: Changes
+  /** Whose place recv uses where a call names none; `default` without it. */
+  readonly consumer?: string
 }
 
 /** What one connection is; made for each server that the factory builds. */

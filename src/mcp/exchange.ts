@@ -7,10 +7,9 @@ import { endsWithin } from '../platform/clock.ts'
 import { flushMsOf, piecesOf } from '../platform/serve.ts'
 
 /**
- * How long an answer that counts is held open once its bytes are out. By then what was handed to the runtime is in the
- * kernel, and a client that had hung up before is known: its end is read, or refuses what was written. Without it one
- * answer in some dozens was lost on a loaded machine to a client that left just before (measured). Clients take the
- * message as it comes; only the end of the stream waits.
+ * In a session the end of a stream waits this long once the kernel has its answer: a client that hung up in that time may
+ * have left just before its answer came, or be done with it (Codex 0.169 is), and only its next request tells which.
+ * Clients take the message as it comes; only the end of the stream waits.
  */
 const holdMs = 30
 
@@ -46,11 +45,15 @@ export class Exchanges {
 export interface Watch {
   /** Aborts when the client's connection closes before the answer is complete. */
   readonly signal: AbortSignal
-  /** Every byte was taken. */
+  /** The kernel has every byte. Only where somebody tells later whether the client has read them, and only if it counts. */
+  out?(): void
+  /** The end: the client has every byte, or will have. */
   written(): void
-  /** The client left before. */
+  /** The client hung up before the kernel had every byte. */
   lost(): void
-  /** Whether it matters that the client was there to the end; asked when all is out. */
+  /** The client hung up after `out`, in place of `written`. */
+  leftAfter?(): void
+  /** Whether it matters what became of it; asked when all is out. */
   counts(): boolean
   /** Each chunk on its way out. */
   saw?(chunk: Uint8Array): void
@@ -84,11 +87,18 @@ function watchedBody(
   let over = false
   let size = 0
   let pieces = piecesOf(first ?? new Uint8Array())
-  const leave = () => {
+  /** The kernel has all; from here on a client that hangs up may have read it. */
+  let isOut = false
+  let hasLeft = () => {}
+  const end = (then: () => void) => {
     if (over) return
     over = true
     signal.removeEventListener('abort', leave)
-    watch.lost()
+    then()
+  }
+  const leave = () => {
+    if (isOut) return hasLeft()
+    end(() => watch.lost())
     reader.cancel().catch(() => {})
   }
   if (signal.aborted) leave()
@@ -100,20 +110,29 @@ function watchedBody(
           const piece = pieces.next()
           if (!piece.done) return controller.enqueue(piece.value)
           const { done, value } = await reader.read()
-          if (done) break
+          if (done || over) break
           watch.saw?.(value)
+          // Who hung up before is heard now; the kernel would take the bytes all the same.
+          if (watch.counts()) await turn()
+          if (over) return
           size += value.length
           pieces = piecesOf(value)
         }
+        if (over) return
+        isOut = true
+        let left = false
         if (watch.counts()) {
-          await held(size)
-          // The body was cancelled with it.
-          if (over) return
+          const { promise, resolve } = Promise.withResolvers<void>()
+          hasLeft = () => {
+            left = true
+            resolve()
+          }
+          watch.out?.()
+          await flushed(size)
+          if (watch.leftAfter && !left) await Promise.race([sleep(holdMs), promise])
         }
-        over = true
-        signal.removeEventListener('abort', leave)
-        controller.close()
-        watch.written()
+        end(() => (left && watch.leftAfter ? watch.leftAfter() : watch.written()))
+        if (!left) controller.close()
       },
       cancel: leave,
     },
@@ -121,8 +140,13 @@ function watchedBody(
   )
 }
 
-/** Until so many bytes that were handed to the runtime are out, and a client that is not there any more is known to be gone. */
-export async function held(bytes = 0): Promise<void> {
-  await new Promise(resolve => setTimeout(resolve, Math.max(holdMs, flushMsOf(bytes))))
-  await new Promise(resolve => setImmediate(resolve))
+const sleep = (ms: number) => new Promise<void>(resolve => setTimeout(resolve, ms))
+
+/** One turn of the event loop: a hang-up that the kernel knows of is heard. */
+export const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+
+/** Until so many bytes that were handed to the runtime are in the kernel: what counts before is lost with this process. */
+export async function flushed(bytes: number): Promise<void> {
+  await sleep(flushMsOf(bytes))
+  await turn()
 }

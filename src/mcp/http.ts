@@ -2,6 +2,8 @@
  * MCP over HTTP: Streamable HTTP at one path, for both eras, or the two paths of the older SSE transport.
  * Callers pass the same check as at the REST door.
  */
+
+import { randomUUID } from 'node:crypto'
 import {
   createMcpHandler,
   isInitializeRequest,
@@ -14,6 +16,7 @@ import type { Config } from '../config.ts'
 import { Delivery } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { afterAwake } from '../platform/clock.ts'
+import { seen } from '../platform/escape-controls.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard, FailedTries } from '../server/auth.ts'
 import { checkShape, doneWith, readBytes } from '../server/body.ts'
@@ -24,17 +27,22 @@ import type { CallDoor, McpContext, McpShared } from './context.ts'
 import { Exchanges, watched } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
-import { Sessions } from './sessions.ts'
+import { SessionIds } from './session-ids.ts'
+import { type Caller, Sessions, TooMany } from './sessions.ts'
 import { SseSessions } from './sse.ts'
 
 export interface McpHttpOptions extends McpShared {
   readonly config: Pick<Config, 'host' | 'token' | 'allowHosts'>
   /** Streamable HTTP at /mcp, or the transport of 2024 at /sse and /messages. */
   readonly transport: 'http' | 'sse'
+  /** Signs the ids of sessions; without it none lives longer than this process. */
+  readonly sessionKey?: string
   /** For tests: when a session without connections ends. */
   readonly idleMs?: number
   /** For tests: counts the time in which a client may come back for an answer. */
   readonly after?: typeof afterAwake
+  /** For tests: when messages come again whose reader hung up right after them. */
+  readonly undecidedMs?: number
   /** For tests: makes the servers. */
   readonly server?: typeof createMcpServer
 }
@@ -67,7 +75,12 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
       if (refusal) return tries.answer(problemResponse(refusal), peer)
       peer?.accept()
       try {
-        return await paths.answer(request, peer?.remoteAddress ?? '')
+        const address = peer?.remoteAddress ?? ''
+        const { token } = options.config
+        return await paths.answer(request, {
+          address,
+          identity: token === undefined ? `address ${address}` : `token ${token}`,
+        })
       } catch (error) {
         doneWith(request)
         return problemResponse(toSvcError(error, options.log, { signal: request.signal }))
@@ -76,6 +89,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     beginShutdown: () => waiting.stop(),
     async close(graceMs) {
       waiting.stop()
+      paths.stop?.()
       await exchanges.settled(graceMs)
       await paths.close()
     },
@@ -84,8 +98,9 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
 
 /** What one transport serves. */
 interface Paths {
-  /** @param caller an address */
-  answer(request: Request, caller: string): Promise<Response>
+  answer(request: Request, caller: Caller): Promise<Response>
+  /** Nothing waits for what its client does next. */
+  stop?(): void
   close(): Promise<void>
 }
 
@@ -109,7 +124,7 @@ function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchang
   return (request, { era, lasting, closed }, deliver = settled) =>
     make({
       ...{ ...options, local: false, era, lasting, closed },
-      structured: options.structured || asksForStructure(request?.url),
+      ...askedFor(request?.url, options),
       calls: { waiting, questions, deliver },
     })
 }
@@ -145,7 +160,11 @@ const stateless = (
 function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Exchanges): Paths {
   const sessions = new Sessions({
     server: (closed, request) => servers(request, { ...legacy, closed }),
-    ...{ exchanges, idleMs: options.idleMs, after: options.after },
+    exchanges,
+    ids: new SessionIds(options.sessionKey ?? randomUUID()),
+    idleMs: options.idleMs,
+    undecidedMs: options.undecidedMs,
+    after: options.after,
   })
   const plain = stateless(options, servers, 'auto')
   // A call may wait for minutes: its stream begins at once and shows life, else something on the way cuts it.
@@ -174,19 +193,32 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
   return {
     async answer(request, caller) {
       if (new URL(request.url).pathname !== '/mcp') throw elsewhere('/mcp')
+      const wrong = wrongParameter(request.url)
+      if (wrong) return wrong
       const id = request.headers.get('mcp-session-id')
       const posted = request.method === 'POST' ? await readJson(request) : { value: undefined }
       if (posted instanceof Response) return posted
       const { value } = posted
       const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
-      if (isAlone || (id === null && !isInitializeRequest(value))) return alone(request, value)
+      if (isAlone) return alone(request, value)
+      // An id that means nothing here any more is no reason to refuse a client that begins anew.
+      const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
+      if (isNew) {
+        doneWith(request)
+        return (await sessions.open(request, value, caller)) ?? tooMany()
+      }
+      if (id === null) return alone(request, value)
       // The answer is a stream whose end is its client's: the call has its arguments now.
       doneWith(request)
-      if (id !== null) return (await sessions.serve(id, request, value)) ?? noSession()
-      const tooMany = 'This caller has too many sessions open; end some with DELETE'
-      const opened = await sessions.open(request, value, caller)
-      return opened ?? rpcError(503, -32000, tooMany, { 'retry-after': '60' })
+      return await sessions.serve(id, request, caller, value).then(
+        response => response ?? noSession(),
+        error => {
+          if (error instanceof TooMany) return tooMany()
+          throw error
+        },
+      )
     },
+    stop: () => sessions.stop(),
     async close() {
       await Promise.all([plain.close(), streaming.close(), sessions.close()])
     },
@@ -216,7 +248,9 @@ function olderPaths(servers: Servers): Paths {
       if (allow === undefined) throw elsewhere('/sse')
       if (request.method !== allow) return rpcError(405, -32000, 'Method not allowed', { allow })
       if (allow === 'POST') return posted(request)
-      const opened = await sse.open(request, caller)
+      const wrong = wrongParameter(request.url)
+      if (wrong) return wrong
+      const opened = await sse.open(request, caller.address)
       return opened ?? rpcError(503, -32000, 'This caller has too many streams open')
     },
     close: () => sse.close(),
@@ -226,9 +260,33 @@ function olderPaths(servers: Servers): Paths {
 const elsewhere = (path: string) =>
   new SvcError('not_found', 'Nothing is served at this path', { hint: `MCP is at ${path}.` })
 
-/** `/mcp?structured=1`: for this connection, where the service does not do it for all. */
-const asksForStructure = (url: string | undefined) =>
-  url !== undefined && new URL(url).searchParams.get('structured') === '1'
+/** What a connection may ask for in its address, and what each value has to be. */
+const parameters: Readonly<Record<string, RegExp>> = { structured: /^[01]$/, consumer: /^[\w.-]{1,64}$/ }
+
+/** `/mcp?structured=1&consumer=NAME`: for this connection, where the service does not do it for all. */
+function askedFor(
+  url: string | undefined,
+  { structured, consumer }: McpHttpOptions,
+): Pick<McpContext, 'structured' | 'consumer'> {
+  const asked = url === undefined ? new URLSearchParams() : new URL(url).searchParams
+  const reader = asked.get('consumer') ?? consumer
+  return {
+    structured: structured || asked.get('structured') === '1',
+    ...(reader !== undefined && { consumer: reader }),
+  }
+}
+
+/** A parameter that is mistyped would give something else than what was asked for, without a word. */
+function wrongParameter(url: string): Response | undefined {
+  const { searchParams } = new URL(url)
+  const wrong = [...searchParams].find(([name, value]) => {
+    const form = Object.hasOwn(parameters, name) ? parameters[name] : undefined
+    return !form?.test(value) || searchParams.getAll(name).length > 1
+  })
+  if (!wrong) return undefined
+  const what = `${seen(JSON.stringify(wrong[0].slice(0, 80)))} in the address is unknown here, or its value is wrong`
+  return rpcError(400, -32602, `${what}: expected structured=1, consumer=NAME, or nothing`)
+}
 
 async function readJson(request: Request): Promise<{ value: unknown } | Response> {
   if (!isJsonContentType(request.headers.get('content-type')))
@@ -246,6 +304,11 @@ async function readJson(request: Request): Promise<{ value: unknown } | Response
     return rpcError(400, -32700, 'The body is not valid JSON')
   }
 }
+
+const tooMany = () =>
+  rpcError(503, -32000, 'This caller has too many sessions open; end some with DELETE', {
+    'retry-after': '60',
+  })
 
 const noSession = () => rpcError(404, -32001, 'Session not found')
 

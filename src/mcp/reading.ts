@@ -5,9 +5,9 @@ import { between, closed, oneOf, optional } from '../model/shapes.ts'
 import { parse } from '../tools/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
 import type { Tool, Whereabouts } from '../tools/tool.ts'
-import { type Format, roomFor } from '../tools/untrusted.ts'
+import { type Format, type PicturedAnswer, roomFor } from '../tools/untrusted.ts'
 
-/** Clients cut what is longer: Codex at some 10,000 bytes, others later. */
+/** Clients cut what is longer: Cline at 8,000 characters of JSON text, Codex at some 10,000 bytes, others later. */
 const usualMaxChars = 8000
 
 const both = {
@@ -15,7 +15,7 @@ const both = {
     between(
       1000,
       200_000,
-      'About how many characters the answer may have. What does not fit waits for the next call; a single longer message is cut, and the answer says how to read on.',
+      'How many characters the answer may have as JSON text, in which a quote or a line end is two. What does not fit waits for the next call; a single longer message is cut, and the answer says how to read on.',
       { default: usualMaxChars },
     ),
   ),
@@ -42,6 +42,22 @@ const own = {
   }),
 }
 
+/**
+ * The pictures of an answer come after its text. Cline (3.0) takes both as one JSON text and cuts its middle out, so that 4,000
+ * characters are left at the beginning: all of the text, then.
+ */
+export const pictured: PicturedAnswer = {
+  maxChars: 3900,
+  mostPictures: 4,
+  picturesOf: message => sentPictures(message).length,
+}
+
+/** Which media of a message are pictures that somebody sent, counted as `download` counts them. */
+export const sentPictures = ({ direction, items }: Message): number[] =>
+  items
+    .filter(item => item.has_media)
+    .flatMap(({ kind }, item) => (direction === 'received' && kind === 'IMAGE' ? [item] : []))
+
 /** How an answer is to look. */
 export interface Reading {
   readonly max_chars: number
@@ -54,8 +70,13 @@ export interface Reading {
 const isRead = (name: string): name is keyof typeof own => Object.hasOwn(own, name)
 
 /** The arguments of a tool as this door takes them, for a caller there. */
-export function inputSchemaOf({ name, inputSchema }: Tool, where: Whereabouts): JsonSchema {
-  const properties = { ...inputSchema.properties, ...(isRead(name) && toJsonSchema(own[name]).properties) }
+export function inputSchemaOf({ name, inputSchema }: Tool, where: Whereabouts, reader?: string): JsonSchema {
+  const { consumer } = inputSchema.properties ?? {}
+  const properties = {
+    ...inputSchema.properties,
+    ...(consumer && reader !== undefined && { consumer: { ...consumer, default: reader } }),
+    ...(isRead(name) && toJsonSchema(own[name]).properties),
+  }
   return worded({ ...inputSchema, properties }, where)
 }
 
@@ -102,6 +123,11 @@ export function apart(name: string, given: unknown): { input: unknown; reading?:
   const { max_chars = usualMaxChars, format = 'concise', ...more } = parse(own[name], mine)
   return {
     input: rest,
-    reading: { max_chars, format, ...more, room: () => roomFor(max_chars, format) },
+    reading: {
+      max_chars,
+      format,
+      ...more,
+      room: () => roomFor(max_chars, format, name === 'recv' ? pictured : undefined),
+    },
   }
 }

@@ -10,7 +10,7 @@ import { SvcError } from '../model/error.ts'
 import type { Session } from '../model/session.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
 import { aliasLine, untrustedText } from '../tools/untrusted.ts'
-import { blobMaxBytes } from './content.ts'
+import { blobMaxBytes, wholeOf } from './content.ts'
 import type { McpContext } from './context.ts'
 import { answerText, conversationText, conversationWith } from './conversations.ts'
 import * as uris from './uris.ts'
@@ -173,10 +173,11 @@ async function readMedia(
   request: { message_id: string; item: number },
   signal: AbortSignal,
 ): Promise<ReadResourceResult> {
-  const { stream, content_type, size } = await gateway.media.open(request, signal)
+  const opened = await gateway.media.open(request, signal)
   const most = blobMaxBytes(local)
-  const tooLarge = () =>
-    new SvcError(
+  const bytes = await wholeOf(opened, most)
+  if (!bytes)
+    throw new SvcError(
       'payload_too_large',
       `media of more than ${most / mebibyte} MiB does not fit into a resource`,
       {
@@ -185,21 +186,9 @@ async function readMedia(
           : 'Fetch it over HTTP, GET /media/{message_id}/{item} of this service, or save it there with the tool download.',
       },
     )
-  if (size !== undefined && size > most) {
-    await stream.cancel().catch(() => {})
-    throw tooLarge()
-  }
-  const chunks: Uint8Array[] = []
-  let length = 0
-  // Leaving the loop cancels the stream.
-  for await (const chunk of stream) {
-    length += chunk.length
-    if (length > most) throw tooLarge()
-    chunks.push(chunk)
-  }
-  const blob = Buffer.concat(chunks).toString('base64')
+  const blob = bytes.toString('base64')
   return {
-    contents: [{ uri: uris.mediaUri(request.message_id, request.item), mimeType: content_type, blob }],
+    contents: [{ uri: uris.mediaUri(request.message_id, request.item), mimeType: opened.content_type, blob }],
   }
 }
 

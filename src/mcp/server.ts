@@ -24,6 +24,9 @@ export function createMcpServer(context: McpContext): McpServer {
     },
   )
   server.server.onerror = error => context.log.debug('mcp', { error })
+  // It keeps its place from here on, not from its first call.
+  if (context.consumer !== undefined)
+    context.gateway.inbox.begin(context.consumer).catch(error => context.log.debug('mcp', { error }))
   addTools(server, context)
   addResources(server, context)
   addPrompts(server, context)

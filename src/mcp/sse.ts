@@ -11,7 +11,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { Delivery } from '../model/call.ts'
 import { backlogs } from '../server/event-stream.ts'
-import { held } from './exchange.ts'
+import { flushed, turn } from './exchange.ts'
 
 const keepAliveMs = 15_000
 /** Of each caller, so that nobody takes another's; and of all together, as the last line. */
@@ -75,10 +75,10 @@ export class SseSessions {
   }
 }
 
-/** A frame on its way out, and who hears that the socket took it. */
+/** A frame on its way out, and who hears that the kernel took it. */
 interface Frame {
   readonly text: string
-  taken?(delivered: boolean): void
+  taken?(): void
 }
 
 class SseTransport implements Transport {
@@ -118,13 +118,14 @@ class SseTransport implements Transport {
     const stream = new ReadableStream<Uint8Array>(
       {
         pull: async controller => {
-          const { taken, text = '' } = before ?? {}
-          if (taken) held(text.length).then(() => taken(!this.#closed))
+          before?.taken?.()
           before = undefined
           while (this.#queue.length === 0 && !this.#closed)
             await new Promise<void>(resolve => {
               this.#wake = resolve
             })
+          // Who hung up before is heard now; the kernel would take the frame all the same.
+          if (this.#queue[0]?.taken) await turn()
           const frame = this.#closed ? undefined : this.#queue.shift()
           if (!frame) return controller.close()
           this.#waiting -= frame.text.length
@@ -154,9 +155,10 @@ class SseTransport implements Transport {
     const delivery = id === undefined ? undefined : this.#deliveries.get(id)
     const text = `event: message\ndata: ${JSON.stringify(message)}\n\n`
     if (id === undefined || !delivery) return this.#push({ text })
-    const taken = (delivered: boolean) => {
+    // From here on it is delivered, also to a client that closes: its session ends with the stream, and nothing can tell.
+    const taken = () => {
       this.#deliveries.delete(id)
-      delivery.settle(delivered && isJSONRPCResultResponse(message))
+      void flushed(text.length).then(() => delivery.settle(isJSONRPCResultResponse(message)))
     }
     this.#push({ text, taken })
   }

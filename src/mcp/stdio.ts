@@ -17,7 +17,6 @@ import { endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
 import type { McpContext, McpShared } from './context.ts'
-import { held } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 
@@ -118,11 +117,8 @@ export class LineTransport implements Transport {
     if (id !== undefined) this.#deliveries.delete(id)
     const written = await this.#write(message)
     if (!written) this.#end()
-    // What is written to a client that leaves may be read by nobody: then it comes again.
-    if (delivery) {
-      await held()
-      delivery.settle(written && !this.#leaving && isJSONRPCResultResponse(message))
-    }
+    // A client that had ended its input before may read on or not: then it comes again. One that ends it later has it.
+    delivery?.settle(written && !this.#leaving && isJSONRPCResultResponse(message))
     if (id !== undefined) this.#done(id)
   }
 

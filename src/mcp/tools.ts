@@ -18,12 +18,30 @@ import { describedFor, invoke, type Tool, toSvcError, verbs } from '../tools/ind
 import type { JsonSchema } from '../tools/schema.ts'
 import { McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
-import { contentOf, fromOutside, mostCounted } from './content.ts'
+import { contentOf, fromOutside, inlineMediaBytes, mostCounted, wholeOf } from './content.ts'
 import type { McpContext } from './context.ts'
 import { apart, inputSchemaOf } from './reading.ts'
 
 /** Where a result carries the problem object of an error, besides its text. */
 export const problemKey = 'svc/problem'
+
+/**
+ * What people say when they want a tool. Claude Code (2.1.332) shows its model the bare names of tools and finds them by
+ * single words; those of this hint count twice as much as those of a description.
+ */
+const searchWords: Readonly<Record<string, string>> = {
+  recv: 'read my new messages inbox unread check receive incoming wait for who wrote what did they say',
+  send: 'send message reply answer respond text write tell notify friend wife husband mum mom dad boss photo picture image file video voice attachment',
+  download:
+    'download save get open view photo picture image file video voice audio attachment media document that they sent',
+  history:
+    'search chat history old earlier past messages conversation conversations find look up what was said last week with',
+  sessions: 'list accounts account status connected logged in which session',
+  login: 'log in login sign in connect link add account scan qr code',
+  logout: 'log out logout sign out disconnect remove unlink account',
+  rename_session: 'rename account session name label',
+  set_default: 'default main account session choose switch',
+}
 
 /** Adds the tools of the context. */
 export function addTools(server: McpServer, context: McpContext): void {
@@ -35,9 +53,10 @@ export function addTools(server: McpServer, context: McpContext): void {
       {
         title: tool.title,
         description: describedFor(tool, where),
-        inputSchema: declared(inputSchemaOf(tool, where)),
+        inputSchema: declared(inputSchemaOf(tool, where, context.consumer)),
         ...(isStructured(tool, context) && { outputSchema: declared(structuredSchema(tool)) }),
         annotations: annotationsOf(tool),
+        _meta: { 'anthropic/searchHint': `wechat weixin 微信 ${searchWords[tool.name] ?? ''}` },
       },
       (input, ctx) => callTool(server, tool, input, ctx, context),
     )
@@ -95,7 +114,8 @@ async function callTool(
     call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
     if (context.confirmSend && tool.name === 'send')
       call.unanswered = await confirmSend(input, call, context.gateway)
-    const { input: own, reading } = apart(tool.name, input ?? {})
+    const { input: given, reading } = apart(tool.name, input ?? {})
+    const own = tool.name === 'recv' ? await readBy(context, given) : given
     call.room = reading?.room
     const value = await invoke(tool, context.gateway, own, call, context.log)
     const result: CallToolResult = {
@@ -105,6 +125,7 @@ async function callTool(
         loggedIn: () => loggedIn(context),
         // What fails here is told elsewhere; messages are not held back for it.
         silent: () => context.gateway.accounts.silent(verbs.recv.parse(own).session).catch(() => []),
+        picture: request => pictureOf(context, request, call.signal),
         waiting: last => waiting(context, own, last),
       }),
       ...(isStructured(tool, context) && { structuredContent: structured(value) }),
@@ -122,6 +143,32 @@ async function callTool(
     return failure(known, context.local)
   } finally {
     call.end()
+  }
+}
+
+/** What recv was given, with the reader of this connection where it names none and asks for a reader's place. */
+async function readBy({ consumer, gateway }: McpContext, given: unknown): Promise<unknown> {
+  const named = given as { consumer?: unknown; after?: unknown; ack?: unknown }
+  if (consumer === undefined || [named.consumer, named.after, named.ack].some(one => one !== undefined))
+    return given
+  await gateway.inbox.begin(consumer)
+  return { ...named, consumer }
+}
+
+/** Messages are not held back for longer than this by a picture. */
+const pictureMs = 5000
+
+/** What cannot be had now is there for download, and its messages are shown all the same. */
+async function pictureOf(
+  { gateway }: McpContext,
+  request: { message_id: string; item: number },
+  signal: AbortSignal,
+): Promise<Buffer | undefined> {
+  try {
+    const within = AbortSignal.any([signal, AbortSignal.timeout(pictureMs)])
+    return await wholeOf(await gateway.media.open(request, within), inlineMediaBytes)
+  } catch {
+    return undefined
   }
 }
 

@@ -12,6 +12,8 @@ export const dataFiles = {
   logins: '.logins',
   /** Where each service that runs listens, and its process: a line of JSON each, removed when it stops. */
   address: '.address',
+  /** Signs the ids of MCP sessions, which so live through a restart. */
+  mcpKey: '.mcp_key',
   store: 'messages.db',
   apiToken: 'api_token',
   /** Folder of the sandbox's own files; it marks a directory as the sandbox's. */

@@ -1,25 +1,65 @@
 /** What nobody would see in a text, or a terminal would obey, written by its number. */
 
-// Controls, formatting and bidi characters, lone surrogates, private use, line ends, tags and the selectors that can
-// carry hidden text. The joiners and the first sixteen selectors stay: emoji and whole scripts are written with them.
+// Controls, lone surrogates, private use, line ends, all that Unicode says is not to be shown (formatting, bidi, tags, fillers,
+// joiners, selectors), and what it forgot there: annotations, Egyptian, shorthand and musical controls, blanks of Braille.
 const unseen =
-  /\u034f|[\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
+  /[\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2d7f\ufff9-\ufffb\u{1107f}\u{13430}-\u{13440}\u{16fe4}\u{1bc9d}\u{1d159}]|(?<![\u2801-\u28ff])\u2800/gu
+
+/** Scripts whose letters join, or are kept from it, by a character of its own. */
+const joining = ['Arabic', 'Syriac', 'Mandaic', 'Nko', 'Mongolian', 'Phags_Pa', 'Adlam', 'Hanifi_Rohingya']
+  .concat([
+    'Devanagari',
+    'Bengali',
+    'Gurmukhi',
+    'Gujarati',
+    'Oriya',
+    'Tamil',
+    'Telugu',
+    'Kannada',
+    'Malayalam',
+  ])
+  .concat(['Sinhala', 'Khmer', 'Myanmar', 'Tibetan', 'Balinese', 'Javanese', 'Grantha', 'Newa', 'Tai_Tham'])
+  .map(script => `\\p{scx=${script}}`)
+  .join('')
+const emoji = '[\\u{1f3fb}-\\u{1f3ff}]?[\\ufe0e\\ufe0f]?'
+
+/**
+ * A character with the one joiner or selector that it takes: emoji and whole scripts are written so. More than that can carry
+ * a text that nobody sees, a byte a character.
+ */
+const wanted = [
+  // ❤️, 🏳️‍🌈: between two that are joined.
+  `(?![0-9#*])\\p{Emoji}${emoji}(?:\\u200d\\p{Extended_Pictographic}${emoji})*`,
+  // 1️⃣
+  '[0-9#*]\\ufe0f(?=\\u20e3)',
+  `(?=[\\p{L}\\p{M}])[${joining}][\\u200c\\u200d]`,
+  '\\p{sc=Han}[\\ufe00-\\ufe02]',
+  '[\\p{Sm}\\p{sc=Myanmar}\\p{sc=Phags_Pa}]\\ufe00',
+  '(?=\\p{L})\\p{sc=Mongolian}[\\u180b-\\u180d\\u180f]',
+  '(?=\\p{L})\\p{sc=Tifinagh}\\u2d7f',
+  '[\\u{1bc00}-\\u{1bc99}]\\u{1bc9d}',
+].join('|')
+const unwanted = new RegExp(`(${wanted})|${unseen.source}`, 'gu')
 
 /** Most texts hold no other, and classes of Unicode take ten times as long. */
 const plain = /^[\x20-\x7e]*$/
 
+/** @param as what stands for a character that nobody would see */
+function shown(text: string, as: (character: string) => string): string {
+  // Few have any, and the rest takes longer still.
+  if (plain.test(text) || text.search(unseen) < 0) return text
+  return text.replace(unwanted, (found, isWanted?: string) => (isWanted === undefined ? as(found) : found))
+}
+
 /** The text in one line. A tab is seen. */
 export const seen = (text: string): string =>
-  plain.test(text)
-    ? text
-    : text.replace(unseen, character => (character === '\t' ? ' ' : numbered(character)))
+  shown(text, character => (character === '\t' ? ' ' : numbered(character)))
 
 /** A value of JSON with every text in it, and every key, as `seen` has it, but for line ends and tabs. */
 export function seenWithin<T>(value: T): T
 export function seenWithin(value: unknown): unknown {
-  if (typeof value === 'string' && plain.test(value)) return value
   if (typeof value === 'string')
-    return value.replace(unseen, character => (/[\n\t]/.test(character) ? character : numbered(character)))
+    return shown(value, character => (/[\n\t]/.test(character) ? character : numbered(character)))
   if (Array.isArray(value)) return value.map(entry => seenWithin(entry))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([key, entry]) => [seen(key), seenWithin(entry)]))

@@ -82,6 +82,11 @@ export class Inbox {
     }
   }
 
+  /** Gives a new reader its place, after what any reader was given. @throws SvcError `store_unavailable` */
+  begin(consumer: string): Promise<void> {
+    return this.#ports.store.consumers.begin(consumer)
+  }
+
   /** How many messages wait for such a request, counted up to `most`. @throws as `recv` */
   async waiting({ consumer, after, session: given }: WaitingRequest, most: number): Promise<number> {
     const session = given === undefined ? undefined : await this.#named(given)
@@ -175,12 +180,8 @@ export class Inbox {
 
   /** The message of a claim, held until the reader asks for the next one. */
   async *#leased(claim: Claim): AsyncGenerator<Message, void, void> {
-    const { log } = this.#runtime
-    const { store, views } = this.#ports
-    const { consumers } = store
-    const renewing = setInterval(() => {
-      consumers.renew(claim.lease).catch(error => log.warn('lease not renewed', { error }))
-    }, renewEveryMs)
+    const { views } = this.#ports
+    const renewing = this.#renewing(claim.lease)
     let read = false
     try {
       for (const row of claim.rows) {
@@ -192,6 +193,17 @@ export class Inbox {
       clearInterval(renewing)
       await this.#settled(claim.lease, read)
     }
+  }
+
+  /** Keeps the lease from lapsing until the timer is cleared. */
+  #renewing(lease: number): ReturnType<typeof setInterval> {
+    const timer = setInterval(() => {
+      this.#ports.store.consumers
+        .renew(lease)
+        .catch(error => this.#runtime.log.warn('lease not renewed', { error }))
+    }, renewEveryMs)
+    timer.unref()
+    return timer
   }
 
   async #settled(lease: number, read: boolean): Promise<void> {
@@ -245,7 +257,12 @@ export class Inbox {
     // It left while they were claimed: nobody was shown any.
     if (call.signal.aborted) await store.consumers.giveBack(claim, 0)
     if (call.signal.aborted) return []
-    call.onDelivered(delivered => void this.#settled(lease, delivered))
+    // It may take its time until the door knows: a slow reader, or one that only a next call will tell of.
+    const renewing = this.#renewing(lease)
+    call.onDelivered(delivered => {
+      clearInterval(renewing)
+      void this.#settled(lease, delivered)
+    })
     const messages = await answer.take(rows, redelivered)
     const next = rows[messages.length]
     if (next) await store.consumers.giveBack(claim, next.id)

@@ -60,13 +60,16 @@ export interface EnsuredToken {
   path: string
 }
 
+/** The token kept in `<base>/api_token`, as of `ensureSecret`. */
+export const ensureToken = (basePath: string): Promise<EnsuredToken> =>
+  ensureSecret(basePath, tokenPath(basePath))
+
 /**
- * The token kept in `<base>/api_token` (0600), made on first need from 256 random bits. Of several processes that
+ * A secret kept in a file of the data directory (0600), made on first need from 256 random bits. Of several processes that
  * start at once exactly one makes it.
  */
-export async function ensureToken(basePath: string): Promise<EnsuredToken> {
+export async function ensureSecret(basePath: string, path: string): Promise<EnsuredToken> {
   await ensurePrivateDir(basePath)
-  const path = tokenPath(basePath)
   const kept = await readToken(path)
   if (kept !== undefined) return { token: kept, created: false, path }
   // An empty file, as a crash of version 0.1 may have left it, is nobody's token.

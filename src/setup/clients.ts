@@ -23,6 +23,15 @@ export type Server =
       readonly tokenVariable?: string
     }
 
+/** The same for a reader of its own, by name. */
+export function readBy(server: Server, consumer: string | undefined): Server {
+  if (consumer === undefined) return server
+  const words = ['--consumer', consumer]
+  return 'command' in server
+    ? { command: [...server.command, ...words] }
+    : { ...server, url: `${server.url}?consumer=${consumer}`, bridge: [...server.bridge, ...words] }
+}
+
 export interface Client {
   /** As one types it. */
   readonly name: string
@@ -145,7 +154,8 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
     next: 'In VS Code run the command "MCP: List Servers", choose the server and start it.',
   },
   {
-    // "Model Context Protocol" of Codex: tables of config.toml, also of a project that is trusted.
+    // "Model Context Protocol" of Codex: tables of config.toml, also of a project that is trusted. Its first turn goes ahead
+    // without a server that is not ready, after a second or less (0.169), unless that is `required`.
     name: 'codex',
     title: 'Codex',
     format: toml,
@@ -156,14 +166,15 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
     at: () => ['mcp_servers'],
     entry: server =>
       'command' in server
-        ? { value: stdio(server.command) }
+        ? { value: { ...stdio(server.command), required: true } }
         : {
             value: {
               url: server.url,
+              required: true,
               ...(server.tokenVariable !== undefined && { bearer_token_env_var: server.tokenVariable }),
             },
           },
-    next: 'Start Codex anew; /mcp there shows the connection.',
+    next: 'Start Codex anew; /mcp there shows the connection. It waits for svc at its start, and says so when svc cannot be started or reached.',
   },
   {
     // "MCP servers" and "Config" of OpenCode. Version 1 has the servers under `mcp`, version 2 under `mcp.servers` and

@@ -7,7 +7,7 @@ import type { UserFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { fileExists, realWay, replaceKeepingRights, statOf } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { Client, Scope, Server } from './clients.ts'
+import { type Client, readBy, type Scope, type Server } from './clients.ts'
 import { type Edit, type Step, sameSettings, Unreadable, valueAt } from './edit.ts'
 import { hookOf } from './hook.ts'
 
@@ -17,6 +17,8 @@ export interface SetupRequest {
   /** What the entry is called. */
   readonly name: string
   readonly server: Server
+  /** Whose place its recv uses. An entry of ours that is there already keeps its own, unless `isChosen`. */
+  readonly consumer?: { readonly name: string; readonly isChosen: boolean }
   /** Also, or when taking back only if it is there: the prompt hook. Its command. */
   readonly hook?: readonly string[]
   /** Replaces, or takes away, an entry of that name that svc did not write. */
@@ -132,11 +134,17 @@ async function targetsOf(request: SetupRequest): Promise<Target[]> {
     throw badArgument('--project', `${client.title} has no settings for one project`, {
       hint: 'Leave the option out.',
     })
-  const entry = client.entry(server, name)
   const servers: Target = {
     what: 'server',
     path: await existing(candidates),
-    edits: settings => [{ path: [...client.at(settings), name], value: entry.value }, ...(entry.also ?? [])],
+    edits(settings) {
+      const path = [...client.at(settings), name]
+      const there = valueAt(settings, path)
+      const { consumer } = request
+      const isKept = isOurServer(there) && !consumer?.isChosen
+      const entry = client.entry(readBy(server, isKept ? consumerIn(there) : consumer?.name), name)
+      return [{ path, value: entry.value }, ...(entry.also ?? [])]
+    },
     taken: settings => [[...client.at(settings), name], ...(client.alsoTaken?.(name) ?? [])],
     isOurs: isOurServer,
   }
@@ -150,8 +158,22 @@ async function existing(paths: readonly string[]): Promise<string> {
   return paths[0] ?? ''
 }
 
-const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|oauth|tools|env)$/
+const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|required|oauth|tools|env)$/
 const inputKeys = /^(type|id|description|password)$/
+
+/** The words of an entry that start a program. */
+const wordsOf = ({ command, args }: Partial<Record<string, unknown>>): string[] =>
+  [command, args].flat().filter(word => typeof word === 'string')
+
+/** The reader that an entry of ours names. */
+function consumerIn(value: unknown): string | undefined {
+  const entry: Partial<Record<string, unknown>> = value ?? {}
+  const words = wordsOf(entry)
+  const at = words.indexOf('--consumer')
+  return at < 0 ? /\?consumer=([\w.-]+)$/.exec(addressIn(entry))?.[1] : words[at + 1]
+}
+
+const addressIn = ({ url, httpUrl }: Partial<Record<string, unknown>>) => String(url ?? httpUrl ?? '')
 
 /** As svc writes them, whatever the paths in it; one that a person added something to is that person's. */
 function isOurServer(value: unknown): boolean {
@@ -159,12 +181,12 @@ function isOurServer(value: unknown): boolean {
   const own = 'id' in value ? inputKeys : serverKeys
   if (!Object.keys(value).every(key => own.test(key))) return false
   if ('id' in value) return true
-  const { command, args, env, url, httpUrl }: Partial<Record<string, unknown>> = value
+  const { command, env }: Partial<Record<string, unknown>> = value
   // A token that was put into its place is not to be lost.
   if (env !== undefined && !sameSettings(env, { SVC_TOKEN: '' })) return false
-  const words = Array.isArray(command) ? command : Array.isArray(args) ? args : []
-  if (command !== undefined) return words.join(' ').includes('mcp -t stdio')
-  return /\/mcp$/.test(String(url ?? httpUrl ?? ''))
+  if (command !== undefined) return wordsOf(value).join(' ').includes('mcp -t stdio')
+  // Without a path it is one that svc wrote before it added that.
+  return /^https?:\/\/[^/?#]+(\/([^?#]*\/)?(mcp|sse))?\/?(\?consumer=[\w.-]+)?$/.test(addressIn(value))
 }
 
 /**

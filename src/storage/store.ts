@@ -136,6 +136,9 @@ export interface Consumers {
    */
   claim(consumer: string, wanted: Omit<Wanted, 'direction'>): Promise<Claim | undefined>
 
+  /** Gives a new name its place, if it has none: after what any reader was given. */
+  begin(consumer: string): Promise<void>
+
   /**
    * The reader was not shown the rows of a claim from that id on: they come again, in `redelivered` only if they stand there
    * in this claim. The rows before stay leased.

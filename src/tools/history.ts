@@ -47,7 +47,7 @@ export const history = defineTool({
   name: 'history',
   title: 'Search message history',
   effect: 'read',
-  description: `Finds stored messages, received and sent, newest first. All given filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: that stays right while new messages arrive and reaches every message, which \`offset\` does not.
+  description: `Searches old conversations: finds stored messages (chat history) of WeChat (Weixin, 微信), received and sent, newest first. All given filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: that stays right while new messages arrive and reaches every message, which \`offset\` does not.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,
   input: HistoryInput,

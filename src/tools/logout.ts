@@ -9,7 +9,7 @@ export const logout = defineTool({
   title: 'Log a session out',
   effect: 'destroy',
   machineOnly: true,
-  description: `Ends a session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first.`,
+  description: `Disconnects (signs out) a WeChat (Weixin, 微信) account and ends its session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first.`,
   input: closed({
     session_name: optional(
       Type.String({

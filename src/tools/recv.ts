@@ -10,7 +10,7 @@ export const recv = defineTool({
   name: 'recv',
   title: 'Receive messages',
   effect: 'write',
-  description: `Returns new messages that users wrote to the bot, oldest first, of all sessions. When there are none it waits up to \`timeout\` seconds and then returns an empty array; that is normal, call again.
+  description: `Reads the inbox: returns new (unread) messages that people wrote to the bot on WeChat (Weixin, 微信), oldest first, of all sessions. When there are none it waits up to \`timeout\` seconds and then returns an empty array; that is normal, call again.
 
 Each consumer is a reader with its own position in the message log, which moves forward once the answer was written. A message handed out before an interruption may come again, marked \`redelivered\`. Programs that read independently of each other take different consumer names. The consumer "default" starts with the oldest stored message, any other new name with what comes after its first call. With \`after\` you keep the position yourself: it reads what follows that row id and moves nothing.
 

@@ -9,7 +9,7 @@ export const sessions = defineTool({
   title: 'List sessions',
   effect: 'read',
   machineOnly: true,
-  description: `Lists the registered WeChat bot accounts with their status. Call it first to see whether anyone is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
+  description: `Lists the WeChat (Weixin, 微信) bot accounts, called sessions, with their status: which are connected, that is logged in. Call it first to see whether anyone is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
 
 \`expired\` means that WeChat no longer accepts the login; log the same session in again. \`lapsed\` means that WeChat answers and may bring no messages any more; receiving and sending go on. \`muted_since\` means that WeChat may have muted the account: it takes what is sent, and users do not see it.`,
   input: closed({}),

@@ -160,10 +160,40 @@ describe('login', () => {
         return qr_url !== old
       })
     }
+    // Who waits is told.
+    const ended = login(t, '', { timeout: 300 })
     await t.sandbox.phone('POST', 'expire', {})
-    expect(await follow(t, ['expired'])).not.toHaveProperty('qr_url')
-    expect(endsIn(t)).toEqual(['expired'])
+    await t.until('it is over', () => {
+      t.clock.advance(2000)
+      return endsIn(t).length > 0
+    })
+    const over = await ended
+    expect([over.status, over]).toEqual([
+      'expired',
+      expect.not.objectContaining({ qr_url: expect.anything() }),
+    ])
     expect((await login(t)).status).toBe('waiting')
+  })
+
+  test('who calls after a code ran out is given a new one at once, however it ran out', async () => {
+    await using t = await fresh()
+    const first = await login(t)
+    // Nobody asked while it ran out, and the caller has no time.
+    await t.sandbox.phone('POST', 'expire', {})
+    t.clock.advance(6 * 60_000)
+    const second = await login(t, '', { timeout: 0 })
+    expect([second.status, second.qr_url]).toEqual(['waiting', expect.any(String)])
+    expect(second.qr_url).not.toBe(first.qr_url)
+    // Renewed as often as it is, and nobody waited for the end.
+    await t.until('it is over', async () => {
+      // Between two codes there is none.
+      await t.sandbox.phone('POST', 'expire', {}).catch(() => {})
+      t.clock.advance(2000)
+      return endsIn(t).length > 0
+    })
+    const third = await login(t, '', { timeout: 0 })
+    expect([third.status, third.qr_url]).toEqual(['waiting', expect.any(String)])
+    expect(third.qr_url).not.toBe(second.qr_url)
   })
 
   test('who begins is not told how an earlier login ended, and goes on with one that can still be scanned', async () => {

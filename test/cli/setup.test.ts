@@ -53,7 +53,9 @@ describe('svc setup', () => {
     const argsOf = async (args: string[], env?: Record<string, string>) => {
       const { stdout } = await setup(['gemini', '--print', ...args], { ...(env && { env }) })
       const settings = JSON.parse(stdout.slice(stdout.indexOf('{')))
-      return (settings.mcpServers.svc.args as string[]).slice(svcProgram.length - 1)
+      const words = (settings.mcpServers.svc.args as string[]).slice(svcProgram.length - 1)
+      expect(words.splice(-2)).toEqual(['--consumer', 'gemini'])
+      return words
     }
     expect(await argsOf([])).toEqual(['mcp', '-t', 'stdio'])
     expect(await argsOf(['--sandbox'])).toEqual(['mcp', '-t', 'stdio', '--sandbox'])
@@ -112,14 +114,35 @@ describe('svc setup', () => {
     }
     const [here, there] = ['http://127.0.0.1:8000/mcp', 'http://10.0.0.5:8000/mcp']
     const bridge = (url: string) => ({
-      args: expect.arrayContaining(['mcp', '-t', 'stdio', '--url', url]),
+      args: expect.arrayContaining(['mcp', '-t', 'stdio', '--url', url, '--consumer']),
     })
     expect(await entryOf('claude-desktop', here)).toEqual({ command: svcProgram[0], ...bridge(here) })
     for (const name of ['claude-desktop', 'cline'])
       expect(await entryOf(name, there)).toMatchObject({ ...bridge(there), env: { SVC_TOKEN: '' } })
-    expect(await entryOf('cline', here)).toEqual({ type: 'streamableHttp', url: here })
+    expect(await entryOf('cline', here)).toEqual({ type: 'streamableHttp', url: `${here}?consumer=cline` })
     const said = await setup(['claude-desktop', '--url', there], { home: await freshHome() })
     expect(said.stdout).toMatch(/next: .*\nnext: .* SVC_TOKEN\.\n/)
+  })
+
+  test('with --url, the path is added and said; where nothing answers, that is a warning; and it is taken back', async () => {
+    await using service = await serveHere(await freshHome(), { home })
+    const dir = await freshHome()
+    const urlOf = async () =>
+      JSON.parse(await readFile(join(dir, '.cursor', 'mcp.json'), 'utf8')).mcpServers.svc.url
+    for (const typed of ['', '/', '/mcp', '/mcp/']) {
+      const { status, stdout, stderr } = await setup(['cursor', '--url', `${service.url}${typed}`], {
+        home: dir,
+      })
+      expect([status, stderr, stdout.includes('note: ')]).toEqual([0, '', !typed.includes('mcp')])
+      expect(await urlOf()).toBe(`${service.url}/mcp?consumer=cursor`)
+    }
+    const wrong = await setup(['cursor', '--url', `${service.url}/nowhere`], { home: dir })
+    expect([wrong.status, wrong.stderr.startsWith('warning: ')]).toEqual([0, true])
+    const dead = await setup(['cursor', '--url', 'http://127.0.0.1:9'], { home: dir })
+    expect([dead.status, dead.stderr.startsWith('warning: ')]).toEqual([0, true])
+    expect(await urlOf()).toBe('http://127.0.0.1:9/mcp?consumer=cursor')
+    expect((await setup(['cursor', '--remove'], { home: dir })).status).toBe(0)
+    expect(await readdir(join(dir, '.cursor'))).toEqual([])
   })
 
   test('a file it leaves alone: one line on stderr, status 1, and what to paste by hand', async () => {

@@ -3,8 +3,9 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { contentOf } from '../../src/mcp/content.ts'
 import type { Message } from '../../src/model/message.ts'
-import { verbs } from '../../src/tools/index.ts'
+import { tools, verbs } from '../../src/tools/index.ts'
 import { folderOfFile } from '../support/folder.ts'
+import { withMcpPair } from '../support/mcp-pair.ts'
 
 const dir = folderOfFile()
 
@@ -55,10 +56,18 @@ describe('media for a client on another machine', () => {
     ])
   })
 
-  test('a client of this machine gets the path', async () => {
+  test('a client of this machine gets the path, and a picture that is small', async () => {
+    const warning = { type: 'text', text: expect.stringContaining('from a WeChat user') }
     const [described, ...more] = await downloaded('image/png', 100, true)
-    expect(more).toEqual([{ type: 'text', text: expect.stringContaining('from a WeChat user') }])
     expect((described as { text: string }).text.split('\n')).toContain(`path: ${join(dir, 'file')}`)
+    expect(more).toMatchObject([{ type: 'image', mimeType: 'image/png' }, warning])
+    for (const [type, size] of [
+      ['image/png', mebibyte + 1],
+      ['image/svg+xml', 100],
+      ['audio/mpeg', 100],
+      ['text/plain', 100],
+    ] as const)
+      expect((await downloaded(type, size, true)).slice(1)).toEqual([warning as never])
   })
 })
 
@@ -74,5 +83,78 @@ test('an answer names no tool that is not offered', async () => {
   for (const name of ['send', 'download']) {
     expect(await said()).toContain(`tool ${name} `)
     expect(await said(['history', 'sessions'])).not.toContain(`tool ${name} `)
+  }
+})
+
+describe('pictures that people sent, with recv', () => {
+  const kinds = {
+    'image/png': Buffer.from('\x89PNG\r\n\x1a\n....', 'latin1'),
+    'image/jpeg': Buffer.from('\xff\xd8\xff....', 'latin1'),
+    'image/gif': Buffer.from('GIF89a....'),
+    'image/webp': Buffer.from('RIFF\x00\x00\n\x00WEBPVP8 ', 'latin1'),
+  }
+  const said = (
+    id: number,
+    kinds: Message['items'][number]['kind'][],
+    more: Partial<Message> = {},
+  ): Message => ({
+    ...{ id, message_id: `m${id}`, session: 'default', bot_id: 'b@im.bot', direction: 'received' },
+    ...{ from_user: 'u@im.wechat', to_user: 'b@im.bot', msg_type: 'IMAGE', text: '', timestamp: 0 },
+    items: kinds.map(kind => ({ kind, has_media: kind !== 'TEXT' })),
+    ...more,
+  })
+  async function blocksOf(messages: Message[], bytes: Record<string, Buffer | undefined>) {
+    const asked: string[] = []
+    const blocks = await contentOf(verbs.recv, messages, {
+      ...{ input: {}, local: true },
+      picture: async ({ message_id, item }) => {
+        asked.push(`${message_id}/${item}`)
+        return bytes[`${message_id}/${item}`]
+      },
+    })
+    return { asked, blocks: blocks.slice(1) }
+  }
+
+  test.each(Object.entries(kinds))(
+    '%s comes as content, after a line that names it',
+    async (mimeType, bytes) => {
+      // Items are counted over those with media.
+      const { blocks } = await blocksOf([said(1, ['TEXT', 'FILE', 'IMAGE'])], { 'm1/1': bytes })
+      expect(blocks).toEqual([
+        { type: 'text', text: expect.stringContaining('item 1 of message_id m1 ') },
+        { type: 'image', mimeType, data: bytes.toString('base64') },
+      ])
+    },
+  )
+
+  test('what is no picture, cannot be had, or was sent by the bot does not come; of many the first', async () => {
+    const png = kinds['image/png']
+    const text = Buffer.from('<svg/>')
+    const { asked, blocks } = await blocksOf(
+      [
+        said(1, ['IMAGE']),
+        said(2, ['IMAGE'], { direction: 'sent' }),
+        said(3, ['VIDEO']),
+        said(4, Array(9).fill('IMAGE')),
+      ],
+      { 'm1/0': text, 'm2/0': png, 'm4/0': png, 'm4/1': undefined, 'm4/2': png, 'm4/3': png },
+    )
+    expect(asked).toEqual(['m1/0', 'm4/0', 'm4/1', 'm4/2'])
+    expect(blocks.filter(({ type }) => type === 'image')).toHaveLength(2)
+  })
+})
+
+test('a picture that a user sent comes as content to a client of this machine, with recv and with download', async () => {
+  await using pair = await withMcpPair({ context: { tools, structured: false } })
+  const png = Buffer.from(
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+    'base64',
+  )
+  const { message_id } = await pair.t.sandbox.media('image', png)
+  const call = async (name: string, input: Record<string, unknown>) =>
+    (await pair.client.callTool({ name, arguments: input })).content as { type: string; data?: string }[]
+  for (const content of [await call('recv', { timeout: 30 }), await call('download', { message_id })]) {
+    const images = content.filter(({ type }) => type === 'image')
+    expect(images.map(({ data }) => Buffer.from(data!, 'base64'))).toEqual([png])
   }
 })

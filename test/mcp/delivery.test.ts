@@ -219,26 +219,37 @@ describe('a message counts as read only when its answer reached the client', () 
     },
   )
 
-  test('http 2025: a session that was lost with its process answers 404, and a new one is given what was not confirmed', async () => {
+  test('http 2025: a session goes on after its process, by the same id, and is given what was not confirmed', async () => {
     await using sandbox = await withSandbox()
     const dir = folderOfTest()
     await withSession(sandbox, dir)
-    const headers = await (async () => {
+    const { headers, id } = await (async () => {
       await using service = await startMcp('http', { sandbox, dir })
-      const { url } = service
-      const own = await opened(url)
-      await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers: own })
+      const headers = await opened(service.url)
+      const begun = /^id: (\S+)\n/m
+      const id = begun.exec(await leave(service.url, begun, { body: recv(1, 60), headers }))![1]!
       await sandbox.say('to the lost session')
       await service.kill('SIGKILL')
-      return own
+      return { headers, id }
     })()
     await using again = await mcpHere('http', { sandbox, dir })
-    const lost = await post(again.url, recv(2, 60), headers)
-    expect([lost.status, await lost.json()]).toMatchObject([404, { error: { code: -32001 } }])
-    const anew = await opened(again.url)
-    expect(anew['mcp-session-id']).not.toBe(headers['mcp-session-id'])
-    const answer = await (await post(again.url, recv(3, 60), anew)).text()
-    expect(answer).toContain('to the lost session')
+    // Nobody answers what the process before was asked.
+    const resumed = await fetch(again.url, {
+      headers: { ...headers, accept: 'text/event-stream', 'last-event-id': id },
+    })
+    expect(resumed.status).toBe(400)
+    const [answer, news] = await Promise.all([
+      post(again.url, recv(3, 60), headers),
+      fetch(again.url, { headers: { ...headers, accept: 'text/event-stream' } }),
+    ])
+    expect([answer.status, news.status]).toEqual([200, 200])
+    expect(await answer.text()).toContain('to the lost session')
+    expect(answer.headers.get('mcp-session-id')).toBe(headers['mcp-session-id']!)
+    await news.body!.cancel()
+    // One of another data directory is nobody's; a client that begins anew with it gets a session.
+    await using other = await mcpHere('http', { sandbox })
+    expect((await post(other.url, recv(4, 0), headers)).status).toBe(404)
+    expect((await post(other.url, initialize(), headers)).headers.get('mcp-session-id')).toBeTruthy()
   })
 
   test('http 2026: who leaves gets nothing', async () => {

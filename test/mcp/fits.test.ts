@@ -184,3 +184,49 @@ test('recv names the sessions that bring no messages, whether others came or not
   await t.until('it is known', async () => named.test(await call(pair, 'recv', { timeout: 0 })))
   expect(await call(pair, 'recv', { timeout: 0, session: 'default' })).not.toMatch(named)
 })
+
+test('quotes and line ends count as the JSON text has them: the whole result keeps to max_chars, and all arrive', async () => {
+  await using pair = await withMcpPair(plain)
+  const said = Array.from({ length: 24 }, (_none, at) => `${at}:${`"${at}"\n\\`.repeat(120)}`)
+  for (const text of said) await pair.t.sandbox.say(text)
+  await pair.t.until('all are stored', async () => {
+    const { total } = await pair.t.gateway.history.page({ limit: 1, offset: 0 })
+    return total === said.length
+  })
+  let shown = ''
+  for (let calls = 0; calls < 30; calls++) {
+    const result = await pair.client.callTool({ name: 'recv', arguments: { timeout: 0 } })
+    expect(JSON.stringify(result).length).toBeLessThanOrEqual(usual)
+    const { text } = (result.content as { text: string }[])[0]!
+    if (numbersIn(text.replaceAll(':"', ':x')).length === 0) break
+    shown += text
+  }
+  for (const text of said) expect(shown).toContain(text.replace(/^|\n/g, end => `${end}> `))
+})
+
+test('beside pictures the text is short enough for clients that cut the middle of a result out, and nothing is lost', async () => {
+  await using pair = await withMcpPair(plain)
+  const png = Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), Buffer.alloc(20_000, 7)])
+  const { t } = pair
+  for (let at = 0; at < 12; at++) {
+    await t.sandbox.say(`${at}:${'x'.repeat(600)}`)
+    if (at % 2 === 0) await t.sandbox.media('image', png)
+  }
+  await t.until('all are stored', async () => {
+    return (await t.gateway.history.page({ limit: 1, offset: 0 })).total === 18
+  })
+  const [got, images]: [number[], number[]] = [[], []]
+  for (let calls = 0; calls < 20; calls++) {
+    const result = await pair.client.callTool({ name: 'recv', arguments: { timeout: 0 } })
+    const json = JSON.stringify(result)
+    const cut = `${json.slice(0, 4000)}\n${json.slice(-4000)}`
+    const { text } = (result.content as { text: string }[])[0]!
+    images.push((json.match(/"type":"image"/g) ?? []).length)
+    if (images.at(-1)! > 0) expect(cut).toContain(JSON.stringify(text).slice(1, -1))
+    if (text === 'No new messages.') break
+    got.push(...numbersIn(text))
+  }
+  expect(got).toEqual(Array.from({ length: 12 }, (_none, at) => at))
+  expect(images.reduce((sum, count) => sum + count, 0)).toBe(6)
+  expect(Math.max(...images)).toBeLessThanOrEqual(4)
+})

@@ -1,6 +1,7 @@
 import { describe, expect, spyOn, test } from 'bun:test'
 import { McpServer } from '@modelcontextprotocol/server'
 import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
+import { createMcpServer } from '../../src/mcp/server.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
@@ -23,12 +24,17 @@ async function startDoor(
     changes: { subscribe: () => () => {} },
     conversations: { list: async () => [], markRead: async () => {}, hours: async () => [] },
   })
+  /** Of each server, in the order in which sessions were opened. */
+  const closed: AbortSignal[] = []
   const door = createMcpHttp({
     ...{ gateway, tools, log: silentLog, version: '1.2.3', confirmSend: false, structured: true, transport },
+    server(context) {
+      closed.push(context.closed)
+      return (made ?? createMcpServer)(context)
+    },
     changes: { subscribe: () => () => {} },
     config: { host: '127.0.0.1', allowHosts: [], ...config },
     ...(idleMs !== undefined && { idleMs }),
-    ...(made && { server: made }),
   })
   const server = await serve({
     hostname: '127.0.0.1',
@@ -36,7 +42,7 @@ async function startDoor(
     fetch: (request, peer) => door.fetch(request, peer),
   })
   return {
-    ...{ gateway, door, server },
+    ...{ gateway, door, server, closed },
     url: `${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}`,
     async [Symbol.asyncDispose]() {
       await door.close(0)
@@ -160,22 +166,21 @@ describe('sessions', () => {
 
   test('an idle session makes room; one with an open stream stays', async () => {
     await using door = await startDoor({ idleMs: 0 })
-    const open = () => openSession(door.url)
-    const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
-    /** Opening one ends those that are idle, which they are a moment after their answer was read. */
-    const swept = async (headers: Record<string, string>) => {
-      for (let tries = 0; tries < 100; tries++) {
-        for (let more = 0; more < 10; more++) await open()
-        if ((await post(door.url, ping, headers)).status === 404) return true
-      }
-      return false
+    const open = async () => {
+      const headers = await openSession(door.url)
+      return { headers, closed: door.closed.at(-1)! }
     }
-    expect(await swept(await open())).toBe(true)
+    /** Opening one ends those that are idle, which they are a moment after their answer was read. */
+    const swept = async (closed: AbortSignal) => {
+      for (let tries = 0; tries < 100 && !closed.aborted; tries++) await open()
+      return closed.aborted
+    }
+    expect(await swept((await open()).closed)).toBe(true)
     const kept = await open()
-    const stream = await fetch(door.url, { headers: { ...kept, accept: 'text/event-stream' } })
+    const stream = await fetch(door.url, { headers: { ...kept.headers, accept: 'text/event-stream' } })
     expect(stream.status).toBe(200)
-    expect(await swept(await open())).toBe(true)
-    expect((await post(door.url, ping, kept)).status).toBe(200)
+    expect(await swept((await open()).closed)).toBe(true)
+    expect(kept.closed.aborted).toBe(false)
     await stream.body!.cancel()
   })
 
@@ -210,9 +215,13 @@ describe('sessions', () => {
     const used = await open('127.0.0.1')
     expect(await statusOf('127.0.0.1', used)).toBe(200)
     for (let more = 0; more < 255; more++) await open('127.0.0.1')
+    expect(door.closed.slice(0, 3).map(({ aborted }) => aborted)).toEqual([false, true, false])
+    // It goes on all the same, with its id.
+    expect(await statusOf('127.0.0.1', bare)).toBe(200)
     expect(await statusOf('127.0.0.2', other)).toBe(200)
-    expect(await statusOf('127.0.0.1', used)).toBe(200)
-    expect(await statusOf('127.0.0.1', bare)).toBe(404)
+    // Nobody else does.
+    expect(await statusOf('127.0.0.1', other)).toBe(404)
+    expect(await statusOf('127.0.0.2', bare)).toBe(404)
   })
 
   test.each(['http', 'sse'] as const)(

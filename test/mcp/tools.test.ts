@@ -193,7 +193,7 @@ async function everyToolWorks(client: McpClient, sandbox: TestSandbox, way: Way)
     const { contents } = await client.raw.readResource({ uri: link.uri })
     expect(Buffer.from((contents[0] as { blob: string }).blob, 'base64')).toEqual(picture)
   } else {
-    expect(saved.content).toHaveLength(2)
+    expect(saved.content).toMatchObject([{ type: 'text' }, { type: 'image' }, { type: 'text' }])
     await access(saved.structuredContent.path)
   }
 

@@ -125,8 +125,8 @@ const known: Record<
   codex: {
     paths: '.codex/config.toml',
     project: '.codex/config.toml',
-    local: { mcp_servers: { svc: { command: program, args } } },
-    remote: { mcp_servers: { svc: { url, bearer_token_env_var: 'MY_TOKEN' } } },
+    local: { mcp_servers: { svc: { command: program, args, required: true } } },
+    remote: { mcp_servers: { svc: { url, required: true, bearer_token_env_var: 'MY_TOKEN' } } },
   },
   opencode: {
     paths: '.config/opencode/opencode.json',
@@ -501,5 +501,54 @@ describe('the prompt hook of Claude Code', () => {
       code: 'invalid_arguments',
     })
     expect(await readdir(home)).toEqual([])
+  })
+})
+
+describe('whose place an entry reads from', () => {
+  const own = { name: 'mine', isChosen: false }
+  const chosen = { name: 'chosen', isChosen: true }
+  const textOf = async (client: Client) => readFile(await fileOf(client), 'utf8')
+
+  for (const client of clients)
+    for (const [kind, server] of [
+      ['local', local],
+      ['remote', remote],
+    ] as const)
+      test(`${client.title}, a ${kind} server: its own; one that was there keeps what it had`, async () => {
+        await setUp(request(client, { server, consumer: own }))
+        expect(await textOf(client)).toContain('mine')
+        // Another time, another name: as it was.
+        const renamed = { name: 'other', isChosen: false }
+        expect(await setUp(request(client, { server, consumer: renamed }))).toMatchObject([
+          { did: 'nothing' },
+        ])
+        await setUp(request(client, { server, consumer: chosen }))
+        expect(await textOf(client)).not.toContain('mine')
+        expect(await textOf(client)).toContain('chosen')
+        expect(await takeBack(request(client))).toMatchObject([{ did: 'removed' }])
+        // Of a version that wrote none.
+        await setUp(request(client, { server }))
+        expect(await setUp(request(client, { server, consumer: own }))).toMatchObject([{ did: 'nothing' }])
+        const changed = kind === 'local' ? remote : local
+        await setUp(request(client, { server: changed, consumer: own }))
+        expect(await textOf(client)).not.toContain('mine')
+      })
+
+  test('an address without a path, as it was written before, is taken back; that of somebody else is not', async () => {
+    const client = clientOf('cursor')
+    for (const [address, did] of [
+      ['http://10.0.0.5:8000', 'removed'],
+      ['https://svc.example.org/wechat/mcp', 'removed'],
+      ['http://10.0.0.5:8000/sse', 'removed'],
+      ['https://example.org/api', 'refused'],
+      ['https://example.org/mcp?key=1', 'refused'],
+    ] as const) {
+      await place(await fileOf(client), JSON.stringify({ mcpServers: { svc: { url: address } } }))
+      const result = await takeBack(request(client)).then(
+        ([one]) => one!.did,
+        () => 'refused',
+      )
+      expect([address, result]).toEqual([address, did])
+    }
   })
 })

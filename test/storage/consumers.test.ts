@@ -31,6 +31,20 @@ onEach(openStore => {
     expect(ids(await t.store.consumers.claim('late', { limit: 10 }))).toEqual([4])
   })
 
+  test('one that is told to begin starts after what any was given, `default` at the beginning, each once', async () => {
+    await using t = await openStore()
+    const { consumers } = t.store
+    await add(t.store, 3)
+    await consumers.begin('first')
+    expect(ids(await consumers.claim('first', { limit: 2 }))).toEqual([1, 2])
+    for (const name of ['second', 'default']) await consumers.begin(name)
+    await add(t.store, 1)
+    await consumers.begin('second')
+    expect(ids(await consumers.claim('second', { limit: 10 }))).toEqual([3, 4])
+    expect(ids(await consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3, 4])
+    expect(ids(await consumers.claim('first', { limit: 10 }))).toEqual([3, 4])
+  })
+
   test('of a lease that is gone nothing happens; one that lapsed is its own until its rows are claimed; names have a case', async () => {
     await using t = await openStore()
     await add(t.store, 1)

@@ -198,6 +198,11 @@ export class MemoryStore implements face.Store {
   }
 
   readonly consumers = this.#verbs<face.Consumers>({
+    begin: async consumer => {
+      if (consumer === 'default' || this.#db.consumers.some(({ name }) => name === consumer)) return
+      const given = this.#db.consumers.map(one => Math.max(0, ...one.given))
+      this.#reads({ name: consumer, start: Math.max(0, ...given), given: new Set() })
+    },
     claim: async (consumer, { session, ...wanted }) => {
       const own = this.#consumer(consumer)
       if (own.done) throw badArgument('ack', 'missing')

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { clients } from '../../src/setup/clients.ts'
+import { clients, type Server } from '../../src/setup/clients.ts'
 import { setUp } from '../../src/setup/setup.ts'
 import { type Ended, ended } from './ended.ts'
 
@@ -14,8 +14,8 @@ export interface Run {
   readonly folder: string
   /** Of the stand-in model. */
   readonly model: string
-  /** The command that serves MCP over stdio. */
-  readonly svc: readonly string[]
+  /** The command that serves MCP over stdio, or a service that runs and the command of a bridge to it. */
+  readonly server: Server
 }
 
 export interface Program {
@@ -25,6 +25,8 @@ export interface Program {
   readonly spec: string
   /** The command of its package. */
   readonly bin: string
+  /** It drops pictures for a model that it does not know, or hands them over as letters. */
+  readonly isBlind?: true
   /** Writes its own settings. @returns how it works on the prompt to its end */
   call(run: Run): Call | Promise<Call>
 }
@@ -84,7 +86,7 @@ export async function installed(spec: string, bin: string): Promise<{ folder: st
 
 /** Lets it work on one prompt to its end. */
 export async function prompted({ name, bin, call }: Program, run: Run): Promise<Ended> {
-  const { home, folder, svc } = run
+  const { home, folder, server } = run
   const { args, env } = await call(run)
   const client = clients.find(one => one.name === name)
   if (!client) throw new Error(`svc setup does not know ${name}`)
@@ -92,7 +94,7 @@ export async function prompted({ name, bin, call }: Program, run: Run): Promise<
   const work = join(home, 'work')
   await mkdir(work, { recursive: true })
   await setUp({
-    ...{ client, scope: 'user', name: 'svc', server: { command: svc }, force: true },
+    ...{ client, scope: 'user', name: 'svc', server, force: true },
     folders: {
       home,
       project: work,
@@ -120,7 +122,7 @@ export async function prompted({ name, bin, call }: Program, run: Run): Promise<
 export const programs: readonly Program[] = [
   {
     name: 'claude-code',
-    spec: '@anthropic-ai/claude-code@2.1.197',
+    spec: '@anthropic-ai/claude-code@2.1.332',
     bin: 'claude',
     call: run => ({
       args: ['-p', prompt, '--allowedTools', 'mcp__svc'],
@@ -152,8 +154,7 @@ export const programs: readonly Program[] = [
       return {
         args: [
           ...['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'],
-          // It goes ahead without a server that takes its time.
-          ...['-c', 'mcp_servers.svc.startup_timeout_sec=60', '-c', 'mcp_servers.svc.required=true', prompt],
+          ...['-c', 'mcp_servers.svc.startup_timeout_sec=60', prompt],
         ],
       }
     },
@@ -217,6 +218,61 @@ export const programs: readonly Program[] = [
           OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
         },
       }
+    },
+  },
+  {
+    name: 'qwen',
+    spec: '@qwen-code/qwen-code@0.24.4',
+    bin: 'qwen',
+    async call(run) {
+      await mkdir(join(run.home, '.qwen'), { recursive: true })
+      await writeFile(
+        join(run.home, '.qwen', 'settings.json'),
+        JSON.stringify({
+          security: { auth: { selectedType: 'openai' } },
+          general: { enableAutoUpdate: false },
+          privacy: { usageStatisticsEnabled: false },
+          telemetry: { enabled: false },
+        }),
+      )
+      return {
+        args: ['-p', prompt, '--yolo', '-m', 'gpt-4o'],
+        env: { OPENAI_API_KEY: 'stand-in', OPENAI_BASE_URL: `${run.model}/v1`, OPENAI_MODEL: 'gpt-4o' },
+      }
+    },
+  },
+  {
+    name: 'copilot',
+    spec: '@github/copilot@1.0.102',
+    bin: 'copilot',
+    isBlind: true,
+    call: run => ({
+      args: ['-p', prompt, '--allow-all-tools', '--disable-builtin-mcps'],
+      env: {
+        COPILOT_PROVIDER_BASE_URL: `${run.model}/v1`,
+        COPILOT_PROVIDER_API_KEY: 'stand-in',
+        COPILOT_MODEL: 'gpt-4o',
+        // Else it forgets the beginning of a long conversation.
+        COPILOT_PROVIDER_MAX_PROMPT_TOKENS: '1000000',
+        COPILOT_OFFLINE: 'true',
+        COPILOT_AUTO_UPDATE: 'false',
+      },
+    }),
+  },
+  {
+    name: 'cline',
+    spec: 'cline@3.0.65',
+    bin: 'cline',
+    isBlind: true,
+    async call(run) {
+      const cline = join(run.folder, 'node_modules', '.bin', 'cline')
+      const auth = ['auth', '-p', 'openai', '-k', 'stand-in', '-m', 'gpt-4o', '-b', `${run.model}/v1`]
+      await ended([cline, ...auth], {
+        cwd: run.home,
+        env: { ...quiet, PATH: process.env.PATH ?? '', HOME: run.home, TMPDIR: run.home },
+        withinMs: startWithinMs,
+      })
+      return { args: ['--json', '--compaction', 'off', prompt] }
     },
   },
 ]

@@ -106,6 +106,7 @@ export class MemoryGateway implements Gateway {
       const from = request.after ?? this.position.get(request.consumer) ?? 0
       return this.log.filter(message => message.id > from).slice(0, most).length
     },
+    begin: async () => {},
     recv: async (request: RecvRequest, call: Call): Promise<Message[]> => {
       this.signals.push(call.signal)
       this.#note('recv', request)

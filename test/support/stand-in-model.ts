@@ -25,14 +25,23 @@ export interface StandIn {
   readonly shown: readonly Shown[]
   /** Names of the tools that were offered to the model. */
   readonly offered: ReadonlySet<string>
+  /** Where tools are found by a search: the words, and the tools of svc that it found, best first. */
+  readonly found: ReadonlyMap<string, readonly string[]>
   /** What else was asked, to tell why nothing came. */
   readonly log: readonly string[]
   stop(): void
 }
 
-/** @param script the next step, from what the tools have shown so far */
-export function standInModel(script: (shown: readonly Shown[]) => Step): StandIn {
+/**
+ * @param script the next step, from what the tools have shown so far
+ * @param words what it searches for first where the program hides tools behind a search
+ */
+export function standInModel(
+  script: (shown: readonly Shown[]) => Step,
+  words: readonly string[] = [],
+): StandIn {
   const offered = new Set<string>()
+  const found = new Map<string, string[]>()
   const log: string[] = []
   let shown: Shown[] = []
   const server = Bun.serve({
@@ -50,19 +59,29 @@ export function standInModel(script: (shown: readonly Shown[]) => Step): StandIn
       const own = (tool: string) =>
         names.find(name => name === tool || new RegExp(`svc\\W*_*${tool}$`).test(name))
       const all = dialect.results(body)
-      const results = all.filter(one => one.tool !== waiting)
+      const searches = all.filter(one => searcher.test(one.tool))
+      for (const [at, { text }] of searches.entries())
+        found.set(words[at] ?? '', [...new Set(text.match(/(?<=\bmcp__svc__)\w+/g) ?? [])])
+      const finder = names.find(name => searcher.test(name))
+      const next = words[searches.length]
+      if (finder && next !== undefined && (searches.length > 0 || !own('recv')))
+        return dialect.answer({ tool: finder, input: { query: next } }, body, pathname)
+      const results = all.filter(one => one.tool !== waiting && !searcher.test(one.tool))
       // Claude Code goes ahead while a server starts, and lets its model wait for it.
       if (!own('recv') && names.includes(waiting) && all.length < 3)
         return dialect.answer({ tool: waiting, input: {} }, body, pathname)
       // Titles and the like are asked for without tools.
-      if (!own('recv')) return dialect.answer({ say: 'ok' }, body, pathname)
+      if (!own('recv') && searches.length === 0) return dialect.answer({ say: 'ok' }, body, pathname)
       if (results.length >= shown.length) shown = results
       const step = script(results)
-      return dialect.answer(
-        'tool' in step ? { ...step, tool: own(step.tool) ?? step.tool } : step,
-        body,
-        pathname,
-      )
+      if (!('tool' in step)) return dialect.answer(step, body, pathname)
+      const name = own(step.tool) ?? `mcp__svc__${step.tool}`
+      // Qwen Code calls what it found through another tool.
+      const call =
+        !names.includes(name) && names.includes('tool_call')
+          ? { tool: 'tool_call', input: { name, arguments: step.input } }
+          : { ...step, tool: name }
+      return dialect.answer(call, body, pathname)
     },
   })
   return {
@@ -70,12 +89,13 @@ export function standInModel(script: (shown: readonly Shown[]) => Step): StandIn
     get shown() {
       return shown
     },
-    ...{ offered, log },
+    ...{ offered, found, log },
     stop: () => void server.stop(true),
   }
 }
 
 const waiting = 'WaitForMcpServers'
+const searcher = /^tool_?search$/i
 
 interface Dialect {
   readonly path: RegExp
@@ -97,10 +117,20 @@ const events = (list: Json[], named = false) =>
 let made = 0
 const newId = (kind: string) => `${kind}_${++made}`
 
+/** The text of a result that is handed over as JSON text (Cline); nothing when that was cut. */
+function resultIn(text: string): string | undefined {
+  if (!text.startsWith('{"content":[')) return undefined
+  try {
+    return textIn(JSON.parse(text).content)
+  } catch {
+    return ''
+  }
+}
+
 /** The texts in it, whatever shape they have. */
 const textIn = (value: Json): string =>
   typeof value === 'string'
-    ? value
+    ? (resultIn(value) ?? value)
     : Array.isArray(value)
       ? value.map(textIn).join('\n')
       : typeof value === 'object' && value !== null
@@ -217,7 +247,7 @@ const responses: Dialect = {
 
 const chat: Dialect = {
   path: /\/chat\/completions$/,
-  tools: body => (body.tools ?? []).map((tool: Json) => tool.function.name),
+  tools: body => (body.tools ?? []).map((tool: Json) => tool.function?.name ?? tool.name ?? tool.type),
   results: body => {
     const calls = new Map(
       body.messages.flatMap((one: Json) =>

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Message } from '../../src/model/message.ts'
 import { exampleReceived, exampleSent } from '../../src/tools/example-values.ts'
-import { roomFor, textLength, untrustedText } from '../../src/tools/untrusted.ts'
+import { jsonLength, roomFor, untrustedText } from '../../src/tools/untrusted.ts'
 
 const boundary = 'b0b0'
 const said = (text: string, more: Partial<Message> = {}): Message => ({
@@ -184,26 +184,43 @@ describe('messages as untrusted text', () => {
 })
 
 describe('room for messages', () => {
-  test('the answer keeps to its length, and the first message always goes in', () => {
-    for (const [format, length, size] of [
-      ['concise', 40, 8000],
-      ['full', 1100, 8000],
-      ['concise', 1100, 3000],
-      ['concise', 20_000, 1000],
+  test('the answer keeps to its length as JSON text, and the first message always goes in', () => {
+    for (const [format, piece, length, size] of [
+      ['concise', 'x', 40, 8000],
+      ['full', 'x', 1100, 8000],
+      ['concise', 'x', 1100, 3000],
+      ['concise', 'x', 20_000, 1500],
+      // Two characters of JSON each, and the mark of each line.
+      ['concise', '"', 700, 8000],
+      ['concise', '\n', 300, 8000],
+      ['full', '\\\t"', 300, 8000],
+      ['concise', '"', 20_000, 4000],
+      ['concise', '\u200b', 100, 8000],
+      ['concise', '字', 1100, 8000],
     ] as const) {
       const hasRoom = roomFor(size, format)
-      const messages = Array.from({ length: 300 }, (_none, id) => said('x'.repeat(length), { id }))
+      const messages = Array.from({ length: 300 }, (_none, id) => said(piece.repeat(length), { id }))
       const upTo = messages.findIndex(message => !hasRoom(message))
       const taken = messages.slice(0, upTo)
-      const text = untrustedText(taken, {
-        ...{ format, maxTextLength: textLength(size), maxTotalLength: Number.POSITIVE_INFINITY },
-      })
-      expect(text.length).toBeLessThan(size + 200)
+      const text = untrustedText(taken, { format, maxLength: size })
+      expect(jsonLength(text)).toBeLessThanOrEqual(size)
       expect(taken.length).toBeGreaterThan(0)
-      expect(text.includes('cut here')).toBe(length > size)
+      expect(text.includes('cut here')).toBe(length === 20_000)
       // No room is left unused for one more.
-      if (length < size) expect(text.length + length + 300).toBeGreaterThan(size - 800)
+      const shown =
+        jsonLength(untrustedText(messages.slice(0, 2))) - jsonLength(untrustedText([messages[0]!]))
+      if (length < 20_000) expect(jsonLength(text) + shown).toBeGreaterThan(size - 1000)
     }
+  })
+
+  test('quotes, transcripts and text of one message share its length', () => {
+    const long = '"x"\n'.repeat(3000)
+    const item = { kind: 'VOICE', transcript: long, has_media: true } as const
+    const text = untrustedText([said(long, { ref_msg: { text: long }, items: [item, item, item] })], {
+      maxLength: 8000,
+    })
+    expect(jsonLength(text)).toBeLessThanOrEqual(8000)
+    expect(text.match(/cut here/g)).toHaveLength(5)
   })
 })
 

@@ -8,7 +8,7 @@ import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
 import { type Command, type CommandSpec, choice, configFrom, refuseBesideUrl, typedUrl } from '../command.ts'
 import { ownProgram } from '../service-plan.ts'
-import type { Output } from '../terminal.ts'
+import { colours, type Io, type Output } from '../terminal.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -29,7 +29,7 @@ export const commands: readonly CommandSpec[] = [
         .option('--project', 'for the project in this folder only, where the client has such settings')
         .option(
           '--url <url>',
-          'reach a service that runs, at an address such as http://127.0.0.1:8000/mcp; without it the client starts svc itself',
+          'reach a service that runs, at an address such as http://127.0.0.1:8000/mcp (/mcp is added); without it the client starts svc itself',
         )
         .option(
           '--token-env [variable]',
@@ -71,6 +71,7 @@ async function runSetup(command: Command): Promise<void> {
   const client = clients.find(({ name }) => name === command.args[0])
   if (!client) throw badArgument('<client>', 'expected a client that svc knows')
   const request = await requestOf(client, flags, command)
+  const { server } = request
   if (flags.print) return show(await preview(request), print)
   if (flags.remove) {
     for (const result of await takeBack(request)) print(saidOf(result, request, 'not'))
@@ -90,25 +91,47 @@ async function runSetup(command: Command): Promise<void> {
         ? 'next: put the token of the service into the entry, as its SVC_TOKEN.'
         : `next: let ${client.title} have the token of the service, as ${request.server.tokenVariable}.`,
     )
-  if ('url' in request.server && !request.server.tokenVariable && (await wantsToken(request.server.url)))
-    print('next: the service there wants its token: give the same command with --token-env.')
-  if ('command' in request.server && !request.server.command.includes('--any-file'))
+  if ('url' in server) await judgeAddress(server, flags.url ?? '', command.io)
+  if ('command' in server && !server.command.includes('--any-file'))
     print(
       `files: it may name those in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file opens the rest.`,
     )
   print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
 }
 
-/** Whether a service that runs there refuses who comes without a token; one that is still to be started does not tell. */
-async function wantsToken(url: string): Promise<boolean> {
+/** What svc's MCP answers to a GET without a token, a Host of its own or a session. */
+const mcpStatuses: ReadonlySet<number> = new Set([400, 401, 403, 405, 406, 429])
+
+/** Says what was made of the address that was typed, and what seems wrong with it. */
+async function judgeAddress(
+  { url, tokenVariable }: Extract<Server, { url: string }>,
+  typed: string,
+  { out: { print }, err }: Pick<Io, 'out' | 'err'>,
+): Promise<void> {
+  if (url !== typed.replace(/\/+$/, '')) print(`note: the address is ${url}, where svc serves MCP.`)
+  const status = await statusOf(url)
+  if (status === 401 && tokenVariable === undefined)
+    print('next: the service there wants its token: give the same command with --token-env.')
+  if (status === undefined)
+    err.print(
+      `${colours.yellow('warning:')} nothing answers at ${url} now. Start svc openapi there, or give this command again with the right --url.`,
+    )
+  else if (status >= 400 && !mcpStatuses.has(status))
+    err.print(
+      `${colours.yellow('warning:')} ${url} answers with ${status}: it seems not to be MCP of svc. Give this command again with the right --url.`,
+    )
+}
+
+/** What a service that runs there answers to a GET; undefined where none does. */
+async function statusOf(url: string): Promise<number | undefined> {
   spareLoopbackTheProxy()
   const response = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch(() => undefined)
   await response?.body?.cancel()
-  return response?.status === 401
+  return response?.status
 }
 
 /** How svc serves the client, which is nothing to the hook. */
-const howServed = ['confirmSend', 'anyFile', 'structured', 'tools', 'sandboxPort'] as const
+const howServed = ['confirmSend', 'anyFile', 'structured', 'tools', 'consumer', 'sandboxPort'] as const
 
 async function requestOf(client: Client, flags: SetupFlags, command: Command): Promise<SetupRequest> {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(flags.name))
@@ -125,7 +148,9 @@ async function requestOf(client: Client, flags: SetupFlags, command: Command): P
     client,
     scope: flags.project ? 'project' : 'user',
     name: flags.name,
-    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], spelled(), command),
+    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], spelled(['consumer']), command),
+    // Clients that shared one would take messages from each other.
+    consumer: { name: config.consumer ?? client.name, isChosen: config.consumer !== undefined },
     ...(isHookWanted && { hook: [...own, 'hook-poll', ...spelled(howServed)] }),
     force: flags.force ?? false,
     folders: userFolders(),
@@ -145,7 +170,8 @@ function serverOf(
       })
     return { command: [...start, ...options] }
   }
-  const parsed = typedUrl(url, '/mcp')
+  const typed = typedUrl(url, '/mcp')
+  const parsed = /\/(mcp|sse)$/.test(new URL(typed).pathname) ? typed : `${typed}/mcp`
   refuseBesideUrl(command, ['confirmSend', 'anyFile', 'structured', 'tools'])
   const variable = tokenEnv === true ? usualVariable : tokenEnv
   if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))

@@ -39,6 +39,14 @@ export class Consumers extends EnginePart {
     })
   }
 
+  begin(consumer: string): void {
+    if (this.#row(consumer)) return
+    this.db.transaction(() => {
+      const row = this.db.get`SELECT max(position) AS position FROM consumer`
+      this.position(consumer, consumer === firstConsumer ? 0 : Number(row?.position ?? 0))
+    })
+  }
+
   waiting(from: string | number, wanted: Pick<Wanted, 'limit' | 'session'>): number {
     return typeof from === 'string'
       ? this.#waiting(from, wanted)
@@ -152,7 +160,7 @@ export class Consumers extends EnginePart {
   }
 
   /** Where a reader is, who is here now. Inside a transaction. */
-  position(consumer: string): number {
+  position(consumer: string, first = this.#firstPosition(consumer)): number {
     const now = this.clock.now()
     const row = this.#row(consumer)
     if (row) {
@@ -161,9 +169,8 @@ export class Consumers extends EnginePart {
       }
       return row.position
     }
-    const position = this.#firstPosition(consumer)
-    this.db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${position}, ${now})`
-    return position
+    this.db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${first}, ${now})`
+    return first
   }
 
   #lapsedLeases(consumer: string): { id: number; ids: number[]; wasSeen: boolean }[] {

@@ -8,7 +8,7 @@ import { refuseNewer } from './migrations.ts'
 
 const ownNames: ReadonlySet<string> = new Set([
   ...[dataFiles.dataLock, dataFiles.pollLock, dataFiles.defaultSession, dataFiles.endedSignIns],
-  ...[dataFiles.store, dataFiles.apiToken, dataFiles.address],
+  ...[dataFiles.store, dataFiles.apiToken, dataFiles.address, dataFiles.mcpKey],
 ])
 /** What a file system, or the desktop, puts into any folder. */
 const nobodys = /^(lost\+found|\.DS_Store)$/

@@ -140,7 +140,7 @@ export class SqliteStore implements face.Store, LogHalf {
     this.log = this.#openLog(ground, consumers)
     this.events = this.#openEvents(events)
     this.consumers = {
-      ...verbs(relaxed, consumers, 'claim', 'ack', 'renew'),
+      ...verbs(relaxed, consumers, 'begin', 'claim', 'ack', 'renew'),
       ...verbs(again, consumers, 'giveBack', 'nack'),
     }
     this.acknowledgements = {
