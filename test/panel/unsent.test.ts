@@ -31,13 +31,11 @@ async function openChat(panel: TestPanel, context: BrowserContext, isWatched = t
 }
 
 /** Another user writes, whose chat is shown then. @returns the user */
-async function goToAnother(panel: TestPanel, page: Page): Promise<string> {
-  await written(page)
+async function goToAnother(panel: TestPanel, page: Page, text: string): Promise<string> {
   const from = await panel.sandbox.addUser()
-  await panel.sandbox.say('hi', { from, to: panel.bots.get('default')!.bot_id })
-  await panel.receive(1)
-  await page.goto(chatOf(panel, from))
-  await bubble(page, 'hi').waitFor()
+  await panel.sandbox.say(text, { from, to: panel.bots.get('default')!.bot_id })
+  await page.locator('a.conversation', { hasText: text }).click()
+  await bubble(page, text).waitFor()
   return from
 }
 
@@ -105,7 +103,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     expect(await page.getByRole('button', { name: /^Remove / }).count()).toBe(0)
 
     // Each message that failed says why and can be discarded, also where another one follows.
-    await goToAnother(panel, page)
+    await goToAnother(panel, page, 'too much')
     await page.route('**/api/messages', route =>
       route.fulfill({
         ...{ status: 429, contentType: 'application/problem+json' },
@@ -127,7 +125,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await page.unroute('**/api/messages')
 
     // A file that WeChat refused is at hand still after a reload, and sent again.
-    const user = await goToAnother(panel, page)
+    const user = await goToAnother(panel, page, 'a file, please')
     await panel.sandbox.fail('sendmessage', 'ret', { code: -1 })
     await attach(page, pdf('refused.pdf'))
     await field(page).press('Enter')
@@ -139,9 +137,6 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await again.waitFor({ state: 'detached' })
     await bubble(page, 'refused.pdf').getByText('Sent', { exact: true }).waitFor()
     expect(await sentOf(panel, user)).toEqual(['file'])
-    // The browser notes the refusals.
-    expect(panel.complaints.filter(line => !/429|502/.test(line))).toEqual([])
-
     // Where the browser keeps nothing, it asks before the page is left.
     await page.addInitScript(() => Object.defineProperty(globalThis, 'indexedDB', { value: undefined }))
     await page.reload()
@@ -153,6 +148,8 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     const dialog = await asks
     expect(dialog.type()).toBe('beforeunload')
     await dialog.accept()
+    // The browser notes the refusals.
+    expect(panel.complaints.filter(line => !/429|502/.test(line))).toEqual([])
   })
 
   test('nothing goes out before it is kept under its key; what was under way when the page went goes on; signing out forgets all', async () => {
@@ -204,7 +201,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     expect(await page.evaluate(() => Reflect.get(window, 'state').sent)).toEqual([false])
 
     // Loaded anew in the middle.
-    const user = await goToAnother(panel, page)
+    const user = await goToAnother(panel, page, 'and now?')
     // The service holds it and its key; the answer does not come before the page is gone, nor that to the second message.
     let posted = 0
     const repeated = Promise.withResolvers<number>()

@@ -1,0 +1,73 @@
+/** What the pages say and keep, without a page: the modules that decide it, on a real panel. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { write } from '../support/panel.ts'
+import { type PanelState, withPanelState } from '../support/panel-state.ts'
+
+let panel: PanelState
+let live: typeof import('../../admin/live.ts')
+beforeAll(async () => {
+  panel = await withPanelState({ sessions: ['default', 'b'] })
+  live = await import('../../admin/live.ts')
+  live.follow(20)
+  await panel.until('it follows', () => live.sessions.value?.some(({ name }) => name === 'b'))
+})
+afterAll(() => panel?.[Symbol.asyncDispose]())
+
+test('the conversations go with an account that is renamed, also where they were asked for in the middle of it', async () => {
+  const { user_id } = panel.bots.get('b')!
+  await write(panel, 'Is it blue?', 'b')
+  await panel.until('it is listed', () => live.conversationOf('b', user_id))
+  const early = panel.hold(/^\/api\/conversations$/)
+  const renamed = panel.gateway.accounts.rename('b', '客服')
+  panel.clock.advance(1000)
+  await early.asked
+  await renamed
+  // The messages still stood under the old name, and the account had the new one.
+  early.release(Response.json({ conversations: [] }))
+  await panel.until('it is there under the new name', () => live.conversationOf('客服', user_id))
+})
+
+test('why WeChat refused a message is said in the viewer’s language, and what WeChat said as it said it', async () => {
+  const { chooseLanguage } = await import('../../admin/i18n.ts')
+  const { deliveryNote, exactly } = await import('../../admin/conversations/delivery.tsx')
+  await write(panel, 'hello')
+  for (const [code, errmsg] of [
+    [-1, 'not on a Sunday'],
+    [-2, 'prepare failed'],
+  ] as const) {
+    await panel.sandbox.fail('sendmessage', 'ret', { code, errmsg })
+    await panel
+      .send({ session: 'default', to: panel.bots.get('default')!.user_id, text: errmsg })
+      .catch(() => {})
+  }
+  const { messages } = await panel.gateway.history.page({ limit: 10, offset: 0, direction: 'sent' })
+  expect(messages.map(({ text }) => text).sort()).toEqual(['not on a Sunday', 'prepare failed'])
+  const said = (message: (typeof messages)[number]) => `${deliveryNote(message)} ${exactly(message)}`
+  await chooseLanguage('zh')
+  for (const message of messages) {
+    expect(said(message)).toContain(message.text)
+    expect(said(message).replace(message.text, '')).not.toMatch(/[a-z]{2}/i)
+  }
+  await chooseLanguage('en')
+  for (const message of messages) expect(said(message)).toContain(message.text)
+})
+
+test('a browser without a database keeps nothing, and is asked before the page is left', async () => {
+  expect(typeof indexedDB).toBe('undefined')
+  const { forgetMessage, keepFiles, keptOf, lookForUnsent, written } = await import(
+    '../../admin/conversations/kept.ts'
+  )
+  const isAsked = () => !dispatchEvent(new Event('beforeunload', { cancelable: true }))
+  const attached = [new File(['x'], 'draft.pdf')]
+  keepFiles('default', 'somebody', { attached, refused: new Map() })
+  await written()
+  expect([await keptOf('default', 'somebody'), await lookForUnsent()]).toEqual([
+    { messages: [], files: undefined },
+    [],
+  ])
+  expect(isAsked()).toBe(true)
+  keepFiles('default', 'somebody', { attached: [], refused: new Map() })
+  forgetMessage('default', 'somebody', 'none', true)
+  await written()
+  expect(isAsked()).toBe(false)
+})
