@@ -3,21 +3,19 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { preview } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
-import { pollProblem } from '../errors.ts'
-import { gap, listed, t } from '../i18n.ts'
+import { listed, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { beginNow, isolated, loginPath } from '../sessions/names.ts'
 import { logInOneByOne } from '../sessions/one-by-one.ts'
-import { ago, left, now } from '../times.ts'
+import { left, now } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { set } from '../ui/set.ts'
 import type { Concern } from './concerns.ts'
 import { Entries } from './queue.tsx'
+import { silenceOf } from './sentence.ts'
 import { quoted } from './words.ts'
-
-const minuteMs = 60_000
 
 /** More of them stay folded. */
 const shownAtFirst = 5
@@ -196,8 +194,6 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
 
 function Silent({ concern: { sessions, path } }: { concern: Concern & { kind: 'silent' } }) {
   const [first] = sessions
-  const problem = sessions.map(pollProblem).find(Boolean)
-  const since = Math.max(...sessions.map(({ last_poll_at = 0 }) => last_poll_at))
   return (
     <Row
       tone="warn"
@@ -208,13 +204,7 @@ function Silent({ concern: { sessions, path } }: { concern: Concern & { kind: 's
           : t('overview.silent', { count: sessions.length })
       }
     >
-      <p class="soft">
-        {since === 0 && problem === undefined && t('overview.silent_always')}
-        {/* "Just now" beside "does not answer" would be a riddle. */}
-        {since > 0 && now.value - since >= minuteMs && t('overview.silent_since', { when: ago(since) })}
-        {gap()}
-        {problem}
-      </p>
+      <p class="soft">{silenceOf(sessions, now.value)}</p>
       <p class="soft">{t('overview.silent_about')}</p>
       <Copyable text={`svc doctor -d ${quoted(path)}`} what={t('overview.command')} />
     </Row>

@@ -21,7 +21,7 @@ export type Concern =
   | { kind: 'approvals'; entries: readonly OutboxEntry[] }
   | { kind: 'outbox'; entries: readonly OutboxEntry[] }
 
-interface Sight {
+export interface Sight {
   status: Status
   sessions: readonly SessionWithUsers[]
   conversations: readonly Conversation[]

@@ -7,11 +7,11 @@ import { Accounts } from '../overview/accounts.tsx'
 import { Activity } from '../overview/activity.tsx'
 import { askOutbox, useAnswer } from '../overview/answers.ts'
 import { Attention } from '../overview/attention.tsx'
-import { type Concern, concernsOf, isToDo } from '../overview/concerns.ts'
+import { concernsOf, isToDo } from '../overview/concerns.ts'
 import { Recent } from '../overview/recent.tsx'
+import { type Judgement, sentenceOf } from '../overview/sentence.ts'
 import { Welcome } from '../overview/welcome.tsx'
 import { phonePath } from '../service-urls.ts'
-import { type Health, healthOf } from '../sessions/health.ts'
 import { LoggedOut } from '../sessions/logged-out.tsx'
 import { exactly, now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
@@ -31,7 +31,7 @@ export function Overview() {
     <div class="page overview">
       <header>
         <h1 tabIndex={-1}>{t('nav.overview')}</h1>
-        <Sentence concerns={concerns} />
+        <Sentence {...sentenceOf(sight, concerns)} />
       </header>
       {concerns.some(isToDo) && (
         <Attention
@@ -82,13 +82,12 @@ export function Overview() {
 }
 
 /** One sentence that says how it is. */
-function Sentence({ concerns }: { concerns: readonly Concern[] }) {
+function Sentence({ tone, text }: Judgement) {
   const heardAt = useSignal(exactly())
   const isOnline = online.value
   useEffect(() => {
     if (!isOnline) heardAt.value = exactly()
   }, [isOnline, heardAt])
-  const { tone, text } = sentenceOf(concerns)
   return (
     <div class={`sentence ${isOnline ? tone : 'calm'}`} role="status">
       <p>
@@ -98,30 +97,6 @@ function Sentence({ concerns }: { concerns: readonly Concern[] }) {
       {!isOnline && <p class="soft small">{t('overview.as_of', { when: whole(heardAt.value) })}</p>}
     </div>
   )
-}
-
-function sentenceOf(concerns: readonly Concern[]): { tone: 'good' | 'calm' | 'warn' | 'bad'; text: string } {
-  const all = sessions.value ?? []
-  if (concerns.some(({ kind }) => kind === 'store')) return { tone: 'bad', text: t('overview.says_store') }
-  if (concerns.some(({ kind }) => kind === 'stalled'))
-    return { tone: 'bad', text: t('overview.says_stalled') }
-  if (all.length === 0)
-    return { tone: 'calm', text: t(conversations.value?.length ? 'overview.says_out' : 'overview.says_none') }
-  const count = (...wanted: Health[]) =>
-    all.filter(one => wanted.includes(healthOf(one, status.value, now.value))).length
-  const bad = count('expired', 'damaged')
-  if (bad > 0) return { tone: 'bad', text: t('overview.says_bad', { count: bad, all: all.length }) }
-  const silent = count('silent')
-  if (silent > 0) return { tone: 'warn', text: t('overview.silent', { count: silent }) }
-  const lapsed = count('lapsed')
-  if (lapsed > 0) return { tone: 'warn', text: t('overview.says_lapsed', { count: lapsed }) }
-  const muted = all.filter(({ muted_since }) => muted_since !== undefined).length
-  if (muted > 0) return { tone: 'warn', text: t('overview.says_muted', { count: muted }) }
-  const pending = count('pending')
-  if (pending > 0) return { tone: 'calm', text: t('overview.says_pending', { count: pending }) }
-  const starting = count('starting')
-  if (starting > 0) return { tone: 'calm', text: t('overview.says_starting', { count: starting }) }
-  return { tone: 'good', text: t('overview.says_well', { count: all.length }) }
 }
 
 /** What will be there, in grey: nothing jumps when it comes. */

@@ -1,0 +1,235 @@
+/** How an account is, and what is wrong with it, as every page of the panel says it: judged without a browser. */
+import { expect, test } from 'bun:test'
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { SessionWithUsers } from '../../admin/api.ts'
+import { testClock } from '../support/clock.ts'
+import { failure } from '../support/failure.ts'
+import { withGateway } from '../support/gateway.ts'
+import { type TestPanelOptions, write } from '../support/panel.ts'
+import { withPanelState } from '../support/panel-state.ts'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+
+/** A panel in English, and what it would say now. */
+async function withJudgement(options?: TestPanelOptions) {
+  const panel = await withPanelState(options)
+  const { api } = await import('../../admin/api.ts')
+  const { concernsOf } = await import('../../admin/overview/concerns.ts')
+  const { sentenceOf, silenceOf } = await import('../../admin/overview/sentence.ts')
+  const { byTrouble, healthOf } = await import('../../admin/sessions/health.ts')
+  const { chooseLanguage, t } = await import('../../admin/i18n.ts')
+  await chooseLanguage('en')
+  const look = async () => {
+    const status = await api.status()
+    const { sessions } = await api.sessions()
+    const { conversations } = await api.conversations()
+    const outbox = await api.outbox()
+    const now = panel.clock.now()
+    const sight = { status, sessions, conversations, outbox, now }
+    const concerns = concernsOf(sight)
+    const sorted = sessions.toSorted(byTrouble(status, now))
+    return {
+      sight,
+      concerns,
+      kinds: concerns.map(({ kind }) => kind),
+      healths: Object.fromEntries(sorted.map(one => [one.name, healthOf(one, status, now)])),
+      ...sentenceOf(sight, concerns),
+    }
+  }
+  /** Until it is so; the panel's own seconds pass meanwhile. */
+  const seenOnce = async (what: string, isSo: (seen: Awaited<ReturnType<typeof look>>) => boolean) => {
+    let seen = await look()
+    await panel.until(what, async () => {
+      panel.clock.advance(1000)
+      seen = await look()
+      return isSo(seen)
+    })
+    return seen
+  }
+  return { ...panel, look, seenOnce, t, silenceOf, chooseLanguage }
+}
+
+test('accounts that expired or are damaged: each is named, trouble stands first, and more than three are one', async () => {
+  const names = ['default', 'a', 'b', 'c', 'd']
+  await using judged = await withJudgement({ sessions: names })
+  const { t } = judged
+  const well = await judged.look()
+  expect(well).toMatchObject({ kinds: [], tone: 'good', text: t('overview.says_well', { count: 5 }) })
+  expect(Object.keys(well.healths)).toEqual(names)
+  judged.sandbox.world.people.expire(judged.bots.get('c')!.bot_id)
+  await judged.seenOnce('c expired', ({ healths }) => healths.c === 'expired')
+  await writeFile(join(judged.dir, 'd', 'token.json'), '{"bot_id":')
+  const two = await judged.seenOnce('d is damaged', ({ healths }) => healths.d === 'damaged')
+  expect(Object.keys(two.healths)).toEqual(['d', 'c', 'default', 'a', 'b'])
+  expect(two.concerns).toEqual([
+    { kind: 'expired', session: 'c' },
+    { kind: 'damaged', session: 'd' },
+  ])
+  expect(two).toMatchObject({ tone: 'bad', text: t('overview.says_bad', { count: 2, all: 5 }) })
+  for (const name of ['a', 'b']) judged.sandbox.world.people.expire(judged.bots.get(name)!.bot_id)
+  const four = await judged.seenOnce(
+    'four',
+    ({ healths }) => healths.a === 'expired' && healths.b === 'expired',
+  )
+  expect(four.concerns).toEqual([{ kind: 'logins', sessions: ['a', 'b', 'c', 'd'] }])
+})
+
+test('of a store that fails it says so, and of what may not have been shown how many', async () => {
+  await using judged = await withJudgement({ switches: { send_reply: 'ret' } })
+  const { t } = judged
+  await write(judged, 'kept')
+  for (const text of ['one', 'two']) await judged.send({ text })
+  const suspects = await judged.look()
+  expect(suspects.concerns).toEqual([{ kind: 'suspect', session: 'default', count: 2 }])
+  expect(suspects).toMatchObject({ tone: 'good', text: t('overview.says_well', { count: 1 }) })
+  const path = join(judged.dir, 'messages.db')
+  await rename(path, `${path}.away`)
+  const status = async () => (await import('../../admin/api.ts')).api.status()
+  await judged.until('it is known', async () => {
+    judged.clock.advance(1000)
+    return (await status()).store === 'unavailable'
+  })
+  const { concernsOf } = await import('../../admin/overview/concerns.ts')
+  const { sentenceOf } = await import('../../admin/overview/sentence.ts')
+  const sight = { ...suspects.sight, status: await status() }
+  const concerns = concernsOf(sight)
+  expect(concerns[0]).toEqual({ kind: 'store', path: judged.dir })
+  expect(sentenceOf(sight, concerns)).toEqual({ tone: 'bad', text: t('overview.says_store') })
+  await rename(`${path}.away`, path)
+  await judged.until('it is mended', async () => {
+    judged.clock.advance(1000)
+    return (await status()).store !== 'unavailable'
+  })
+})
+
+test('an account that has not answered since the start connects; after some minutes it is silent, and says since when', async () => {
+  await using judged = await withJudgement({
+    start: false,
+    sessions: [],
+    switches: { hold_ms: 120_000 },
+  })
+  const { clock, t } = judged
+  clock.step(-hourMs)
+  await judged.connect('default')
+  clock.step(hourMs)
+  await judged.gateway.start()
+  const connecting = await judged.look()
+  expect(connecting).toMatchObject({
+    kinds: [],
+    healths: { default: 'starting' },
+    text: t('overview.says_starting', { count: 1 }),
+  })
+  const { concernsOf } = await import('../../admin/overview/concerns.ts')
+  const { sentenceOf } = await import('../../admin/overview/sentence.ts')
+  const later = { ...connecting.sight, now: connecting.sight.now + 10 * minuteMs }
+  const concerns = concernsOf(later)
+  expect(concerns).toMatchObject([{ kind: 'silent', path: judged.dir }])
+  expect(sentenceOf(later, concerns)).toEqual({ tone: 'warn', text: t('overview.silent', { count: 1 }) })
+  expect(judged.silenceOf(later.sessions, later.now)).toBe(t('overview.silent_always'))
+  await write(judged, 'hello')
+  const heard = await judged.look()
+  expect(heard).toMatchObject({ healths: { default: 'well' }, tone: 'good' })
+  // An error is no old news; the time alone is.
+  const times = await import('../../admin/times.ts')
+  const [session] = heard.sight.sessions as [SessionWithUsers]
+  const now = times.now.value
+  const at = (last_poll_at: number) => ({ ...session, last_poll_at })
+  expect(judged.silenceOf([at(now - 5 * minuteMs)], now)).toBe(
+    t('overview.silent_since', { when: times.ago(now - 5 * minuteMs) }),
+  )
+  expect(judged.silenceOf([at(now)], now)).toBe('')
+})
+
+test('a process that takes over is no trouble, however long it has followed', async () => {
+  await using judged = await withJudgement({ start: false, sessions: [] })
+  const { clock, gateway } = judged
+  clock.step(-hourMs)
+  await judged.connect('default')
+  clock.step(hourMs)
+  await using stack = new AsyncDisposableStack()
+  const poller = stack.use(
+    await withGateway({ sandbox: judged.sandbox, dir: judged.dir, sessions: [], clock: testClock() }),
+  )
+  await gateway.start()
+  clock.step(10 * minuteMs)
+  expect(await judged.look()).toMatchObject({ kinds: [], healths: { default: 'well' } })
+  await poller.gateway.close()
+  const said: unknown[] = []
+  await judged.seenOnce('it took over', ({ sight, kinds }) => {
+    said.push(...kinds)
+    return sight.status.role === 'poller'
+  })
+  await write(judged, 'hello')
+  expect(await judged.look()).toMatchObject({ kinds: [], healths: { default: 'well' } })
+  expect(said).toEqual([])
+})
+
+test('polls that fail: the last error, in English as it was said, elsewhere in the words of the viewer', async () => {
+  await using judged = await withJudgement({ clock: testClock() })
+  const { t } = judged
+  const { pollProblem } = await import('../../admin/errors.ts')
+  await write(judged, 'hello')
+  await judged.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
+  await write(judged, 'ends the poll')
+  const { kinds, text, sight } = await judged.seenOnce(
+    'failing',
+    ({ healths }) => healths.default === 'silent',
+  )
+  expect({ kinds, text }).toEqual({ kinds: ['silent'], text: t('overview.silent', { count: 1 }) })
+  const [session] = sight.sessions as [SessionWithUsers]
+  const { poll_error = '', poll_error_code, poll_error_quote = '' } = session
+  expect([poll_error_code, poll_error_quote]).toEqual(['upstream_error', 'HTTP 500'])
+  expect(pollProblem(session)).toContain(poll_error)
+  expect(judged.silenceOf([session], sight.now)).toContain(poll_error)
+  await judged.chooseLanguage('zh')
+  expect(pollProblem(session)).toContain(t('overview.poll_upstream'))
+  expect(pollProblem(session)).toContain(poll_error_quote)
+  expect(pollProblem(session)).not.toContain(poll_error)
+})
+
+test('why a delivery failed, and why a name or a webhook is refused, in the words of the viewer', async () => {
+  await using judged = await withJudgement()
+  const { t } = judged
+  const { api } = await import('../../admin/api.ts')
+  const { deliveryProblem, errorText, nameReason } = await import('../../admin/errors.ts')
+  const { webhooks } = await import('../../admin/webhooks/endpoints.ts')
+  expect(deliveryProblem('unreachable', 'No connection')).toContain('No connection')
+  await judged.chooseLanguage('zh')
+  expect(deliveryProblem('unreachable', 'No connection')).toBe(t('webhooks.why_unreachable'))
+  for (const [name, key] of [
+    ['a'.repeat(65), 'sessions.name_too_long'],
+    ['a.', 'sessions.name_dot'],
+    ['a b', 'sessions.name_characters'],
+    ['media', 'sessions.name_reserved'],
+  ] as const)
+    expect(nameReason(await failure(api.rename('default', name)))).toBe(t(key))
+  for (const [given, key] of [
+    [{ url: 'https://1.1.1.1/', headers: { Host: 'a' } }, 'webhooks.headers_refused'],
+    [{ url: 'ftp://1.1.1.1/' }, 'webhooks.url_bad'],
+  ] as const)
+    expect(errorText(await failure(webhooks.add(given))).hint).toBe(t(key))
+})
+
+test('who waits for an answer while the window closes, and what waits to be sent or for a yes', async () => {
+  await using judged = await withJudgement({ sessions: ['default', 'sales'], switches: { quota: 0 } })
+  judged.clock.step(-22 * hourMs)
+  await write(judged, 'are you there?')
+  judged.clock.step(22 * hourMs)
+  await write(judged, 'go on', 'sales')
+  const { user_id: to } = judged.bots.get('sales')!
+  for (let sent = 0; sent < 10; sent++) await judged.send({ to, session: 'sales', text: `answer ${sent}` })
+  await judged.send({ to, session: 'sales', text: 'one too many', when_closed: 'queue' })
+  const { user_id: waiting } = judged.bots.get('default')!
+  expect((await judged.look()).concerns).toMatchObject([
+    { kind: 'closing', conversation: { session: 'default', user_id: waiting } },
+    { kind: 'outbox', entries: [{ session: 'sales' }] },
+  ])
+  await judged.send({ to: waiting, session: 'default', text: 'shall I?', approval: 'nobody' })
+  // There is an answer now, which waits for a yes.
+  expect((await judged.look()).concerns).toMatchObject([
+    { kind: 'approvals', entries: [{ session: 'default' }] },
+    { kind: 'outbox', entries: [{ session: 'sales' }] },
+  ])
+})
