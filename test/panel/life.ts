@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => stack.disposeAsync())
 
 /** A page of the panel of a service of its own. */
-export async function openLife(options: BrowserContextOptions) {
+async function openLife(options: BrowserContextOptions) {
   const life = new AsyncDisposableStack()
   const service = life.use(await startService({ command, args: ['--admin-port', '0'] }))
   const url = /^admin on (\S+)$/m.exec(service.stdout())![1]!
