@@ -1,5 +1,7 @@
 /** Every page, and every dialog that no other test opens, in both languages and both themes, on a small phone. */
 import { describe, expect, test } from 'bun:test'
+import { rename } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Locator } from 'playwright-core'
 import { receiver } from '../push/receiver.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
@@ -79,5 +81,43 @@ describe.skipIf(!hasBrowser)('fit for everybody', () => {
     await page.goto(`${panel.url}${chat}`)
     await byMenu(page.getByRole('button', { name: t('chat.menu') }), t('chat.jump'))
     expect(panel.complaints).toEqual([])
+  })
+
+  test('states that pass', async () => {
+    await using panel = await withPanel({ sessions: ['default', 'shop'] })
+    await write(panel, 'hello')
+    await panel.sandbox.fail('sendmessage', 'ret', { times: 1, code: -3, delay_ms: 0 })
+    await panel.send({ text: 'refused' }).catch(() => {})
+    const page = await panel.open({ viewport: { width: 390, height: 500 } })
+    const isFit = async (what: string) =>
+      expect([what, await violationsInBothThemes(page)]).toEqual([what, []])
+    await page.getByRole('link', { name: /Not sent/ }).waitFor()
+    await isFit('a message that was refused')
+    await page.route('**/api/conversations**', () => {})
+    await page.goto(`${panel.url}/conversations`)
+    await page.locator('.list > .skeleton').waitFor()
+    await isFit('a list that is being loaded')
+    await page.unroute('**/api/conversations**')
+    await page.route('**/api/status', async route => {
+      const answer = await route.fetch()
+      await route.fulfill({ response: answer, json: { ...(await answer.json()), started_at: 'never' } })
+    })
+    await page.goto(`${panel.url}/settings`)
+    await page.getByRole('alert').getByText('Something went wrong in this page').waitFor()
+    await isFit('a page that fails')
+    await page.unroute('**/api/status')
+    const path = join(panel.dir, 'messages.db')
+    await page.goto(panel.url)
+    await page.locator('.sentence.good').waitFor()
+    await rename(path, `${path}.away`)
+    await panel.until('it is told', async () => {
+      panel.clock.advance(1000)
+      return (await page.locator('.sentence.bad').count()) > 0
+    })
+    await isFit('a store that fails')
+    await rename(`${path}.away`, path)
+    await panel.silence()
+    await page.locator('.offline').waitFor()
+    await isFit('a service that is silent')
   })
 })

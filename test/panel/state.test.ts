@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { write } from '../support/panel.ts'
 import { type PanelState, withPanelState } from '../support/panel-state.ts'
 
-const sessions = ['default', 'flood', 'asks', 'silent', 'other']
+const sessions = ['default', 'flood', 'asks', 'silent', 'read', 'answered', 'other']
 let panel: PanelState
 let live: typeof import('../../admin/live.ts')
 beforeAll(async () => {
@@ -162,6 +162,21 @@ test('what was said during a silence, until the stream was there, is in the list
   await isListed('silent', 'said in between')
   await panel.until('and in the conversation', () => texts().includes('said in between'))
   expect(texts()).toEqual(['before', 'said in between'])
+})
+
+test('what somebody has read or answered elsewhere counts as read', async () => {
+  for (const session of ['read', 'answered']) {
+    await write(panel, `${session} later`, session)
+    await isListed(session, `${session} later`)
+  }
+  const all = live.unread.value
+  const { messages } = await panel.gateway.history.page({ limit: 1, offset: 0, text_contains: 'read later' })
+  const { api } = await import('../../admin/api.ts')
+  await api.markRead('read', userOf('read'), messages[0]!.id)
+  await panel.until('one is read', () => live.unread.value === all - 1)
+  await panel.send({ session: 'answered', to: userOf('answered'), text: 'an answer' })
+  await panel.until('the other is answered', () => live.unread.value === all - 2)
+  expect([talk('read')?.unread, talk('answered')?.unread]).toEqual([0, 0])
 })
 
 // The last one: what the rename makes the panel ask for comes up to a second later.
