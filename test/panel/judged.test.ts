@@ -180,6 +180,10 @@ test('polls that fail: the last error, in English as it was said, elsewhere in t
   expect({ kinds, text }).toEqual({ kinds: ['silent'], text: t('overview.silent', { count: 1 }) })
   const [session] = sight.sessions as [SessionWithUsers]
   const { poll_error = '', poll_error_code, poll_error_quote = '' } = session
+  // At once, not after the minutes that silence alone may last.
+  expect(session.failing_since).toBeNumber()
+  const { healthOf } = await import('../../admin/sessions/health.ts')
+  expect(healthOf({ ...session, last_poll_at: sight.now }, sight.status, sight.now)).toBe('silent')
   expect([poll_error_code, poll_error_quote]).toEqual(['upstream_error', 'HTTP 500'])
   expect(pollProblem(session)).toContain(poll_error)
   expect(judged.silenceOf([session], sight.now)).toContain(poll_error)
