@@ -234,6 +234,19 @@ test('a rejection is waited for with failure(), which says why', () => {
   expect(tests.filter(path => nested.test(readFileSync(join(import.meta.dirname, path), 'utf8')))).toEqual([])
 })
 
+test('a usual test sleeps for no time of its own: it waits for what happens', () => {
+  const sleeps = /(?:Bun\.sleep|waitForTimeout)\((\d[\d_]*)\)|setTimeout\(\w+, (\d[\d_]*)\)/g
+  const found: string[] = []
+  for (const path of new Bun.Glob('**/*.test.ts').scanSync({ cwd: import.meta.dir })) {
+    if (path.includes('node_modules') || path.endsWith('.long.test.ts')) continue
+    const text = readFileSync(join(import.meta.dir, path), 'utf8')
+    // The step of a look is none.
+    for (const [said, ...ms] of text.matchAll(sleeps))
+      if (Number(ms.find(Boolean)?.replaceAll('_', '')) > 5) found.push(`${path}: ${said}`)
+  }
+  expect(found).toEqual([])
+})
+
 test('the paths and registries of one machine stay out', () => {
   const lock = readFileSync(join(root, 'bun.lock'), 'utf8')
   expect(lock.match(/https?:\/\/[^"\s]+/g) ?? []).toEqual([])

@@ -76,6 +76,19 @@ test('accounts that expired or are damaged: each is named, trouble stands first,
   expect(four.concerns).toEqual([{ kind: 'logins', sessions: ['a', 'b', 'c', 'd'] }])
 })
 
+test('an account that may be muted is named, in place of what may not have been shown', async () => {
+  await using judged = await withJudgement()
+  const { t } = judged
+  await write(judged, 'hi')
+  await judged.send({ text: 'with an id' })
+  await judged.sandbox.switches({ send_reply: 'ret' })
+  for (const text of ['1', '2', '3', '4', '5']) await judged.send({ text })
+  const seen = await judged.look()
+  const since = seen.sight.sessions[0]!.muted_since!
+  expect(seen.concerns).toEqual([{ kind: 'muted', session: 'default', since, because: 'no_ids' }])
+  expect(seen).toMatchObject({ tone: 'warn', text: t('overview.says_muted', { count: 1 }) })
+})
+
 test('of a store that fails it says so, and of what may not have been shown how many', async () => {
   await using judged = await withJudgement({ switches: { send_reply: 'ret' } })
   const { t } = judged
