@@ -165,8 +165,8 @@ const usual = isLong ? `.${longMark}` : `--path-ignore-patterns=**/*.${longMark}
 const isNamed = args.some(arg => !arg.startsWith('-'))
 const chosen = isNamed ? args : [usual, ...args]
 const before = (await Promise.all(checks.map(check))).filter(failure => failure !== undefined)
-// Three files at a time: most of a test is waiting.
-const { tests, skipped, failures, errors } = await run(['--parallel=3', ...chosen], isNamed)
+// Four files at a time: half of a test is waiting.
+const { tests, skipped, failures, errors } = await run(['--parallel=4', ...chosen], isNamed)
 tell([...before, ...failures])
 const failed = before.length + failures.length + errors
 console.log(`\n${tests - skipped - failures.length} passed, ${failed} failed`)

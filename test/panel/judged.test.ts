@@ -185,7 +185,8 @@ test('polls that fail: the last error, in English as it was said, elsewhere in t
   const { pollProblem } = await import('../../admin/errors.ts')
   await write(judged, 'hello')
   await judged.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
-  await write(judged, 'ends the poll')
+  // A poll that is held is answered with it; one that begins later fails.
+  await judged.sandbox.say('ends the poll')
   const { kinds, text, sight } = await judged.seenOnce(
     'failing',
     ({ healths }) => healths.default === 'silent',
