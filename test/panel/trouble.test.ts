@@ -130,7 +130,7 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     await says(page, 'Your account is well')
     await page.getByText('Last contact just now').waitFor()
     await panel.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
-    await write(panel, 'ends the poll')
+    await panel.sandbox.say('ends the poll')
     await panel.until('failing', async () => {
       clock.advance(1000)
       return (await panel.gateway.accounts.list())[0]?.poll_error !== undefined
