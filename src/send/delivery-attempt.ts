@@ -11,7 +11,7 @@ import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
 import { type DeliveryResult, deliver, type Letter, letter } from './delivery.ts'
 import type { MediaFiles } from './media-files.ts'
-import { Muting, type MutingPorts } from './muting.ts'
+import { type Handed, Muting, type MutingPorts } from './muting.ts'
 import { endReasonOf } from './problems.ts'
 
 /** Says what getupdates says, when another endpoint has refused a session with -14. */
@@ -67,6 +67,11 @@ export class DeliveryAttempts {
     return { context: context ?? { used: 0 }, rules, token: context?.token }
   }
 
+  /** Resolves when what became of messages is noted of their accounts. */
+  get noted(): Promise<void> {
+    return this.#muting.noted
+  }
+
   /** Whether `count` messages to a user may go now; nothing is taken. */
   async verdict(session: string, user: string, count: number): Promise<Verdict> {
     return this.#ports.store.outbox.verdict(session, user, count, await this.terms(session, user))
@@ -111,10 +116,10 @@ export class DeliveryAttempts {
   ): Promise<WireItem> {
     try {
       const item = mediaItem(await this.#ports.check.settled(session, bot, upload))
-      await this.#muting.uploaded(session, bot, user)
+      this.#muting.uploaded(session, bot, user)
       return item
     } catch (error) {
-      await this.#muting.uploaded(session, bot, user, error)
+      this.#muting.uploaded(session, bot, user, error)
       throw error
     }
   }
@@ -129,14 +134,13 @@ export class DeliveryAttempts {
       check.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
     const result = await deliver(post, row.to_user, begun, { rules, now: () => clock.now() })
     const { error, status } = result
-    await this.#muting.handedOver(session, bot, row.timestamp, result)
     // Whoever sends is told; here it is for whoever looks back.
     if (error) log.info('send failed', { session, error, as: status, code: error.code })
     return result
   }
 
   /** @returns the entries of the message's parts as they stand then; undefined where the disk did not take it */
-  async settle(begun: Begun, settlement: Settlement): Promise<Entry[] | undefined> {
+  async settle(begun: Begun, settlement: Settlement, handed: Handed): Promise<Entry[] | undefined> {
     const { bus, log } = this.#runtime
     const { media, store } = this.#ports
     const taken = settlement.status === 'accepted' || settlement.status === 'suspect'
@@ -147,6 +151,7 @@ export class DeliveryAttempts {
       })
       const parts = entries.flatMap(({ parts }) => parts)
       bus.tell('handedOver', settlement.status, parts.find(({ id }) => begun.parts.includes(id))?.msg_type)
+      if (taken) this.#muting.handedOver(handed, settlement.status as 'accepted' | 'suspect')
       await media.kept.discard(files)
       return entries
     } catch (error) {

@@ -14,6 +14,13 @@ export interface MutingPorts {
   store: { conversations: Pick<Conversations, 'suspects'>; log: Pick<MessageLog, 'history'> }
 }
 
+/** Whose message was handed over, and its `timestamp` (Unix ms). */
+export interface Handed {
+  session: string
+  bot: BotInfo
+  at: number
+}
+
 const notMuted: Marks = { muted_at: undefined, muted_because: undefined }
 /** Newest messages of a user that are looked at for one that went out. */
 const lookedAt = 20
@@ -21,15 +28,22 @@ const lookedAt = 20
 export class Muting {
   readonly #ports: MutingPorts
   readonly #runtime: Runtime
+  /** Notes under way, one after the other: what was sent later is judged by what came before. */
+  #noted: Promise<void> = Promise.resolve()
 
   constructor(ports: MutingPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
   }
 
-  /** A message was handed over. @param at its `timestamp`, Unix ms */
-  handedOver(session: string, bot: BotInfo, at: number, { status }: DeliveryResult): Promise<void> {
-    return this.#note(session, bot, async now => {
+  /** Resolves when all is noted. A send does not wait for it: another process may have the lock of the file. */
+  get noted(): Promise<void> {
+    return this.#noted
+  }
+
+  /** A message was handed over, and its row says so. */
+  handedOver({ session, bot, at }: Handed, status: DeliveryResult['status']): void {
+    this.#note(session, bot, async now => {
       if (status === 'accepted') {
         const isOver = now.muted_because === 'no_ids'
         if (now.ids_at !== undefined && now.idless_at === undefined && !isOver) return undefined
@@ -37,17 +51,16 @@ export class Muting {
       }
       if (status !== 'suspect' || now.ids_at === undefined || now.muted_at !== undefined) return undefined
       const since = now.idless_at ?? at
-      const before = (await this.#ports.store.conversations.suspects(since)).get(session) ?? 0
-      // This one is not settled yet.
-      if (before + 1 < mutedAfter) return { idless_at: since }
+      const count = (await this.#ports.store.conversations.suspects(since)).get(session) ?? 0
+      if (count < mutedAfter) return { idless_at: since }
       return { idless_at: since, muted_at: since, muted_because: 'no_ids' }
     })
   }
 
   /** An upload for a user was taken, where there is no error, or failed. */
-  uploaded(session: string, bot: BotInfo, to: string, error?: unknown): Promise<void> {
-    if (error !== undefined && !isILinkError(error, 'refused')) return Promise.resolve()
-    return this.#note(session, bot, async now => {
+  uploaded(session: string, bot: BotInfo, to: string, error?: unknown): void {
+    if (error !== undefined && !isILinkError(error, 'refused')) return
+    this.#note(session, bot, async now => {
       const since = now.upload_refused_at
       if (error === undefined) {
         const isOver = now.muted_because === 'uploads_refused'
@@ -71,8 +84,12 @@ export class Muting {
     })
   }
 
+  #note(session: string, bot: BotInfo, judge: (now: BotInfo) => Promise<Marks | undefined>): void {
+    this.#noted = this.#noted.then(() => this.#judge(session, bot, judge))
+  }
+
   /** What was sent counts, whether or not this can be looked up and written. */
-  async #note(
+  async #judge(
     session: string,
     bot: BotInfo,
     judge: (now: BotInfo) => Promise<Marks | undefined>,

@@ -65,10 +65,14 @@ export async function sendOwn(own: OwnEntry, { ports, attempts }: OwnTools): Pro
     const { status, error } = result
     const failed = status === 'refused' || status === 'unknown' ? error : undefined
     // What follows a failed part would arrive out of its order, and a refusal must not be hammered.
-    const settled = await attempts.settle(started.begun, {
-      ...settlementOf(result),
-      ...(failed && { rest: endReasonOf(notTried(failed)) }),
-    })
+    const settled = await attempts.settle(
+      started.begun,
+      {
+        ...settlementOf(result),
+        ...(failed && { rest: endReasonOf(notTried(failed)) }),
+      },
+      { session, bot, at: started.letter.row.timestamp },
+    )
     last = settled?.find(({ id }) => id === entry.id) ?? settledHere(last, nth, result)
     if (failed) return last
   }

@@ -156,7 +156,9 @@ export class Sender {
     const { worker } = this.#ports
     for (const waitMs of [graceMs, 500]) {
       const over = new AbortController()
-      const all = Promise.allSettled([...this.#running, ...worker.flushing.values()])
+      const all = Promise.allSettled([...this.#running, ...worker.flushing.values()]).then(
+        () => worker.attempts.noted,
+      )
       await Promise.race([all, clock.sleep(waitMs, over.signal)])
       over.abort()
       worker.attempts.cut(stopped(closing))

@@ -24,6 +24,7 @@ import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
 import { DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
 import { Lines } from './lines.ts'
 import type { Caller } from './media-files.ts'
+import type { Handed } from './muting.ts'
 import { closedError, endReasonOf, notTried, uploadError } from './problems.ts'
 import { textLimitBytes } from './split.ts'
 
@@ -203,22 +204,27 @@ export class Worker {
     if (started.go === 'gone') return store.outbox.claim(lane.id)
     const result = await this.attempts.deliver(session, bot, started.letter, started.begun)
     if (result.status === 'accepted') log.info('sent from the outbox', { session, messages: parts.length })
-    return this.#ended(lane, started.begun, result)
+    const handed = { session, bot, at: started.letter.row.timestamp }
+    return this.#ended(lane, started.begun, result, handed)
   }
 
   /** Notes what became of a message that waited. @returns whether the next one may follow */
-  async #ended(lane: Lane, begun: Begun, result: DeliveryResult): Promise<boolean> {
+  async #ended(lane: Lane, begun: Begun, result: DeliveryResult, handed: Handed): Promise<boolean> {
     const { clock, log } = this.#runtime
     const { store } = this.#ports
     const { status, error, giveUp } = result
     const waits = status === 'refused' && !giveUp
     if (giveUp) log.warn('queued message refused for good', { session: lane.session, code: error?.code })
-    const settled = await this.attempts.settle(begun, {
-      ...settlementOf(result),
-      ...(waits && { status: 'queued' }),
-      ...(giveUp && error && { rest: endReasonOf(notTried(error)) }),
-      ...(result.pause && { hold: result.pause }),
-    })
+    const settled = await this.attempts.settle(
+      begun,
+      {
+        ...settlementOf(result),
+        ...(waits && { status: 'queued' }),
+        ...(giveUp && error && { rest: endReasonOf(notTried(error)) }),
+        ...(result.pause && { hold: result.pause }),
+      },
+      handed,
+    )
     for (const entry of settled ?? []) {
       const watcher = this.#watchers.get(entry.id)
       if (watcher) watcher.last = entry

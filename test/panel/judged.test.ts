@@ -83,7 +83,7 @@ test('an account that may be muted is named, in place of what may not have been 
   await judged.send({ text: 'with an id' })
   await judged.sandbox.switches({ send_reply: 'ret' })
   for (const text of ['1', '2', '3', '4', '5']) await judged.send({ text })
-  const seen = await judged.look()
+  const seen = await judged.seenOnce('muted', ({ kinds }) => kinds.includes('muted'))
   const since = seen.sight.sessions[0]!.muted_since!
   expect(seen.concerns).toEqual([{ kind: 'muted', session: 'default', since, because: 'no_ids' }])
   expect(seen).toMatchObject({ tone: 'warn', text: t('overview.says_muted', { count: 1 }) })

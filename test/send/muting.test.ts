@@ -1,6 +1,8 @@
 /** An account that WeChat mutes is known by what becomes of its messages and files, and told wherever accounts are shown. */
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import type { Session } from '../../src/model/session.ts'
+import { openLock } from '../../src/platform/lock.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { write } from '../support/waiting.ts'
 
@@ -13,9 +15,20 @@ async function texts(t: TestGateway, count: number, to: readonly (string | undef
 }
 const picture = (t: TestGateway) =>
   t.send({ media: [{ kind: 'file', data: Buffer.from('bytes').toString('base64') }] })
-async function muted({ gateway }: TestGateway): Promise<Pick<Session, 'muted_because' | 'muted_since'>> {
+async function shown({ gateway }: TestGateway): Promise<Pick<Session, 'muted_because' | 'muted_since'>> {
   const [session] = await gateway.accounts.list()
   return { muted_because: session?.muted_because, muted_since: session?.muted_since }
+}
+/** Once it is so. */
+const muted = (t: TestGateway, because: Session['muted_because']) =>
+  t.until(`muted: ${because}`, async () => {
+    const found = await shown(t)
+    return found.muted_because === because && found
+  })
+/** What stands in the file once all is noted. @returns that the account is not muted */
+async function never(t: TestGateway): Promise<void> {
+  await t.gateway.close()
+  expect((await t.other.sessions.get('default'))?.bot?.muted_at).toBeUndefined()
 }
 const not = { muted_because: undefined, muted_since: undefined }
 /** What was told of it, as events, once there are so many. */
@@ -32,30 +45,53 @@ test('five in a row without an id, to whomever, of an account that used to get i
   const other = await t.sandbox.addUser('other')
   await t.sandbox.say('hi', { from: other })
   await t.until('both may be answered', async () => (await t.gateway.accounts.users('')).length === 2)
-  const both = [undefined, other]
   await texts(t, 1)
   await t.sandbox.switches({ send_reply: 'ret' })
   const before = t.clock.now()
-  await texts(t, 4, both)
-  expect(await muted(t)).toEqual(not)
-  const after = t.clock.now()
-  await texts(t, 1, both)
-  const found = await muted(t)
-  expect(found).toEqual({ muted_because: 'no_ids', muted_since: expect.any(Number) })
-  expect(found.muted_since).toBeWithin(before, after + 1)
+  await texts(t, 5, [undefined, other])
+  const found = await muted(t, 'no_ids')
+  expect(found.muted_since).toBeWithin(before, t.clock.now() + 1)
   expect(await events(t, 1)).toMatchObject([{ name: 'default', status: 'connected', ...found }])
   expect(await t.gateway.metrics.text()).toContain('svc_session_muted{session="default"} 1\n')
-  // A new login of the same user goes on with it, one of another user does not.
+  // A new login of the same user goes on with it.
   const bot = t.bots.get('default')!
   await t.other.sessions.save('default', { ...bot, cursor: '', created_at: t.clock.now() })
-  expect(await muted(t)).toEqual(found)
+  expect(await shown(t)).toEqual(found)
   await t.sandbox.switches({ send_reply: 'message_id' })
   await texts(t, 1)
-  expect(await muted(t)).toEqual(not)
+  await muted(t, undefined)
   expect((await events(t, 2)).map(({ muted_since }) => muted_since)).toEqual([found.muted_since, undefined])
+  // It is counted anew.
   await t.sandbox.switches({ send_reply: 'ret' })
-  await texts(t, 4, both)
-  expect(await muted(t)).toEqual(not)
+  await texts(t, 2)
+  await never(t)
+})
+
+test('four in a row are none, whatever came before an id', async () => {
+  await using t = await withGateway()
+  await write(t)
+  await texts(t, 1)
+  await t.sandbox.switches({ send_reply: 'ret' })
+  await texts(t, 3)
+  await t.sandbox.switches({ send_reply: 'message_id' })
+  await texts(t, 1)
+  await t.sandbox.switches({ send_reply: 'ret' })
+  await texts(t, 4)
+  await never(t)
+})
+
+test('a send waits for nobody who holds the file of its account', async () => {
+  await using t = await withGateway()
+  await write(t)
+  const lock = await openLock(join(t.dir, '.data.lock'))
+  await using _closing = { [Symbol.asyncDispose]: () => lock.close() }
+  const free = Promise.withResolvers<void>()
+  const held = lock.run(() => free.promise)
+  expect((await t.send({ text: 'the first' })).status).toBe('accepted')
+  expect((await t.other.sessions.get('default'))?.bot?.ids_at).toBeUndefined()
+  free.resolve()
+  await held
+  await t.until('it is noted', async () => (await t.other.sessions.get('default'))?.bot?.ids_at)
 })
 
 test('a login of another WeChat user begins anew', async () => {
@@ -64,33 +100,38 @@ test('a login of another WeChat user begins anew', async () => {
   await texts(t, 1)
   await t.sandbox.switches({ send_reply: 'ret' })
   await texts(t, 5)
-  expect(await muted(t)).toMatchObject({ muted_because: 'no_ids' })
+  await muted(t, 'no_ids')
   const stranger = { ...t.bots.get('default')!, user_id: 'other@im.wechat' }
   await t.other.sessions.save('default', { ...stranger, cursor: '', created_at: t.clock.now() })
-  expect(await muted(t)).toEqual(not)
+  expect(await shown(t)).toEqual(not)
 })
 
 test('an upstream that never gives ids is not mute', async () => {
   await using t = await withGateway({ switches: { send_reply: 'ret' } })
   await write(t)
   await texts(t, 8)
-  expect(await muted(t)).toEqual(not)
+  await never(t)
 })
 
 test('files refused to a user whom texts reach; a file that is taken clears it, the id of a text does not', async () => {
   await using t = await withGateway()
   await write(t)
-  await t.sandbox.fail('getuploadurl', 'ret', { code: -2, times: 3 })
+  await t.sandbox.fail('getuploadurl', 'ret', { code: -2, times: 2 })
   await picture(t).catch(() => {})
-  await picture(t).catch(() => {})
-  // Nothing else went.
-  expect(await muted(t)).toEqual(not)
   await texts(t, 1)
-  expect(await muted(t)).toEqual(not)
   await picture(t).catch(() => {})
-  expect(await muted(t)).toEqual({ muted_because: 'uploads_refused', muted_since: expect.any(Number) })
+  await muted(t, 'uploads_refused')
   await texts(t, 1)
-  expect(await muted(t)).toMatchObject({ muted_because: 'uploads_refused' })
+  expect(await shown(t)).toMatchObject({ muted_because: 'uploads_refused' })
   await picture(t)
-  expect(await muted(t)).toEqual(not)
+  await muted(t, undefined)
+})
+
+test('files refused where no text went are none', async () => {
+  await using t = await withGateway()
+  await write(t)
+  await t.sandbox.fail('getuploadurl', 'ret', { code: -2, times: 3 })
+  for (let nth = 0; nth < 3; nth++) await picture(t).catch(() => {})
+  await texts(t, 1)
+  await never(t)
 })
