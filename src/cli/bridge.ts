@@ -4,7 +4,7 @@ import { socketIn } from '../platform/fetch.ts'
 import { createLog } from '../platform/log.ts'
 import { keepStdoutClean, spareLoopbackTheProxy } from '../platform/process.ts'
 import { givenToken } from '../server/token.ts'
-import { type Command, configFrom, refuseBesideUrl, typedUrl } from './command.ts'
+import { type Command, configFrom, refuseBesideUrl, typedMcpUrl } from './command.ts'
 
 /** The options that a bridge has; every other one belongs to the service. */
 const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport', 'consumer']
@@ -12,7 +12,7 @@ const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport', 'consumer']
 /** Runs the command until the client is gone, or a signal. @throws SvcError for a service that cannot be used */
 export async function runBridge(command: Command): Promise<void> {
   const { url } = command.opts<{ url: string }>()
-  const address = socketIn(url) === undefined ? typedUrl(url, '/mcp') : url
+  const address = socketIn(url) === undefined ? typedMcpUrl(url) : url
   const names = command.options.map(option => option.attributeName())
   refuseBesideUrl(
     command,

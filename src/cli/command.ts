@@ -285,6 +285,12 @@ export function typedUrl(text: string, path = ''): string {
   })
 }
 
+/** The same, of MCP: `/mcp` is added where no path of svc's MCP stands at the end. */
+export function typedMcpUrl(text: string): string {
+  const typed = typedUrl(text, '/mcp')
+  return /\/(mcp|sse)$/.test(new URL(typed).pathname) ? typed : `${typed}/mcp`
+}
+
 /** With `--url` those of a service's options cannot be given. @throws SvcError `invalid_arguments` naming one that was typed */
 export function refuseBesideUrl(command: Command, names: readonly string[]): void {
   const typed = command.options.find(

@@ -33,7 +33,7 @@ export interface SessionsOptions {
   readonly undecidedMs?: number
 }
 
-/** A session without any open connection ends after this; its client then opens a new one. */
+/** A session without any open connection ends after this; a request under its id opens it again. */
 const usualIdleMs = 30 * 60_000
 /**
  * Of each caller the so many idle sessions that were used last are kept, and no more are opened than `maxOfCaller`: nobody

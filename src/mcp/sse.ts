@@ -170,6 +170,8 @@ class SseTransport implements Transport {
     this.#signal.removeEventListener('abort', this.#gone)
     for (const delivery of this.#deliveries.values()) delivery.settle(false)
     this.#deliveries.clear()
+    this.#queue.length = 0
+    this.#waiting = 0
     this.#backlog.end()
     this.#wake?.()
     this.onclose?.()

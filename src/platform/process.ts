@@ -131,17 +131,25 @@ export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
   }
 }
 
-/** Where requests to `url` go instead of to its server, as the environment says; fetch follows the same rules. */
+/**
+ * Where requests to `url` go instead of to its server, as the environment says. Runtimes differ in what they take for spared by
+ * NO_PROXY: whatever one of them spares is spared here, since what goes its own way is judged.
+ */
 export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | undefined {
   const names = [url.protocol === 'https:' ? 'https_proxy' : 'http_proxy', 'all_proxy']
   const proxy = names.flatMap(name => [env[name], env[name.toUpperCase()]]).find(Boolean)
   if (!proxy) return undefined
   const { no_proxy, NO_PROXY } = env
-  const spared = (no_proxy ?? NO_PROXY ?? '').split(',').map(host => host.trim().replace(/^\./, ''))
-  const host = url.hostname.replace(/^\[|\]$/g, '')
-  const isSpared = spared.some(
-    name => name === '*' || name === url.host || name === host || (name !== '' && host.endsWith(`.${name}`)),
-  )
+  const listed = [no_proxy, NO_PROXY].flatMap(list => (list ?? '').toLowerCase().split(/[\s,]+/))
+  const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
+  const isSpared = listed.some(listed => {
+    if (listed === '*') return true
+    const name = listed.replace(/^\*?\.?/, '').replace(/\.$/, '')
+    const bare = name.replace(/^\[|\](:\d+)?$/g, '').replace(/^([^:]+):\d+$/, '$1')
+    return (
+      name !== '' && [name, bare].some(one => one === url.host || one === host || host.endsWith(`.${one}`))
+    )
+  })
   const address = proxy.includes('://') ? proxy : `http://${proxy}`
   return isSpared || !URL.canParse(address) ? undefined : new URL(address)
 }

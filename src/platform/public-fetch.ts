@@ -186,6 +186,9 @@ export async function judgedRequest(
   check: AddressCheck,
   signal: AbortSignal,
 ): Promise<JudgedAnswer> {
+  // Bun's fetch reads files too.
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    throw Object.assign(new TypeError('neither http nor https'), { code: 'ERR_INVALID_URL' })
   const proxy = proxyFor(url)
   // A lookup is asked for names alone.
   if (isIP(hostOf(url))) await checkedAddresses(url, check, signal)

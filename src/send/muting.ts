@@ -22,6 +22,8 @@ export interface Handed {
 }
 
 const notMuted: Marks = { muted_at: undefined, muted_because: undefined }
+/** Refusals of files that lie further apart have nothing to do with each other. */
+const refusedWithinMs = 24 * 60 * 60_000
 /** Newest messages of a user that are looked at for one that went out. */
 const lookedAt = 20
 
@@ -68,7 +70,10 @@ export class Muting {
           ? undefined
           : { upload_refused_at: undefined, ...(isOver && notMuted) }
       }
-      if (since === undefined) return { upload_refused_at: this.#runtime.clock.now() }
+      const at = this.#runtime.clock.now()
+      if (since === undefined) return { upload_refused_at: at }
+      // What was refused long ago was another matter: the next refusal counts as the first.
+      if (at - since > refusedWithinMs && now.muted_at === undefined) return { upload_refused_at: undefined }
       const { rows } = await this.#ports.store.log.history({
         session,
         user_id: to,

@@ -119,11 +119,15 @@ class EventStreams {
     const { signal } = reader.gone
     const { events } = this.#context.gateway
     const turn = this.#turns.join()
+    let lost: string | undefined
     for (let limit = pageEvents; !signal.aborted; ) {
       await this.#room(reader)
       const page = await events.page(reader.cursor, { ...reader.wanted, limit }, turn)
-      if (page.gone)
-        reader.outlet.enqueue(encoder.encode(`event: gone\ndata: {"after":"${reader.cursor}"}\n\n`))
+      if (signal.aborted) return
+      if (page.gone && lost !== reader.cursor) {
+        lost = reader.cursor
+        reader.outlet.enqueue(encoder.encode(`event: gone\ndata: {"after":"${lost}"}\n\n`))
+      }
       const given = await this.#giveMissed(reader, page.events)
       if (signal.aborted) return
       if (given < page.events.length) {

@@ -85,6 +85,8 @@ interface Source {
 /** Server-sent events. A reader that has `behindBytes` waiting for it has no room left. */
 export function eventStream(behindBytes: number, source: Source): Response {
   let controller: ReadableStreamDefaultController<Uint8Array>
+  /** What waited when it was looked at last: a stream is also asked for more when nobody read anything. */
+  let seen = 0
   const waiting = () => behindBytes - (controller.desiredSize ?? behindBytes)
   const backlog = backlogs.open(() => {
     source.cancel()
@@ -100,7 +102,8 @@ export function eventStream(behindBytes: number, source: Source): Response {
           },
           enqueue(bytes) {
             controller.enqueue(bytes)
-            backlog.holds(waiting(), false)
+            seen = waiting()
+            backlog.holds(seen, false)
           },
           close() {
             backlog.end()
@@ -113,7 +116,10 @@ export function eventStream(behindBytes: number, source: Source): Response {
         })
       },
       pull() {
-        backlog.holds(waiting(), true)
+        const before = seen
+        seen = waiting()
+        if (seen >= before) return
+        backlog.holds(seen, true)
         source.pull?.()
       },
       cancel() {

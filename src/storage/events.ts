@@ -77,7 +77,7 @@ export interface Events {
   /**
    * Events after a cursor, oldest first. Of each session the newest event of each `session.*` is kept for
    * ever, so a reader from the beginning meets all sessions there were. A cursor beyond the end, as after a backup was
-   * restored, is read as the end, with `gone`.
+   * restored, is read as the beginning, with `gone`.
    */
   after(cursor: string, wanted: WantedEvents): Promise<EventPage>
 

@@ -82,6 +82,33 @@ test.each(ways)('%s: what NO_PROXY names goes its own way and is judged', async 
   expect(server.asked).toEqual([])
 })
 
+test.each([
+  'localhost',
+  'LOCALHOST',
+  'localhost.',
+  '*.localhost',
+  '.localhost',
+  'xx localhost',
+  'a.example, localhost:80',
+  '*',
+])('what a runtime may take for spared by NO_PROXY=%s is judged', async spared => {
+  await using server = await proxy('http_proxy')
+  process.env.NO_PROXY = spared
+  for (const [_way, ask] of ways)
+    expect(await failure(ask('http://localhost/'))).toMatchObject({ code: 'forbidden' })
+  process.env.no_proxy = ''
+  for (const [_way, ask] of ways)
+    expect(await failure(ask('http://localhost/'))).toMatchObject({ code: 'forbidden' })
+  expect(server.asked).toEqual([])
+})
+
+test('nothing but http and https is asked for, proxy or not', async () => {
+  await using server = await proxy('http_proxy')
+  for (const url of ['file:///etc/hostname', 'data:,x', 'ftp://nowhere.invalid/'])
+    expect(await failure(judgedFetch(url, { method: 'GET' }))).toMatchObject({ code: 'ERR_INVALID_URL' })
+  expect(server.asked).toEqual([])
+})
+
 test('a redirect that comes through the proxy is judged again', async () => {
   const head = 'HTTP/1.1 302 Found\r\nContent-Length: 0\r\n'
   await using server = await proxy('http_proxy', `${head}Location: http://127.0.0.1:1/\r\n\r\n`)

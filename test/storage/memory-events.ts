@@ -36,7 +36,8 @@ export function memoryEvents(db: Tables, clock: Clock): Events {
   }
   return {
     async after(cursor, { limit, session, types, user, hidden }) {
-      const [asked, end] = [place(cursor), db.last.place]
+      const [given, end] = [place(cursor), db.last.place]
+      const asked = given > end ? 0 : given
       const found = db.events
         .filter(isOf(session, user))
         .filter(one => one.place > asked && (hidden || !one.hidden) && types?.includes(one.type) !== false)
@@ -47,7 +48,7 @@ export function memoryEvents(db: Tables, clock: Clock): Events {
           cursor: cursorOf(place),
         })),
         cursor: cursorOf(shown.length < found.length ? shown.at(-1)!.place : end),
-        ...((asked > end || (cursor !== '' && (asked < db.last.gone || !isOwn(cursor)))) && { gone: true }),
+        ...((given > end || (cursor !== '' && (asked < db.last.gone || !isOwn(cursor)))) && { gone: true }),
       }
     },
     async head(before) {

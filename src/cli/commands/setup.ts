@@ -6,7 +6,14 @@ import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { isLoopback } from '../../server/auth.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
-import { type Command, type CommandSpec, choice, configFrom, refuseBesideUrl, typedUrl } from '../command.ts'
+import {
+  type Command,
+  type CommandSpec,
+  choice,
+  configFrom,
+  refuseBesideUrl,
+  typedMcpUrl,
+} from '../command.ts'
 import { ownProgram } from '../service-plan.ts'
 import { colours, type Io, type Output } from '../terminal.ts'
 
@@ -170,8 +177,7 @@ function serverOf(
       })
     return { command: [...start, ...options] }
   }
-  const typed = typedUrl(url, '/mcp')
-  const parsed = /\/(mcp|sse)$/.test(new URL(typed).pathname) ? typed : `${typed}/mcp`
+  const parsed = typedMcpUrl(url)
   refuseBesideUrl(command, ['confirmSend', 'anyFile', 'structured', 'tools'])
   const variable = tokenEnv === true ? usualVariable : tokenEnv
   if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))

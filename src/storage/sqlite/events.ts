@@ -91,7 +91,7 @@ export class Events extends EnginePart {
     const { end, row } = this.#end()
     const oldest = this.#oldest()
     const gone = asked > end || (cursor !== '' && (asked < oldest || !this.#isOwn(cursor)))
-    const from = Math.min(asked, end)
+    const from = asked > end ? 0 : asked
     const first = Math.max(Math.floor(from / placesPerMessage), Math.floor(oldest / placesPerMessage))
     const ofMessages = wants('message.received') || wants('message.status')
     const last = ofMessages ? Math.min(this.#lookedTo(first, narrowed.user), row) : row
