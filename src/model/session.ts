@@ -142,8 +142,6 @@ export interface BotInfo {
   poll_error_quote?: string
   /** Unix ms since when it is known to get ids for what it sends. */
   ids_at?: number
-  /** Unix ms of the first message without an id since the last one with an id; of a login that used to get ids. */
-  idless_at?: number
   /** Unix ms of the first upload that WeChat refused since the last one that it took. */
   upload_refused_at?: number
   /** Unix ms since when WeChat may have muted it, and what that is known by. */
@@ -160,7 +158,6 @@ export const markedTimes = [
   'bare_at',
   'failing_since',
   'ids_at',
-  'idless_at',
   'upload_refused_at',
   'muted_at',
 ] as const
@@ -199,8 +196,8 @@ export const standingOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
  */
 export function takenOver(before: BotInfo | undefined, { user_id }: Pick<BotInfo, 'user_id'>): Marks {
   if (!before || user_id === undefined || before.user_id !== user_id) return {}
-  const { ids_at, idless_at, upload_refused_at, muted_at, muted_because } = before
-  return { ids_at, idless_at, upload_refused_at, muted_at, muted_because }
+  const { ids_at, upload_refused_at, muted_at, muted_because } = before
+  return { ids_at, upload_refused_at, muted_at, muted_because }
 }
 
 /** What to do about it, by what others report. */

@@ -5,13 +5,14 @@
 import { isILinkError } from '../ilink/http.ts'
 import { type BotInfo, type Marks, mutedAfter } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
+import type { StoredMessage } from '../storage/messages.ts'
 import type { PolledSessions } from '../storage/state.ts'
-import type { Conversations, MessageLog } from '../storage/store.ts'
+import type { MessageLog } from '../storage/store.ts'
 import type { DeliveryResult } from './delivery.ts'
 
 export interface MutingPorts {
   state: { sessions: Pick<PolledSessions, 'get' | 'mark'> }
-  store: { conversations: Pick<Conversations, 'suspects'>; log: Pick<MessageLog, 'history'> }
+  store: { log: Pick<MessageLog, 'history'> }
 }
 
 /** Whose message was handed over, and its `timestamp` (Unix ms). */
@@ -24,8 +25,11 @@ export interface Handed {
 const notMuted: Marks = { muted_at: undefined, muted_because: undefined }
 /** Refusals of files that lie further apart have nothing to do with each other. */
 const refusedWithinMs = 24 * 60 * 60_000
-/** Newest messages of a user that are looked at for one that went out. */
-const lookedAt = 20
+/** Newest messages that are looked at. */
+const lookedAt = 50
+
+/** Whether WeChat took it. */
+const isTaken = ({ status }: StoredMessage): boolean => status === 'accepted' || status === 'suspect'
 
 export class Muting {
   readonly #ports: MutingPorts
@@ -48,14 +52,21 @@ export class Muting {
     this.#note(session, bot, async now => {
       if (status === 'accepted') {
         const isOver = now.muted_because === 'no_ids'
-        if (now.ids_at !== undefined && now.idless_at === undefined && !isOver) return undefined
-        return { ids_at: at, idless_at: undefined, ...(isOver && notMuted) }
+        if (now.ids_at !== undefined && !isOver) return undefined
+        return { ids_at: at, ...(isOver && notMuted) }
       }
       if (status !== 'suspect' || now.ids_at === undefined || now.muted_at !== undefined) return undefined
-      const since = now.idless_at ?? at
-      const count = (await this.#ports.store.conversations.suspects(since)).get(session) ?? 0
-      if (count < mutedAfter) return { idless_at: since }
-      return { idless_at: since, muted_at: since, muted_because: 'no_ids' }
+      // Up to this one: what was sent later is judged later.
+      const { rows } = await this.#ports.store.log.history({
+        session,
+        direction: 'sent',
+        until: at + 1,
+        limit: lookedAt,
+        offset: 0,
+      })
+      const run = rows.filter(isTaken).slice(0, mutedAfter)
+      const isMuted = run.length === mutedAfter && run.every(row => row.status === 'suspect')
+      return isMuted ? { muted_at: run.at(-1)!.timestamp, muted_because: 'no_ids' } : undefined
     })
   }
 
@@ -82,8 +93,7 @@ export class Muting {
         limit: lookedAt,
         offset: 0,
       })
-      const goes = rows.some(({ status }) => status === 'accepted' || status === 'suspect')
-      return goes && now.muted_at === undefined
+      return rows.some(isTaken) && now.muted_at === undefined
         ? { muted_at: since, muted_because: 'uploads_refused' }
         : undefined
     })
