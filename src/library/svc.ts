@@ -172,7 +172,11 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
       const sandboxUrl = sandbox && { sandboxUrl: sandbox.url }
       const { clock } = timing
       const gateway = await openGateway({
-        ...{ config, log, version, clock, oneShot: true },
+        config,
+        log,
+        version,
+        clock,
+        oneShot: true,
         store,
         ...sandboxUrl,
       })

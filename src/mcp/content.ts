@@ -119,7 +119,7 @@ async function pictures(messages: readonly Message[], { picture }: ContentOption
   return (await Promise.all(shown)).flat()
 }
 
-/** All bytes of what was opened; undefined for more than `most`. */
+/** Reads opened media to the end. @returns its bytes; undefined if there are more than `most` */
 export async function wholeOf({ size = 0, stream }: OpenedMedia, most: number): Promise<Buffer | undefined> {
   if (size > most) await stream.cancel().catch(() => {})
   if (size > most) return undefined

@@ -145,7 +145,7 @@ const sleep = (ms: number) => new Promise<void>(resolve => setTimeout(resolve, m
 /** One turn of the event loop: a hang-up that the kernel knows of is heard. */
 export const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
-/** Until so many bytes that were handed to the runtime are in the kernel: what counts before is lost with this process. */
+/** Resolves when the kernel has the bytes that were handed to the runtime: until then they are lost if this process dies. */
 export async function flushed(bytes: number): Promise<void> {
   await sleep(flushMsOf(bytes))
   await turn()

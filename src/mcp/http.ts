@@ -201,7 +201,7 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
       const { value } = posted
       const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
       if (isAlone) return alone(request, value)
-      // An id that means nothing here any more is no reason to refuse a client that begins anew.
+      // A client may initialize with an id that is not known any more: it gets a new session.
       const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
       if (isNew) {
         doneWith(request)

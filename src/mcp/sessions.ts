@@ -164,7 +164,7 @@ export class Sessions {
     return this.#sessions.size < maxSessions && [...own].length < maxOfCaller
   }
 
-  /** A session of before, by what its id says; several requests of it may come at once. */
+  /** Opens a session again from what its id says. Several of its requests may come at once. */
   #openedAgain(id: string, request: Request, caller: Caller): Promise<Session | undefined> {
     const said = this.#ended.has(id) ? undefined : this.#options.ids.read(id, caller.identity)
     if (!said) return Promise.resolve(undefined)

@@ -18,7 +18,7 @@ export const MutedBecause = oneOf(
 )
 export type MutedBecause = Static<typeof MutedBecause>
 
-/** So many messages in a row without an id are taken for muting, of an account that used to get ids. */
+/** An account that used to get ids counts as muted after this many messages in a row without one. */
 export const mutedAfter = 5
 
 /** A session as the doors show it. */

@@ -118,7 +118,7 @@ const stderr = new Stderr()
 
 /** From this level on lines tell of failures. */
 const failure = logLevels.indexOf('WARNING')
-/** Lines of what repeats itself, a second. */
+/** Lines a second for a message that repeats. */
 const mostRepeated = 10
 /** Events that are told apart. */
 const mostEvents = 1000

@@ -233,13 +233,14 @@ async function throughProxy(
 ): Promise<JudgedAnswer> {
   const isStream = body !== undefined && typeof body !== 'string' && !(body instanceof Uint8Array)
   const sent = isStream ? Readable.toWeb(Readable.from(body, { objectMode: false })) : body
+  const ofBun: object = { proxy: proxy.href, decompress: false }
   const response = await fetch(url, {
     method,
     headers,
     signal,
     redirect: 'manual',
     ...(sent !== undefined && { body: sent as unknown as BodyInit, duplex: 'half' }),
-    ...{ proxy: proxy.href, decompress: false },
+    ...ofBun,
   })
   const answer = response.body ? Readable.fromWeb(response.body as unknown as NodeStream) : Readable.from([])
   return Object.assign(answer, {

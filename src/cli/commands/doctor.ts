@@ -48,7 +48,10 @@ async function runDoctor(command: Command): Promise<0 | 1> {
   ])
   const report = await examine({
     address: noted?.url,
-    ...{ config, version, deadlineMs: seconds * 1000, services: () => installedServices(command.io) },
+    config,
+    version,
+    deadlineMs: seconds * 1000,
+    services: () => installedServices(command.io),
   })
   const { out } = command.io
   await out.write(flags.json ? `${jsonLine(report)}\n` : reportText(report, out))
