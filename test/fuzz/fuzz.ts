@@ -4,6 +4,7 @@
  *
  * `bun test/fuzz/fuzz.ts --help`; the short form is fuzz.test.ts.
  */
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import { type Call, callsOf, filled } from './doors.ts'
@@ -410,6 +411,9 @@ if (import.meta.main) {
     )
     process.exit(0)
   }
+  // A service runs in a folder of its own: a program that is named from here is found from there too.
+  const [program, ...rest] = values.svc?.split(' ') ?? []
+  const command = program && { command: [program.includes('/') ? resolve(program) : program, ...rest] }
   let unserved = 0
   if (Number(values.served) > 0 && values.path === undefined) {
     const report = await othersServed({
@@ -418,7 +422,7 @@ if (import.meta.main) {
       memoryMb: 2 * Number(values.memory),
       onLine: line => console.log(line),
       ...(values.only !== undefined && { only: values.only }),
-      ...(values.svc && { command: values.svc.split(' ') }),
+      ...command,
     })
     console.log(servedText(report))
     unserved = report.findings.length
@@ -435,7 +439,7 @@ if (import.meta.main) {
     },
     ...(values.path !== undefined && { path: values.path }),
     ...(values.only !== undefined && { only: values.only }),
-    ...(values.svc && { command: values.svc.split(' ') }),
+    ...command,
   })
   console.log(reportText(report))
   process.exit(report.findings.length + unserved > 0 ? 1 : 0)
