@@ -1,11 +1,11 @@
 /** A message that the service has not stored yet, and the pieces that stand for it in the chat until it has. */
 import { type Signal, signal } from '@preact/signals'
+import { splitText, textLimitBytes } from '../../src/send/split.ts'
 import type { Message } from '../api.ts'
 import type { Attachment } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
+import { allAnswers } from './reply-permission.tsx'
 
-/** UTF-8 bytes of one message; a longer text goes out in parts. */
-const onePart = new Uint8Array(16_384)
 const encoder = new TextEncoder()
 
 export interface Outgoing {
@@ -24,11 +24,13 @@ export interface Outgoing {
   pieces: Signal<readonly Message[]>
 }
 
-/** How many answers this takes: each part of a text holds whole characters. */
+/** How many answers this takes, as the service splits it. A text that no number of answers holds is not split at each letter. */
 export function costOf(text: string, files: number): number {
-  let cost = files
-  for (let rest = text.trim(); rest !== ''; cost++) rest = rest.slice(encoder.encodeInto(rest, onePart).read)
-  return cost
+  if (text.trim() === '') return files
+  const least =
+    text.length <= textLimitBytes / 3 ? 1 : Math.ceil(encoder.encode(text).length / textLimitBytes)
+  const parts = least > allAnswers ? undefined : splitText(text, textLimitBytes, allAnswers)
+  return files + (parts?.length ?? Math.max(least, allAnswers + 1))
 }
 
 const wireKind = { image: 'IMAGE', video: 'VIDEO', file: 'FILE' } as const

@@ -2,12 +2,15 @@
  * A long text as the fewest parts that upstream takes.
  *
  * Each part costs one of about ten answers, so the count comes first; among the cuts that keep it smallest, the
- * kindest to a reader wins: paragraph, line, sentence, space. A character (as a reader sees it) is never cut. A
- * code fence is cut only when it alone is too long, and then closed and opened again, so every part renders.
+ * kindest to a reader wins: paragraph, line, row of a table, sentence, space. A character (as a reader sees it) is never
+ * cut, nor an address that fits into a part. A code fence is cut only when it alone is too long, and then closed and
+ * opened again; a table that is cut has its header in each part: so every part renders.
  *
  * The text comes from callers: it is read once from its beginning to its end, and the places to cut are found from what
  * was noted there, so time and memory grow with its length alone.
  */
+import { addressesOf } from './addresses.ts'
+import { type Block, type Bytes, blocksOf, isSpace, type Span } from './blocks.ts'
 
 /** UTF-8 bytes that one text item may have (protocol notes 5.3). */
 export const textLimitBytes = 16_384
@@ -18,28 +21,15 @@ interface Cut {
   end: number
   /** Code unit where the part after begins; what stands between is white space and falls away. */
   next: number
-  /** 0 paragraph, 1 line, 2 sentence, 3 space; 4 anywhere. */
   rank: number
-  /** Cut in two here: closed before the cut, opened again after it. */
-  fence?: Fence
+  /** It is cut in two here. */
+  block?: Block
+  /** Not at a line end of the block. */
+  inLine?: boolean
 }
 
-interface Fence {
-  /** Code units: from the opening mark to the end of the closing one. */
-  start: number
-  end: number
-  /** The opening line, and the mark that closes. */
-  opening: string
-  closing: string
-  /** Bytes that these add to a part that begins, or ends, inside. */
-  openingBytes: number
-  closingBytes: number
-  /** Code units of the first and the last line end where it may be cut; no `bodyStart`: fits whole, and stays so. */
-  bodyStart?: number
-  bodyEnd: number
-}
-
-const anywhere = 4
+/** How kind a cut is; the lowest is the kindest. */
+const ranks = { paragraph: 0, line: 1, row: 2, sentence: 3, space: 4, anywhere: 5 }
 
 /**
  * Splits `text` into the fewest parts of at most `limit` UTF-8 bytes.
@@ -52,10 +42,18 @@ export function splitText(text: string, limit: number, most: number): string[] |
   const bytes = byteCounter(text)
   if (bytes(0, text.length) <= limit) return [text]
   // White space at a cut falls away, and so it does at both ends.
-  const start = text.length - text.trimStart().length
-  const length = text.trimEnd().length
-  if (start >= length) return []
-  const { isLast, cutOfRank, farthest } = reachOf(text, { start, length }, bytes, limit)
+  const span = { start: text.length - text.trimStart().length, end: text.trimEnd().length }
+  if (span.start >= span.end) return []
+  const blocks = blocksOf(text, span, bytes, limit)
+  const split = (blocks: readonly Block[]) =>
+    partsOf(text, span, reachOf(text, span, { bytes, limit, blocks }), most)
+  const isTable = ({ kind }: Block) => kind === 'table'
+  // Headers that are repeated are no reason to refuse a text that could go without.
+  return split(blocks) ?? (blocks.some(isTable) ? split(blocks.filter(block => !isTable(block))) : undefined)
+}
+
+function partsOf(text: string, span: Span, reach: Reach, most: number): string[] | undefined {
+  const { isLast, cutOfRank, farthest } = reach
   /** How many parts the rest needs; more than `most` are not counted. */
   const needed = (from: Cut, most: number) => {
     let count = 1
@@ -63,13 +61,14 @@ export function splitText(text: string, limit: number, most: number): string[] |
     return count
   }
 
-  let from: Cut = { end: start, next: start, rank: anywhere }
+  let from: Cut = { end: span.start, next: span.start, rank: ranks.anywhere }
   const count = needed(from, most)
   if (count > most) return undefined
   const parts: string[] = []
   const add = (to: Cut) => {
-    const opened = from.fence ? `${from.fence.opening}\n` : ''
-    parts.push(`${opened}${text.slice(from.next, to.end)}${to.fence ? `\n${to.fence.closing}` : ''}`)
+    const opened = from.block ? `${from.block.before}\n${from.inLine ? from.block.lead : ''}` : ''
+    const closed = to.block?.after ? `\n${to.block.after}` : ''
+    parts.push(opened + text.slice(from.next, to.end) + closed)
     from = to
   }
   while (!isLast(from)) {
@@ -81,27 +80,32 @@ export function splitText(text: string, limit: number, most: number): string[] |
     }
     add(chosen)
   }
-  add({ end: length, next: length, rank: anywhere })
+  add({ end: span.end, next: span.end, rank: ranks.anywhere })
   return parts
 }
 
-/** UTF-8 bytes from one code unit to another. */
-type Bytes = (from: number, to: number) => number
+interface Measures {
+  bytes: Bytes
+  limit: number
+  blocks: readonly Block[]
+}
+type Reach = ReturnType<typeof reachOf>
 
 /** How far a part reaches that begins at a cut. */
-function reachOf(text: string, { start, length }: Span, bytes: Bytes, limit: number) {
-  const fences = fencesOf(text, { start, length }, bytes, limit)
+function reachOf(text: string, span: Span, { bytes, limit, blocks }: Measures) {
+  const addresses = addressesOf(text, span, ({ start, end }) => bytes(start, end) <= limit)
   const { joined, lastEnd } = charactersOf(text)
-  const isSmall = (span: [number, number]) => bytes(...span) * 4 <= limit
-  const cuts = cutsOf(text, { start, length }, fences, { isSmall, joined })
+  const isSmall = ({ start, end }: Span) => bytes(start, end) * 4 <= limit
+  const cuts = cutsOf(text, span, { blocks, addresses, isSmall, joined })
   /** Bytes left for a part's own text when it begins at `from`. */
-  const room = (from: Cut) => limit - (from.fence?.openingBytes ?? 0)
-  const isLast = (from: Cut) => bytes(from.next, length) <= room(from)
+  const room = ({ block, inLine }: Cut) =>
+    limit - (block ? block.openingBytes + (inLine ? block.lead.length : 0) : 0)
+  const isLast = (from: Cut) => bytes(from.next, span.end) <= room(from)
   /** The best cut of `rank`, or a better one, as far from `from` as a part reaches. */
   const cutOfRank = (from: Cut, rank: number): Cut | undefined => {
     const reached = lastIndex(
       cuts,
-      ({ end, fence }) => bytes(from.next, end) + (fence?.closingBytes ?? 0) <= room(from),
+      ({ end, block }) => bytes(from.next, end) + (block?.closingBytes ?? 0) <= room(from),
     )
     for (let i = reached; i >= 0; i--) {
       const cut = cuts[i]
@@ -110,23 +114,19 @@ function reachOf(text: string, { start, length }: Span, bytes: Bytes, limit: num
     }
     return undefined
   }
-  /** Where nothing else is in reach: between two characters. */
+  /** Where nothing else is in reach: between two characters, and before an address. */
   const hardCut = (from: Cut): Cut => {
-    const reach = (size: number) => lastNumber(length + 1, i => bytes(from.next, i) <= size)
+    const reach = (size: number) => lastNumber(span.end + 1, i => bytes(from.next, i) <= size)
     const far = reach(room(from))
-    const nearest = fences[lastIndex(fences, fence => fence.start < far)]
-    const fence = nearest && far < nearest.end ? nearest : undefined
-    const to = fence ? reach(room(from) - fence.closingBytes) : far
-    const end = lastEnd(from.next, to)
-    return { end, next: end, rank: anywhere, ...(fence && { fence }) }
+    const nearest = blocks[lastIndex(blocks, block => block.start < far)]
+    const block = nearest && far < nearest.end ? nearest : undefined
+    let end = lastEnd(from.next, block ? reach(room(from) - block.closingBytes) : far)
+    const address = addresses[lastIndex(addresses, ({ start }) => start < end)]
+    if (address && end < address.end && address.start > from.next) end = address.start
+    return { end, next: end, rank: ranks.anywhere, ...(block && { block, inLine: true }) }
   }
-  const farthest = (from: Cut): Cut => cutOfRank(from, anywhere) ?? hardCut(from)
+  const farthest = (from: Cut): Cut => cutOfRank(from, ranks.anywhere) ?? hardCut(from)
   return { isLast, cutOfRank, farthest }
-}
-
-interface Span {
-  start: number
-  length: number
 }
 
 /** Reads the text once: bytes before each code unit. */
@@ -149,109 +149,76 @@ function byteCounter(text: string): Bytes {
 const isHigh = (code: number) => code >= 0xd800 && code < 0xdc00
 const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
 
-/** The fences that are kept whole, or closed and opened again. */
-function fencesOf(text: string, { start, length }: Span, bytes: Bytes, limit: number): Fence[] {
-  const found: Fence[] = []
-  let open: (Pick<Fence, 'start' | 'opening' | 'closing'> & { bodyStart: number }) | undefined
-  const close = (end: number, bodyEnd: number) => {
-    if (!open) return
-    const [openingBytes, closingBytes] = [bytes(open.start, open.bodyStart) + 1, open.closing.length + 1]
-    const { bodyStart, ...fence } = { ...open, end, bodyEnd, openingBytes, closingBytes }
-    open = undefined
-    if (bytes(fence.start, end) <= limit) found.push(fence)
-    // One whose marks would fill the parts is text like any other.
-    else if ((openingBytes + closingBytes) * 4 <= limit) found.push({ ...fence, bodyStart })
-  }
-  for (let line = start; line < length; ) {
-    const newline = text.indexOf('\n', line)
-    const end = newline < 0 || newline > length ? length : newline
-    const mark = markAt(text, line, end)
-    if (mark && !open) {
-      const opening = text.slice(mark.start, end)
-      open = { start: mark.start, opening, closing: opening.slice(0, mark.length), bodyStart: end }
-    } else if (mark && open && mark.bare && opens(text, mark, open.closing)) close(mark.end, line - 1)
-    line = end + 1
-  }
-  close(length, length)
-  return found
-}
-
-interface Mark {
-  start: number
-  end: number
-  length: number
-  /** Nothing but white space follows. */
-  bare: boolean
-}
-
-const opens = (text: string, mark: Mark, closing: string) =>
-  mark.length >= closing.length && text[mark.start] === closing[0]
-
-/** The mark of a fence at the beginning of a line, as CommonMark has it. */
-function markAt(text: string, line: number, end: number): Mark | undefined {
-  let start = line
-  while (start < line + 3 && text[start] === ' ') start++
-  const character = text[start]
-  if (character !== '`' && character !== '~') return undefined
-  let after = start
-  while (after < end && text[after] === character) after++
-  if (after - start < 3) return undefined
-  const rest = text.slice(after, end)
-  // Of code within a line, not of a fence.
-  if (character === '`' && rest.includes('`')) return undefined
-  return { start, end: after, length: after - start, bare: rest.trim() === '' }
+interface Found {
+  blocks: readonly Block[]
+  addresses: readonly Span[]
+  isSmall(span: Span): boolean
+  joined(at: number): boolean
 }
 
 /** Every place to cut at, in order; the ends and beginnings of parts are then no white space but for an indentation. */
-function cutsOf(
-  text: string,
-  { start, length }: Span,
-  fences: readonly Fence[],
-  { isSmall, joined }: { isSmall: (span: [number, number]) => boolean; joined: (at: number) => boolean },
-): Cut[] {
+function cutsOf(text: string, { start, end: length }: Span, found: Found): Cut[] {
+  const { isSmall, joined } = found
   const cuts: Cut[] = []
-  let nth = 0
+  const blocks = walk(found.blocks)
+  const addresses = walk(found.addresses)
   for (let i = start; i < length; ) {
-    let fence = fences[nth]
-    while (fence && i >= fence.end) fence = fences[++nth]
-    if (fence && i >= fence.start) {
-      // Inside code only a line end is a cut, and the lines after keep their indentation.
-      const from = fence.bodyStart === undefined ? fence.end : Math.max(i, fence.bodyStart + 1)
-      const newline = text.indexOf('\n', from)
-      if (newline >= 0 && newline < fence.bodyEnd)
-        cuts.push({ end: newline, next: newline + 1, rank: 1, fence })
-      i = newline >= 0 && newline < fence.bodyEnd ? newline + 1 : fence.end
-    } else if (isSpace(text.charCodeAt(i))) {
+    const block = blocks(i)
+    const address = addresses(i)
+    if (block && i >= block.start) {
+      // Inside a block only a line end is a cut, and the lines after keep their indentation.
+      const { body } = block
+      const from = body ? Math.max(i, body.start + 1) : i
+      const newline = body ? text.indexOf('\n', from) : -1
+      const isCut = body !== undefined && newline >= 0 && newline < body.end
+      const rank = block.kind === 'table' ? ranks.row : ranks.line
+      if (isCut) cuts.push({ end: lineEnd(text, from, newline), next: newline + 1, rank, block })
+      i = isCut ? newline + 1 : block.end
+    } else if (address && i >= address.start) i = address.end
+    else if (isSpace(text.charCodeAt(i))) {
+      const stop = block ? block.start : length
       let lines = 0
       let lineStart = i
       let next = i
-      for (; next < length && isSpace(text.charCodeAt(next)); next++) {
+      for (; next < stop && isSpace(text.charCodeAt(next)); next++) {
         if (text.charCodeAt(next) !== 0x0a) continue
         lines++
         lineStart = next + 1
       }
       // The last one may bear an accent: it belongs to the part after.
-      const after = joined(next) ? next - 1 : next
-      const rank = lines > 1 ? 0 : lines === 1 ? 1 : 3
-      const indented = rank === 1 && after !== fence?.start && isSmall([lineStart, after])
+      const after = next < stop && joined(next) ? next - 1 : next
+      const rank = lines > 1 ? ranks.paragraph : lines === 1 ? ranks.line : ranks.space
+      const indented = rank === ranks.line && isSmall({ start: lineStart, end: after })
       if (after > i) cuts.push({ end: i, next: indented ? lineStart : after, rank })
       i = next
     } else {
       i++
       if (!sentenceEnds.has(text.charAt(i - 1)) || i >= length || closers.has(text.charAt(i))) continue
-      if (!isSpace(text.charCodeAt(i)) && !joined(i)) cuts.push({ end: i, next: i, rank: 2 })
+      if (!isSpace(text.charCodeAt(i)) && !joined(i)) cuts.push({ end: i, next: i, rank: ranks.sentence })
     }
   }
   return cuts
 }
 
+/** Where the white space begins that ends a line. */
+function lineEnd(text: string, from: number, newline: number): number {
+  let end = newline
+  while (end > from && text.charCodeAt(end - 1) !== 0x0a && isSpace(text.charCodeAt(end - 1))) end--
+  return end
+}
+
+/** Gives, for places that only rise, the first span that ends behind the place. */
+function walk<S extends Span>(spans: readonly S[]): (at: number) => S | undefined {
+  let nth = 0
+  return at => {
+    for (let span = spans[nth]; span && at >= span.end; span = spans[nth]) nth++
+    return spans[nth]
+  }
+}
+
 const sentenceEnds = new Set('。！？…')
 /** What belongs to the sentence before it. */
 const closers = new Set('。！？…”』」）')
-
-/** White space as `trim` has it. */
-const isSpace = (code: number) =>
-  (code >= 9 && code <= 13) || code === 0x20 || (code >= 0xa0 && String.fromCharCode(code).trim() === '')
 
 /** The last number below `count` that passes, of which those that pass come first; -1 for none. */
 function lastNumber(count: number, passes: (number: number) => boolean): number {

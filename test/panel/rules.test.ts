@@ -52,6 +52,21 @@ test('why WeChat refused a message is said in the viewer’s language, and what 
   for (const message of messages) expect(said(message)).toContain(message.text)
 })
 
+test('the answers that a text takes are told as the service takes them', async () => {
+  const { costOf } = await import('../../admin/conversations/pieces.ts')
+  const row = `| ${'宽'.repeat(900)} | b |\n`
+  const table = `| a | ${'h'.repeat(4000)} |\n|---|---|\n${row.repeat(16)}`
+  const fence = `> \`\`\`${'x'.repeat(3000)}\n${'> code\n'.repeat(5000)}`
+  await write(panel, 'go on')
+  for (const text of ['hi', ` ${'a '.repeat(9000)}`, table, fence]) {
+    const { parts } = await panel.send({ session: 'default', to: panel.bots.get('default')!.user_id, text })
+    expect(costOf(text, 0)).toBe(parts.length)
+  }
+  expect(costOf(' \n', 2)).toBe(2)
+  expect(costOf('字'.repeat(60_000), 1)).toBe(12)
+  expect(costOf('字'.repeat(600_000), 0)).toBeGreaterThan(100)
+})
+
 test('a browser without a database keeps nothing, and is asked before the page is left', async () => {
   expect(typeof indexedDB).toBe('undefined')
   const { forgetMessage, keepFiles, keptOf, lookForUnsent, written } = await import(

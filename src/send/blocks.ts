@@ -1,0 +1,242 @@
+/**
+ * What in a Markdown text a cut would break: code fences and tables, as CommonMark and GFM have them, in quotes and
+ * lists too.
+ *
+ * The text comes from callers: each line is looked at a fixed number of times, so the time grows with its length alone.
+ */
+
+/** Code units of the text. */
+export interface Span {
+  start: number
+  end: number
+}
+
+/** A fence or a table. It begins where its first line does. */
+export interface Block extends Span {
+  kind: 'fence' | 'table'
+  /** The lines that a part repeats when it begins inside: the opening one, or header and separator. */
+  before: string
+  /** The line that closes a part that ends inside; '' for none. */
+  after: string
+  /** What a line goes on with when it was cut itself: the quote marks. */
+  lead: string
+  /** Bytes that `before`, or `after`, adds to a part. */
+  openingBytes: number
+  closingBytes: number
+  /** Line ends between these two are places to cut at. Absent: it fits into a part, and stays whole. */
+  body?: Span
+}
+
+/** UTF-8 bytes from one code unit to another. */
+export type Bytes = (from: number, to: number) => number
+
+const encoder = new TextEncoder()
+const bytesOf = (text: string): number => encoder.encode(text).length
+
+interface Line extends Span {
+  /** Where its content begins, behind quote marks, list markers and white space. */
+  at: number
+  quotes: number
+  /** Columns of white space before the content. */
+  indent: number
+  /** Where the content of the list item begins whose marker is on the line; columns from the last quote mark. */
+  item?: number
+}
+
+/** One whose end is not known yet. */
+type Begun = Omit<Block, 'openingBytes' | 'closingBytes' | 'body'> & { body: Span }
+type OpenFence = Begun & { mark: string; quotes: number; column: number }
+
+/** The fences and tables between two places, in order, but for those whose repeated lines would fill the parts. */
+export function blocksOf(text: string, { start, end: textEnd }: Span, bytes: Bytes, limit: number): Block[] {
+  const found: Block[] = []
+  let fence: OpenFence | undefined
+  let table: Begun | undefined
+  let above: Line | undefined
+  /** Where the content of the innermost list item begins, and the quotes that it is in. */
+  let [column, quotes] = [0, 0]
+
+  const add = ({ body, ...begun }: Begun) => {
+    const openingBytes = bytesOf(begun.before) + 1
+    const closingBytes = begun.after === '' ? 0 : bytesOf(begun.after) + 1
+    const whole = { ...begun, openingBytes, closingBytes }
+    const fits = bytes(begun.start, begun.end) <= limit
+    const canRepeat = (openingBytes + closingBytes) * 2 <= limit
+    if (canRepeat && (begun.kind === 'table' || !fits)) found.push({ ...whole, body })
+    else if (fits) found.push(whole)
+  }
+  const closeFence = (end: number, bodyEnd: number) => {
+    if (!fence) return
+    const { mark, quotes, column, ...begun } = fence
+    add({ ...begun, end, body: { start: begun.body.start, end: bodyEnd } })
+    fence = undefined
+  }
+  const closeTable = () => {
+    if (table) add(table)
+    table = undefined
+  }
+
+  for (let from = start; from < textEnd; ) {
+    const newline = text.indexOf('\n', from)
+    const end = newline < 0 || newline > textEnd ? textEnd : newline
+    if (fence) {
+      const line = lineAt(text, from, end, fence.quotes)
+      const mark = markAt(text, line)
+      // Without its quote mark a line is outside of the quote, and so of the fence in it.
+      if (line.quotes < fence.quotes) closeFence(from - 1, from - 1)
+      else if (mark && closes(text, line, mark, fence)) {
+        closeFence(line.at + mark.length, from - 1)
+        above = undefined
+        from = end + 1
+        continue
+      }
+    }
+    if (!fence) {
+      const line = lineAt(text, from, end)
+      const isBlank = line.at >= end
+      if (line.quotes !== quotes) [column, quotes] = [0, line.quotes]
+      if (line.item !== undefined) column = line.item
+      else if (!isBlank && !above) column = Math.min(column, line.indent)
+      const isCode = line.item === undefined && line.indent > column + 3
+      const mark = isCode ? undefined : markAt(text, line)
+      if (mark || isBlank || line.quotes !== above?.quotes || beginsOther(text, line)) closeTable()
+      if (mark) fence = fenceAt(text, line, mark, column)
+      else if (table) table.end = table.body.end = line.at + contentOf(text, line).length
+      else if (above && !isCode) table = tableAt(text, above, line)
+      above = isBlank || isCode || mark ? undefined : line
+    }
+    from = end + 1
+  }
+  closeTable()
+  closeFence(textEnd, textEnd)
+  return found
+}
+
+/**
+ * A line of the text, without its line end.
+ *
+ * @param most inside a fence: what follows so many quote marks is code
+ */
+function lineAt(text: string, start: number, end: number, most?: number): Line {
+  let [at, quotes, column] = [start, 0, 0]
+  let item: number | undefined
+  for (let isItem = false; ; ) {
+    const before = column
+    for (; at < end && isBlankCode(text.charCodeAt(at)); at++)
+      column += text.charCodeAt(at) === tab ? 4 - (column % 4) : 1
+    if (isItem) item = column
+    isItem = false
+    const indent = column - before
+    if (text.charCodeAt(at) === quoteMark && at < end && quotes < (most ?? Number.POSITIVE_INFINITY)) {
+      quotes++
+      at++
+      if (text.charCodeAt(at) === space) at++
+      column = 0
+      item = undefined
+      continue
+    }
+    const marker = most === undefined && at < end ? listMarkerLength(text, at) : 0
+    if (marker === 0) return { start, end, at, quotes, indent, ...(item !== undefined && { item }) }
+    at += marker
+    column += marker
+    isItem = true
+  }
+}
+
+const [tab, space, quoteMark] = [0x09, 0x20, 0x3e]
+const isBlankCode = (code: number) => code === space || code === tab || code === 0x0d
+
+const listMarker = /(?:[-*+]|\d{1,9}[.)])(?=[ \t])/y
+function listMarkerLength(text: string, at: number): number {
+  listMarker.lastIndex = at
+  return listMarker.exec(text)?.[0].length ?? 0
+}
+
+/** What a line has before its content, for a line that follows it: a list marker as the columns it takes. */
+const leadOf = (text: string, { start, at }: Line): string => text.slice(start, at).replace(/[^>\s]/g, ' ')
+
+const contentOf = (text: string, { at, end }: Line): string => text.slice(at, end).trimEnd()
+
+/** Of the lead only quote marks must stand before what a cut line goes on with. */
+const quoteLead = (lead: string): string => (lead.includes('>') ? lead : '')
+
+/** The mark of a fence with which the line begins. */
+function markAt(text: string, { at, end }: Line): string | undefined {
+  const character = text[at]
+  if (at >= end || (character !== '`' && character !== '~')) return undefined
+  let after = at
+  while (after < end && text[after] === character) after++
+  if (after - at < 3) return undefined
+  // Of code within a line, not of a fence.
+  if (character === '`' && text.slice(after, end).includes('`')) return undefined
+  return text.slice(at, after)
+}
+
+function fenceAt(text: string, line: Line, mark: string, column: number): OpenFence {
+  const { start, end, quotes } = line
+  const lead = leadOf(text, line)
+  return {
+    kind: 'fence',
+    start,
+    before: lead + contentOf(text, line),
+    after: lead + mark,
+    lead: quoteLead(lead),
+    end,
+    body: { start: end, end },
+    mark,
+    quotes,
+    column,
+  }
+}
+
+const closes = (text: string, line: Line, mark: string, fence: OpenFence) =>
+  mark.startsWith(fence.mark) && line.indent <= fence.column + 3 && contentOf(text, line) === mark
+
+/** A line that ends a table without being blank. */
+const beginsOther = (text: string, line: Line) =>
+  line.item !== undefined || /^(?:#{1,6}[ \t]|([-*_])(?:[ \t]*\1){2}[ \t\r]*$)/.test(contentOf(text, line))
+
+/** The table whose header and separator two lines are. */
+function tableAt(text: string, header: Line, separator: Line): Begun | undefined {
+  if (separator.quotes !== header.quotes || separator.item !== undefined) return undefined
+  const columns = columnsOf(contentOf(text, separator))
+  if (columns === 0 || cellsOf(contentOf(text, header)) !== columns) return undefined
+  const lead = leadOf(text, header)
+  const end = separator.end
+  const rule = text.slice(separator.start, separator.at) + contentOf(text, separator)
+  return {
+    kind: 'table',
+    start: header.start,
+    end,
+    before: `${lead}${contentOf(text, header)}\n${rule}`,
+    after: '',
+    lead: quoteLead(lead),
+    body: { start: end, end },
+  }
+}
+
+/** Columns of a separator row like `|:--|--:|`; 0 for any other line. */
+function columnsOf(row: string): number {
+  if (!/^[|:\- \t]*$/.test(row) || !row.includes('|')) return 0
+  const cells = row.replace(/^\|/, '').replace(/\|$/, '').split('|')
+  return cells.every(cell => /^:?-+:?$/.test(cell.trim())) ? cells.length : 0
+}
+
+/** Cells of a row: a pipe behind a backslash is text. */
+function cellsOf(row: string): number {
+  let pipes = 0
+  let last = -1
+  for (let at = 0; at < row.length; at++) {
+    if (row[at] === '\\') at++
+    else if (row[at] === '|') {
+      pipes++
+      last = at
+    }
+  }
+  const outer = (row.startsWith('|') ? 1 : 0) + (last > 0 && last === row.length - 1 ? 1 : 0)
+  return pipes - outer + 1
+}
+
+/** White space as `trim` has it. */
+export const isSpace = (code: number): boolean =>
+  (code >= 9 && code <= 13) || code === space || (code >= 0xa0 && String.fromCharCode(code).trim() === '')
