@@ -21,6 +21,7 @@ import type { Peer } from '../platform/serve.ts'
 import { createGuard, FailedTries } from '../server/auth.ts'
 import { checkShape, doneWith, readBytes } from '../server/body.ts'
 import { problemResponse } from '../server/errors.ts'
+import { unopenedStream } from '../server/event-stream.ts'
 import { Waiting } from '../server/http-call.ts'
 import { toSvcError } from '../tools/index.ts'
 import type { CallDoor, McpContext, McpShared } from './context.ts'
@@ -246,10 +247,15 @@ function olderPaths(servers: Servers): Paths {
       const { pathname } = new URL(request.url)
       const allow = { '/sse': 'GET', '/messages': 'POST' }[pathname]
       if (allow === undefined) throw elsewhere('/sse')
-      if (request.method !== allow) return rpcError(405, -32000, 'Method not allowed', { allow })
+      const isHead = allow === 'GET' && request.method === 'HEAD'
+      if (request.method !== allow && !isHead) {
+        const methods = allow === 'GET' ? 'GET, HEAD' : allow
+        return rpcError(405, -32000, 'Method not allowed', { allow: methods })
+      }
       if (allow === 'POST') return posted(request)
       const wrong = wrongParameter(request.url)
       if (wrong) return wrong
+      if (isHead) return unopenedStream()
       const opened = await sse.open(request, caller.address)
       return opened ?? rpcError(503, -32000, 'This caller has too many streams open')
     },

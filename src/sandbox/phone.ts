@@ -32,7 +32,7 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
     ['/phone/phone.css', page(pageCss, 'text/css')],
     ['/phone/phone.js', page(pageJs, 'text/javascript')],
     ['/phone/texts.json', () => json(texts)],
-    ['/phone/events', request => events(world, request.signal)],
+    ['/phone/events', request => events(world, request)],
     ['/phone/api', () => json({ calls: phoneRoutes.map(({ run: _run, ...route }) => route) })],
   ])
 
@@ -40,18 +40,22 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
     try {
       refuseStrangers(request, url)
       const path = url.pathname.replace(/(?<=.)\/$/, '')
-      const isGet = request.method === 'GET'
+      // HEAD is answered as GET; the server leaves the body out.
+      const method = request.method === 'HEAD' ? 'GET' : request.method
+      const isGet = method === 'GET'
       const still = fixed.get(path)
       if (still && isGet) return still(request)
       const [, noun, id] = /^\/phone\/(media|qr)\/([^/]+)$/.exec(path) ?? []
       if (id !== undefined && isGet) return await (noun === 'qr' ? showQr : showMedia)(world, id)
       const routes = phoneRoutes.filter(route => route.path === path)
-      const route = routes.find(route => route.method === request.method)
+      const route = routes.find(route => route.method === method)
       if (!route) {
-        const methods = still ? ['GET'] : routes.map(({ method }) => method)
+        const isRead = still !== undefined || id !== undefined
+        const methods: string[] = isRead ? ['GET'] : routes.map(({ method }) => method)
         if (methods.length === 0) throw new SvcError('not_found', 'no such call')
         const error = new SvcError('method_not_allowed', `this call takes ${methods.join(' or ')}`)
-        return failed(world, error, { allow: methods.join(', ') })
+        const allowed = methods.includes('GET') ? ['HEAD', ...methods] : methods
+        return failed(world, error, { allow: allowed.sort().join(', ') })
       }
       const answer = await route.run(await readAsked(request, url, path === '/phone/media'), world)
       return typeof answer === 'string' ? page(answer, 'text/plain')() : json(answer)
@@ -70,7 +74,8 @@ function refuseStrangers(request: Request, url: URL): void {
   const site = request.headers.get('sec-fetch-site')
   const foreign = (origin !== null && origin !== url.origin) || site === 'cross-site' || site === 'same-site'
   // Following a link to the page from elsewhere is fine; it only shows it.
-  const visit = request.headers.get('sec-fetch-mode') === 'navigate' && request.method === 'GET'
+  const isRead = request.method === 'GET' || request.method === 'HEAD'
+  const visit = request.headers.get('sec-fetch-mode') === 'navigate' && isRead
   if (!loopback || (foreign && !visit)) {
     throw new SvcError('forbidden', 'the phone answers its own page and local programs only', {
       hint: 'Open it as http://127.0.0.1:<port>/phone on this machine.',
@@ -79,7 +84,9 @@ function refuseStrangers(request: Request, url: URL): void {
 }
 
 /** Server-sent events: `change` whenever the world changed; a comment now and then so that the line stays open. */
-function events({ core }: World, signal: AbortSignal): Response {
+function events({ core }: World, { method, signal }: Request): Response {
+  const headers = { ...common, 'content-type': 'text/event-stream' }
+  if (method === 'HEAD') return new Response(new ReadableStream(), { headers })
   const encoder = new TextEncoder()
   const gone = new AbortController()
   const over = AbortSignal.any([signal, core.closing, gone.signal])
@@ -100,7 +107,7 @@ function events({ core }: World, signal: AbortSignal): Response {
     },
     cancel: () => gone.abort(),
   })
-  return new Response(stream, { headers: { ...common, 'content-type': 'text/event-stream' } })
+  return new Response(stream, { headers })
 }
 
 async function showQr(world: World, qrcode: string): Promise<Response> {

@@ -19,9 +19,10 @@ import { addMessageRoutes } from './admin/message-routes.ts'
 import { askPhone, isPhonePath } from './admin/phone.ts'
 import { FailedTries } from './auth.ts'
 import { problemResponse } from './errors.ts'
+import { unopenedStream } from './event-stream.ts'
 import { Waiting } from './http-call.ts'
 import { type AnsweringAt, observed } from './observed.ts'
-import { absent, answerOf, methodsByPath, templateOf } from './paths.ts'
+import { absent, answerOf, isHead, methodsByPath, templateOf } from './paths.ts'
 import { declared, doorErrors, failed, jsonRoutes, noted, type RouteContext } from './route.ts'
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
 import { addWebhookRoutes } from './webhook-routes.ts'
@@ -148,7 +149,9 @@ function addRoutes(
     onRead: mark => events.tell('read', mark),
   })
   addWebhookRoutes(app, context, '/api')
-  app.get('/api/events', ({ request }) => events.open(async () => !(await access.refusal(request, false))), {
+  const live = (request: Request) =>
+    isHead(request) ? unopenedStream() : events.open(async () => !(await access.refusal(request, false)))
+  app.get('/api/events', ({ request }) => live(request), {
     response: { 200: declared(eventStream) },
     detail: liveDetail,
   })
@@ -188,7 +191,8 @@ async function statusOf(
 function pageAnswers(files: PanelFiles, access: Access) {
   const signInByLink = async (request: Request): Promise<Response> => {
     const code = new URL(request.url).searchParams.get('code') ?? ''
-    const cookie = await access.signInByLink(code, request)
+    // A program that only looks, such as a chat's preview of links, spends none.
+    const cookie = request.method === 'HEAD' ? undefined : await access.signInByLink(code, request)
     return new Response(null, {
       status: 303,
       headers: {
@@ -204,10 +208,7 @@ function pageAnswers(files: PanelFiles, access: Access) {
       const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
       return problemResponse(refused, { allow: 'GET, HEAD' })
     }
-    if (path === '/sign-in') {
-      // A program that only looks, such as a chat's preview of links, spends none.
-      return request.method === 'GET' ? await signInByLink(request) : new Response(null, { status: 200 })
-    }
+    if (path === '/sign-in') return await signInByLink(request)
     const file = await files.serve(request, path)
     if (file) return file
     // A page in place of a script would only be misunderstood.

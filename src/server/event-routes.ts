@@ -3,6 +3,7 @@
  * then on each event is read and encoded once, however many readers there are.
  */
 import type { Elysia } from 'elysia'
+import { isSvcError, type Problem, renamed } from '../model/error.ts'
 import { type Event, EventQuery } from '../model/event.ts'
 import { sessionKey } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
@@ -11,8 +12,8 @@ import { following } from '../platform/signals.ts'
 import { type ToldEvent, typesOf } from '../push/events.ts'
 import { placeOf, type WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
-import { eventStream, type Outlet } from './event-stream.ts'
-import { queryOf } from './paths.ts'
+import { eventStream, type Outlet, unopenedStream } from './event-stream.ts'
+import { isHead, queryOf } from './paths.ts'
 import { answered, declared, doorErrors, noted, type RouteContext } from './route.ts'
 
 const StreamQuery = closed({
@@ -60,6 +61,10 @@ interface Reader {
   hasRoom?: () => void
 }
 
+/** The place of a browser that connects again comes in a header. */
+const asHeader = (problem: Problem): Problem =>
+  problem.field === 'after' ? { ...problem, field: 'Last-Event-ID' } : problem
+
 const encoder = new TextEncoder()
 const encode = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`)
 
@@ -83,9 +88,17 @@ class EventStreams {
     const { types, session, user, after, consumer } = parse(StreamQuery, queryOf(request))
     const who = { ...(session && { session }), ...(user && { user }) }
     const wanted = await gateway.events.wanted({ ...typesOf(types), ...who })
-    const cursor = await gateway.events.begin(request.headers.get('last-event-id') || after, consumer)
-    // Refused here where it is none.
-    await gateway.events.page(cursor, { ...wanted, limit: 1 })
+    const lastId = request.headers.get('last-event-id')
+    const begin = async () => {
+      const cursor = await gateway.events.begin(lastId || after, isHead(request) ? undefined : consumer)
+      // Refused here where it is none.
+      await gateway.events.page(cursor, { ...wanted, limit: 1 })
+      return cursor
+    }
+    const cursor = await begin().catch(error => {
+      throw lastId && isSvcError(error) ? renamed(error, asHeader) : error
+    })
+    if (isHead(request)) return unopenedStream()
     const gone = new AbortController()
     const stay = following(waiting.signal, gone)
     let reader: Reader

@@ -74,6 +74,13 @@ export interface Outlet {
   error(error: unknown): void
 }
 
+const streamHeaders = {
+  ...jsonAnswer.headers,
+  'content-type': 'text/event-stream',
+  // A proxy in front must not gather them.
+  'x-accel-buffering': 'no',
+}
+
 interface Source {
   start(outlet: Outlet): void
   /** The reader has taken something. */
@@ -81,6 +88,9 @@ interface Source {
   /** It has gone, or is so far behind that it was cut off. */
   cancel(): void
 }
+
+/** What HEAD of a stream of events is answered with: a stream that never begins, since an empty one has a length. */
+export const unopenedStream = (): Response => new Response(new ReadableStream(), { headers: streamHeaders })
 
 /** Server-sent events. A reader that has `behindBytes` waiting for it has no room left. */
 export function eventStream(behindBytes: number, source: Source): Response {
@@ -129,7 +139,5 @@ export function eventStream(behindBytes: number, source: Source): Response {
     },
     { highWaterMark: behindBytes, size: chunk => chunk?.byteLength ?? 0 },
   )
-  // A proxy in front shall not gather them.
-  const headers = { ...jsonAnswer.headers, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }
-  return new Response(stream, { headers })
+  return new Response(stream, { headers: streamHeaders })
 }

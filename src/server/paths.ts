@@ -103,10 +103,19 @@ export function answerOf(
   return app.fetch(routable(request))
 }
 
-/** What GET would answer, without the body. */
+/** GET requests that answer a HEAD. */
+const heads = new WeakSet<Request>()
+
+/** Whether this GET answers a HEAD: nobody reads its body, so a route does only what its headers need. */
+export const isHead = (request: Request): boolean => heads.has(request)
+
+/** The answer of GET. The server sends its headers and Content-Length without the body, and cancels a stream unread. */
 async function headOf(app: Elysia, request: Request): Promise<Response> {
-  const get = new Request(request.url, { headers: request.headers, signal: request.signal })
-  const { status, headers, body } = await app.fetch(routable(get))
-  await body?.cancel().catch(() => {})
-  return new Response(null, { status, headers })
+  const get = routable(new Request(request.url, { headers: request.headers, signal: request.signal }))
+  heads.add(get)
+  const answer = await app.fetch(get)
+  if (!answer.headers.has('content-length')) return answer
+  // Bun 1.4.5 leaves out the Content-Length of a stream, and sends the header of an answer without a body.
+  await answer.body?.cancel().catch(() => {})
+  return new Response(null, { status: answer.status, headers: answer.headers })
 }

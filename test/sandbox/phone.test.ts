@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { ilink } from '../support/ilink-client.ts'
+import { headAndGet } from '../support/rest.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -31,6 +32,28 @@ test('curl -d and plain queries are understood without a content type', async ()
   expect((await ask(`${sandbox.url}/phone/say?text=as%20query`, { method: 'POST' })).status).toBe(200)
   const texts = (await sandbox.messages()).map(message => message.items[0]?.text)
   expect(texts).toEqual(['as JSON', 'as form', 'as query'])
+})
+
+test('HEAD answers as GET, without the body', async () => {
+  await using sandbox = await withSandbox()
+  sandbox.bot()
+  const { media_id } = await sandbox.media('image', new Blob(['x'.repeat(20_000)]))
+  for (const path of [
+    ...['', '/phone.css', '/phone.js', '/texts.json', '/api', '/state', '/messages', '/chat', '/stats'],
+    ...['/events', '/media/none', '/qr/none', '/say', '/nothing', `/media/${media_id}`],
+  ]) {
+    const { head, get } = await headAndGet(`${sandbox.url}/phone${path}`)
+    expect({ path, ...head }).toEqual({ path, ...get })
+  }
+  for (const [path, allow] of [
+    ['', 'GET, HEAD'],
+    ['/switches', 'GET, HEAD, POST'],
+    ['/qr/none', 'GET, HEAD'],
+    ['/say', 'POST'],
+  ]) {
+    const refused = await fetch(`${sandbox.url}/phone${path}`, { method: 'DELETE' })
+    expect([path, refused.status, refused.headers.get('allow')]).toEqual([path, 405, allow])
+  }
 })
 
 test('errors say what is wrong and what to do', async () => {

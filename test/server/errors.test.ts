@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { errorCodes, errorKind, SvcError } from '../../src/model/error.ts'
 import { problemResponse } from '../../src/server/errors.ts'
 import { forFile } from '../support/folder.ts'
-import { type Json, raw, startRest } from '../support/rest.ts'
+import { headAndGet, type Json, raw, startRest } from '../support/rest.ts'
 
 const rest = forFile(await startRest({ maxUploadBytes: 1000 }))
 
@@ -131,15 +131,40 @@ describe('a failure is always a problem', () => {
   })
 
   test('HEAD answers as GET without the body, and 405 where there is no GET', async () => {
-    for (const path of ['/docs', '/tools', '/healthz', '/openapi.json']) {
-      const head = await fetch(`${rest.url}${path}`, { method: 'HEAD' })
-      const get = await fetch(`${rest.url}${path}`)
-      expect(head.status).toBe(200)
-      expect(head.headers.get('content-type')).toBe(get.headers.get('content-type'))
-      expect(await head.text()).toBe('')
+    const statuses: number[] = []
+    for (const path of [
+      ...['/', '/docs', '/docs/page.js', '/tools', '/users', '/outbox', '/webhooks', '/metrics', '/healthz'],
+      ...['/openapi.json', '/asyncapi.json', '/events', '/events?after=x', '/tools/default/recv'],
+      ...['/nowhere', '/media', '/media/1/0', '/shared/a/b/0'],
+    ]) {
+      const { head, get } = await headAndGet(`${rest.url}${path}`)
+      expect({ path, ...head }).toEqual({ path, ...get })
+      statuses.push(head.status)
     }
-    expect((await fetch(`${rest.url}/tools/default/recv`, { method: 'HEAD' })).status).toBe(405)
-    expect((await fetch(`${rest.url}/nowhere`, { method: 'HEAD' })).status).toBe(404)
+    expect(new Set(statuses)).toEqual(new Set([302, 200, 405, 404, 422]))
+    const { head, get } = await headAndGet(`${rest.url}/tools`, { 'accept-encoding': 'gzip' })
+    expect(head).toEqual(get)
+  })
+
+  test('HEAD of a stream opens none, and moves no reader', async () => {
+    const begun: unknown[] = []
+    const { begin } = rest.gateway.events
+    rest.gateway.events.begin = async (after, consumer) => {
+      begun.push(consumer)
+      return after ?? ''
+    }
+    const { subscribe } = rest.gateway.changes
+    let followed = 0
+    rest.gateway.changes.subscribe = listener => {
+      followed++
+      return subscribe(listener)
+    }
+    const head = await fetch(`${rest.url}/events?consumer=me`, { method: 'HEAD' })
+    expect([head.status, head.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
+    expect(head.headers.has('content-length')).toBe(false)
+    expect([begun, followed]).toEqual([[undefined], 0])
+    Object.assign(rest.gateway.events, { begin })
+    Object.assign(rest.gateway.changes, { subscribe })
   })
 
   test('OPTIONS names the methods and grants nothing to other origins', async () => {

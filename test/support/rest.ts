@@ -88,6 +88,28 @@ export async function raw(
   return Buffer.concat(chunks).toString('utf8')
 }
 
+/**
+ * What HEAD and GET of one address say in their head: status and headers. Equal where HEAD is right: its Content-Length is
+ * left out where GET, which streams, has none.
+ */
+export async function headAndGet(url: string, headers: Record<string, string> = {}) {
+  const ask = async (method: string) => {
+    const answer = await fetch(url, {
+      method,
+      headers: { 'accept-encoding': 'identity', ...headers },
+      redirect: 'manual',
+    })
+    const { status } = answer
+    const body = method === 'HEAD' ? await answer.text() : ''
+    if (method === 'GET') await answer.body?.cancel()
+    const passing = ['date', 'transfer-encoding', 'connection', 'keep-alive', 'set-cookie']
+    const told = [...answer.headers].filter(([name]) => !passing.includes(name))
+    return { status, body, headers: Object.fromEntries(told) as Record<string, string> }
+  }
+  // HEAD first: what it spends is missing then.
+  return { head: await ask('HEAD'), get: await ask('GET') }
+}
+
 /** Whether the text holds one whole answer. */
 function isWhole(text: string, headOnly: boolean): boolean {
   const end = text.indexOf('\r\n\r\n')
