@@ -48,7 +48,7 @@ export interface PanelGateway extends Gateway {
     Pick<Logins, 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
   readonly media: Gateway['media'] & {
     /** The file of a message, by its row: also while it waits, since somebody is to say yes to it. */
-    show(row: number, signal: AbortSignal): Promise<OpenedMedia>
+    show(request: { row: number; sized?: boolean }, signal: AbortSignal): Promise<OpenedMedia>
   }
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'hours'>
   readonly signIns: SignIns

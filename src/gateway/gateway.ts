@@ -133,7 +133,8 @@ const mediaOf = ({ downloads, kept, uploads }: Media): PanelGateway['media'] => 
   open: (request, signal) => downloads.open(request, signal),
   download: (request, call) => downloads.download(request, call),
   // What was sent since it was listed is elsewhere by now.
-  show: async (row, signal) => (await kept.show(row, signal)) ?? downloads.openSent(row, signal),
+  show: async (request, signal) =>
+    (await kept.show(request.row, signal)) ?? downloads.openSent(request, signal),
 })
 
 async function start({

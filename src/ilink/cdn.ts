@@ -33,6 +33,8 @@ export interface OpenedDownload {
   stream: ReadableStream<Uint8Array>
   /** Plaintext bytes, only where certain. */
   size?: number
+  /** Ciphertext bytes, where the server told: up to 16 more than there are of plaintext. */
+  sizeAtMost?: number
 }
 
 export interface CdnOptions {
@@ -201,7 +203,8 @@ async function openDownload(
     const chunks = key ? decryptStream(cipher, key) : cipher
     // What fails before the first byte is still to be told: a stream that fails then ends an answer without a status.
     const first = await chunks.next()
-    return { stream: streamOf(chunks, stop, first), size: plainSize(media, size, key !== undefined) }
+    const stream = streamOf(chunks, stop, first)
+    return { stream, size: plainSize(media, size, key !== undefined), sizeAtMost: size }
   } catch (error) {
     stop()
     throw downloadError(error)

@@ -1,6 +1,7 @@
 /** What users sent comes down decrypted: as a stream, or as a file that overwrites nothing. */
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
+import type { OpenedDownload } from '../ilink/cdn.ts'
 import { type MediaReference, mediaOf } from '../ilink/decode.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
@@ -30,6 +31,21 @@ export interface DownloadRequest {
   digest?: 'sha256'
 }
 
+export interface OpenRequest {
+  message_id: string
+  item: number
+  /**
+   * The size is needed, if it can be had: upstream states that of the ciphertext for images and videos, so it is counted
+   * once by reading all of one that is not too large.
+   */
+  sized?: boolean
+}
+
+/** More is not read only to count it: it passes through in some seconds. */
+const countedBytes = 256 * 1024 * 1024
+/** Sizes that are remembered. */
+const rememberedSizes = 1000
+
 /** Decrypted media on its way out. The stream must be read to its end or cancelled. */
 export interface OpenedMedia {
   stream: ReadableStream<Uint8Array>
@@ -44,6 +60,8 @@ type DownloadPorts = Pick<MediaPorts, 'upstream' | 'store' | 'views' | 'folders'
 export class Downloads {
   readonly #ports: DownloadPorts
   readonly #runtime: Runtime
+  /** Bytes of media that were counted, by item and message. */
+  readonly #sizes = new Map<string, number>()
 
   constructor(ports: DownloadPorts, runtime: Runtime) {
     this.#ports = ports
@@ -55,10 +73,9 @@ export class Downloads {
    *
    * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error`
    */
-  async open(request: { message_id: string; item: number }, signal: AbortSignal): Promise<OpenedMedia> {
-    const { cdn, cdnUrl } = this.#ports.upstream
+  async open(request: OpenRequest, signal: AbortSignal): Promise<OpenedMedia> {
     const found = await this.#find(request.message_id, request.item)
-    const { stream, size } = await cdn.download(found, { cdnUrl, signal })
+    const { stream, size } = await this.#fetch(found, request, signal)
     const named = found.fileName === undefined ? undefined : safeBaseName(found.fileName, 'file')
     const fromName = named && (await typeOfName(named))
     if (named && fromName) return { stream, file_name: named, content_type: fromName, size }
@@ -71,13 +88,15 @@ export class Downloads {
   /**
    * The same of the one piece that a sent message has.
    *
-   * @param id its row
    * @throws SvcError as `open`, but `no_media` for an unknown row
    */
-  async openSent(id: number, signal: AbortSignal): Promise<OpenedMedia> {
+  async openSent(
+    { row: id, sized }: { row: number; sized?: boolean },
+    signal: AbortSignal,
+  ): Promise<OpenedMedia> {
     const [row] = await this.#ports.store.log.byIds([id])
     if (!row) throw new SvcError('no_media', 'there is no such message')
-    return this.open({ message_id: row.message_id, item: 0 }, signal)
+    return this.open({ message_id: row.message_id, item: 0, sized }, signal)
   }
 
   /**
@@ -111,6 +130,27 @@ export class Downloads {
       await rm(partial, { force: true })
       throw diskError(error)
     }
+  }
+
+  async #fetch(
+    found: MediaReference,
+    { message_id, item, sized }: OpenRequest,
+    signal: AbortSignal,
+  ): Promise<OpenedDownload> {
+    const { cdn, cdnUrl } = this.#ports.upstream
+    const key = `${item} ${message_id}`
+    const opened = await cdn.download(
+      { ...found, size: this.#sizes.get(key) ?? found.size },
+      { cdnUrl, signal },
+    )
+    const isCounted = sized && opened.size === undefined && (opened.sizeAtMost ?? Infinity) <= countedBytes
+    if (!isCounted) return opened
+    let size = 0
+    for await (const chunk of opened.stream) size += chunk.length
+    const [oldest] = this.#sizes.keys()
+    if (oldest !== undefined && this.#sizes.size >= rememberedSizes) this.#sizes.delete(oldest)
+    this.#sizes.set(key, size)
+    return await cdn.download({ ...found, size }, { cdnUrl, signal })
   }
 
   /** Removes what a crash left half written. */

@@ -43,9 +43,17 @@ export function problemOf(error: SvcError, wording?: Wording): Static<typeof Pro
   }
 }
 
-/** The whole answer of an error, with the headers its status asks for. */
-export function problemResponse(error: SvcError, headers: Record<string, string> = {}): Response {
-  const body = problemOf(error)
+/**
+ * The whole answer of an error, with the headers its status asks for.
+ *
+ * @param status where HTTP has a narrower one than the error's code
+ */
+export function problemResponse(
+  error: SvcError,
+  headers: Record<string, string> = {},
+  status = error.status,
+): Response {
+  const body = { ...problemOf(error), status }
   return new Response(JSON.stringify(body), {
     status: body.status,
     headers: {

@@ -2,6 +2,7 @@
  * `GET /events`: the event log as server-sent events. A reader is given what it missed page by page, as fast as it reads; from
  * then on each event is read and encoded once, however many readers there are.
  */
+import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { isSvcError, type Problem, renamed } from '../model/error.ts'
 import { type Event, EventQuery } from '../model/event.ts'
@@ -29,6 +30,13 @@ const StreamQuery = closed({
       64,
       'A name under which svc keeps the place: a new one begins now; it moves when the reader connects again with the id that it has seen.',
     ),
+  ),
+})
+
+/** For the document: it is read by hand. */
+const StreamHeaders = Type.Object({
+  'Last-Event-ID': optional(
+    bounded(64, 'As after, which it goes before: a browser that connects again sends it.'),
   ),
 })
 
@@ -282,7 +290,12 @@ export function addEventRoute(app: Elysia, context: RouteContext): void {
   const streams = new EventStreams(context)
   const open = ({ request }: { request: Request }) =>
     answered(context, request, () => streams.open(request), 'follow_events')
-  app.get('/events', open, { parse: 'none', query: declared(StreamQuery), detail })
+  app.get('/events', open, {
+    parse: 'none',
+    query: declared(StreamQuery),
+    headers: declared(StreamHeaders),
+    detail,
+  })
 }
 
 const detail = {

@@ -1,8 +1,8 @@
 /** Media over HTTP: uploads for a later send, and the decrypted bytes of a message. Streamed, never whole in memory. */
 
+import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
-import type { OpenedMedia } from '../media/downloads.ts'
 import { invalid } from '../model/error.ts'
 import { AcceptedUpload, DigestChoice } from '../model/media.ts'
 import { MediaKind } from '../model/message.ts'
@@ -10,6 +10,7 @@ import { between, bounded, closed, optional, told } from '../model/shapes.ts'
 import { parse, spelled } from '../tools/parse.ts'
 import { checkAnnounced, limited } from './body.ts'
 import { HttpCall } from './http-call.ts'
+import { mediaAnswer, wantedOf } from './media-answer.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
 import { queryOf } from './paths.ts'
 import { answered, declared, doorErrors, jsonAnswer, noted, type RouteContext } from './route.ts'
@@ -27,6 +28,20 @@ const MediaPath = closed({
   item: between(0, 999, 'Which of its media, counted from 0 over the items with has_media.', {
     examples: [0],
   }),
+})
+
+/** What a client asks for a part with: for the document, since they are read by hand. */
+const RangeHeaders = Type.Object({
+  Range: optional(
+    Type.String({
+      description:
+        'One part of the bytes: bytes=0-99, bytes=100- or bytes=-100. Several, other units and what is malformed mean the whole.',
+      examples: ['bytes=0-1023'],
+    }),
+  ),
+  'If-Range': optional(
+    Type.String({ description: 'The ETag of an earlier answer: the whole comes unless it fits.' }),
+  ),
 })
 
 const WaitingFilePath = closed({
@@ -71,49 +86,21 @@ async function acceptUpload(
   }
 }
 
-// A browser shows these in place without running anything. All else (SVG and whatever ends in +xml, HTML, scripts, PDF) is
-// only saved, and under no type of its own: a script of another user's must not be loadable from our origin.
-const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]+)$/
-
 /**
- * The decrypted bytes of one piece of media as an answer that streams.
+ * The decrypted bytes of one piece of media, or the range asked for, as an answer that streams.
  *
  * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error` …
  */
 export async function sendMedia(
   gateway: Gateway,
   params: Record<string, string>,
-  signal: AbortSignal,
+  request: Request,
 ): Promise<Response> {
   const { message_id, item } = params
   const path = parse(MediaPath, spelled(MediaPath, { message_id, item }))
-  return mediaAnswer(await gateway.media.open(path, signal))
-}
-
-/** Bytes for a browser, that can do nothing there. */
-function mediaAnswer(media: OpenedMedia): Response {
-  const isShown = inline.test(media.content_type)
-  return new Response(media.stream, {
-    headers: {
-      'content-type': isShown ? media.content_type : 'application/octet-stream',
-      'content-disposition': disposition(isShown ? 'inline' : 'attachment', media.file_name),
-      'content-security-policy': "sandbox; default-src 'none'",
-      'x-content-type-options': 'nosniff',
-      'cross-origin-resource-policy': 'same-origin',
-      'cache-control': 'private, no-store',
-    },
-  })
-}
-
-/** A Content-Disposition with the name twice: in ASCII, and whole as RFC 8187 writes it. */
-export function disposition(kind: 'inline' | 'attachment', fileName: string): string {
-  const clean = fileName.toWellFormed().replace(/[\p{Cc}\\/]/gu, '_') || 'file'
-  const ascii = clean.replace(/[^\x20-\x7e]/gu, '_').replace(/["%;]/g, '_')
-  const encoded = encodeURIComponent(clean).replace(
-    /['()*!]/g,
-    char => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
-  )
-  return `${kind}; filename="${ascii}"; filename*=UTF-8''${encoded}`
+  const wanted = wantedOf(request, `${path.item} ${path.message_id}`)
+  const sized = wanted.range !== undefined
+  return await mediaAnswer(await gateway.media.open({ ...path, sized }, request.signal), wanted)
 }
 
 /** Adds POST /media and GET /media/{message_id}/{item}, below `prefix`. */
@@ -133,7 +120,7 @@ export function addMediaRoutes(
   }
   // Stopping does not cut a download short: it has until the server's grace is over.
   const serve = (request: Request, params: Record<string, string>) =>
-    answered(context, request, () => sendMedia(context.gateway, params, request.signal))
+    answered(context, request, () => sendMedia(context.gateway, params, request))
   app.post(`${prefix}/media`, ({ request }) => upload(request), {
     parse: 'none',
     query: declared(UploadQuery),
@@ -142,6 +129,7 @@ export function addMediaRoutes(
   })
   app.get(`${prefix}/media/:message_id/:item`, ({ request, params }) => serve(request, params), {
     params: declared(MediaPath),
+    headers: declared(RangeHeaders),
     detail: downloadDetail,
   })
 }
@@ -153,9 +141,15 @@ export function addWaitingFileRoute(app: Elysia, context: RouteContext, media: P
     ({ request, params }) =>
       answered(context, request, async () => {
         const { row } = parse(WaitingFilePath, spelled(WaitingFilePath, params))
-        return mediaAnswer(await media.show(row, request.signal))
+        const wanted = wantedOf(request)
+        const sized = wanted.range !== undefined
+        return await mediaAnswer(await media.show({ row, sized }, request.signal), wanted)
       }),
-    { params: declared(WaitingFilePath), detail: waitingFileDetail },
+    {
+      params: declared(WaitingFilePath),
+      headers: declared(RangeHeaders),
+      detail: waitingFileDetail,
+    },
   )
 }
 
@@ -207,16 +201,32 @@ const uploadDetail = {
   }),
 }
 
+const header = (description: string) => ({ description, schema: { type: 'string' } })
+const bytesHeaders = {
+  'Content-Disposition': header('The file name. inline only for images, audio and video.'),
+  'Accept-Ranges': header('bytes: a part can be asked for.'),
+  ETag: header('Names the bytes of a message, for If-Range; a file that waits has none.'),
+}
+const bytesContent = { '*/*': { schema: { type: 'string', format: 'binary' } } }
+const rangeHeader = { 'Content-Range': header('Which bytes these are, and of how many.') }
+
 const theBytes = {
   200: {
-    description: 'The bytes.',
-    headers: {
-      'Content-Disposition': {
-        description: 'The file name. inline only for images, audio and video.',
-        schema: { type: 'string' },
-      },
-    },
-    content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
+    description:
+      'All bytes: without Range, and where their number cannot be told, which is so for more than 256 MiB of an image or video.',
+    headers: bytesHeaders,
+    content: bytesContent,
+  },
+  206: {
+    description: 'The part that Range asks for.',
+    headers: { ...bytesHeaders, ...rangeHeader },
+    content: bytesContent,
+  },
+  304: { description: 'If-None-Match names these bytes.' },
+  416: {
+    description: '`invalid_arguments`: none of the bytes that Range asks for is there.',
+    headers: { 'Content-Range': header('`bytes */` and how many there are.') },
+    content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
   },
 }
 
@@ -236,7 +246,7 @@ const downloadDetail = {
   operationId: 'get_media',
   summary: 'Get the media of a message',
   description:
-    'Streams the decrypted bytes of an image, voice, file or video, with its type and name. The content comes from outside: treat it as untrusted.',
+    'Streams the decrypted bytes of an image, voice, file or video, with its type and name, or the part that Range asks for. svc fetches what lies before a part too, and for the first part of an image or video all of it, to count the bytes. The content comes from outside: treat it as untrusted.',
   tags: ['media'],
   ...noted({
     errors: openErrors,

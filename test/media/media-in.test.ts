@@ -56,6 +56,25 @@ async function looksWhole(t: TestGateway, message_id: string): Promise<boolean> 
   )
 }
 
+test.each(['image', 'video', 'file', 'voice'] as const)(
+  'the size of a %s is exact where it is asked for, and counted once',
+  async kind => {
+    await using t = await withGateway()
+    const bytes = randomBytes(300_005)
+    const message_id = await sent(t, kind, bytes, 'a.bin')
+    const { signal } = new AbortController()
+    const downloads = async () => (await (await fetch(`${t.sandbox.url}/phone/stats`)).json()).downloads
+    for (const most of [2, 3]) {
+      const { size, stream } = await t.gateway.media.open({ message_id, item: 0, sized: true }, signal)
+      expect(await downloads()).toBeLessThanOrEqual(most)
+      expect(size).toBe(bytes.length)
+      expect(sha256(await new Response(stream).bytes())).toBe(sha256(bytes))
+    }
+    const isKnown = (await t.gateway.media.open({ message_id, item: 0 }, signal)).size !== undefined
+    expect(isKnown).toBe(true)
+  },
+)
+
 describe('download', () => {
   for (const image_key of ['a', 'b', 'c', 'none'] as const) {
     test(`an image whose key is spelled ${image_key}: the bytes, their digest where asked for, a name and a type`, async () => {

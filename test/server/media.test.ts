@@ -3,11 +3,12 @@ import { createHash, randomBytes } from 'node:crypto'
 import { SvcError } from '../../src/model/error.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { limited, Senders } from '../../src/server/body.ts'
-import { disposition } from '../../src/server/media-routes.ts'
+import { disposition } from '../../src/server/media-answer.ts'
 import { boundaryOf, readFilePart } from '../../src/server/multipart.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { forFile } from '../support/folder.ts'
 import { raw, startRest } from '../support/rest.ts'
+import { until } from '../support/until.ts'
 
 const rest = forFile(await startRest({ maxUploadBytes: 3_000_000 }))
 
@@ -259,14 +260,14 @@ describe('GET /media/{message_id}/{item}', () => {
     )
     expect(response.headers.get('x-content-type-options')).toBe('nosniff')
     expect(response.headers.get('content-security-policy')).toContain('sandbox')
-    expect(rest.gateway.asked.at(-1)?.request).toEqual({ message_id: '18446744073709551615', item: 2 })
+    expect(rest.gateway.asked.at(-1)?.request).toMatchObject({ message_id: '18446744073709551615', item: 2 })
   })
 
   test('ids with a colon, encoded or not, are one id', async () => {
     serve('a', 'image/png')
     for (const path of ['/media/local:abc/0', '/media/local%3Aabc/0']) {
       await (await fetch(`${rest.url}${path}`)).bytes()
-      expect(rest.gateway.asked.at(-1)?.request).toEqual({ message_id: 'local:abc', item: 0 })
+      expect(rest.gateway.asked.at(-1)?.request).toMatchObject({ message_id: 'local:abc', item: 0 })
     }
   })
 
@@ -310,6 +311,143 @@ describe('GET /media/{message_id}/{item}', () => {
       expect(response.status).toBe(422)
     },
   )
+
+  describe('Range', () => {
+    const bytes = randomBytes(200_000)
+    const open = (size: number | undefined = bytes.length, given = bytes) => {
+      let cancelled = 0
+      rest.gateway.opened = () => {
+        const reader = streamOf(given, 7001).getReader()
+        const stream = new ReadableStream<Uint8Array>({
+          async pull(controller) {
+            const { done, value } = await reader.read()
+            if (done) controller.close()
+            else controller.enqueue(value)
+          },
+          cancel: () => void cancelled++,
+        })
+        return { stream, size, file_name: 'a.mp4', content_type: 'video/mp4' }
+      }
+      return { cancelled: () => cancelled }
+    }
+    const ask = async (headers: Record<string, string>, path = '/media/1/0') => {
+      const answer = await fetch(`${rest.url}${path}`, { headers })
+      return { answer, body: new Uint8Array(await answer.arrayBuffer()) }
+    }
+
+    test.each([
+      ['bytes=0-0', 0, 1],
+      ['bytes=0-99', 0, 100],
+      ['bytes=15-16', 15, 17],
+      ['bytes=7000-7001', 7000, 7002],
+      ['bytes=7001-14001', 7001, 14_002],
+      ['bytes=100-', 100, 200_000],
+      ['bytes=199999-', 199_999, 200_000],
+      ['bytes=-1', 199_999, 200_000],
+      ['bytes=-70000', 130_000, 200_000],
+      ['bytes=-999999999', 0, 200_000],
+      ['bytes=0-999999999', 0, 200_000],
+      ['bytes=5-99999999999999999999999', 5, 200_000],
+      ['Bytes = 3-5', 3, 6],
+    ])('%s is that part', async (range, from, end) => {
+      open()
+      const { answer, body } = await ask({ range })
+      expect(answer.status).toBe(206)
+      expect(answer.headers.get('content-range')).toBe(`bytes ${from}-${end - 1}/200000`)
+      expect(answer.headers.get('content-type')).toBe('video/mp4')
+      expect(body.length).toBe(end - from)
+      expect(sha256(body)).toBe(sha256(bytes.subarray(from, end)))
+    })
+
+    test.each([
+      ['bytes=0-1,5-6'],
+      ['bytes=0-1,'],
+      ['bytes=9-3'],
+      ['bytes=-'],
+      ['bytes='],
+      ['bytes=a-b'],
+      ['bytes=0x0-0x9'],
+      ['bytes=-5-9'],
+      ['bytes=1.5-9'],
+      ['items=0-1'],
+      ['0-1'],
+      [''],
+    ])('%j is none: the whole', async range => {
+      open()
+      const { answer, body } = await ask({ range })
+      expect([answer.status, answer.headers.get('accept-ranges')]).toEqual([200, 'bytes'])
+      expect(answer.headers.has('content-range')).toBe(false)
+      expect(sha256(body)).toBe(sha256(bytes))
+    })
+
+    test.each([['bytes=200000-'], ['bytes=200000-200001'], ['bytes=-0'], ['bytes=99999999999999999999-']])(
+      '%s is not there',
+      async range => {
+        const opened = open()
+        const { answer, body } = await ask({ range })
+        expect([answer.status, answer.headers.get('content-range')]).toEqual([416, 'bytes */200000'])
+        expect(answer.headers.get('content-type')).toBe('application/problem+json')
+        expect(JSON.parse(new TextDecoder().decode(body))).toMatchObject({
+          ...{ status: 416, code: 'invalid_arguments' },
+        })
+        expect(opened.cancelled()).toBe(1)
+      },
+    )
+
+    test('of nothing there is no part', async () => {
+      open(0, Buffer.alloc(0))
+      const { answer } = await ask({ range: 'bytes=0-' })
+      expect([answer.status, answer.headers.get('content-range')]).toEqual([416, 'bytes */0'])
+    })
+
+    test('what comes after the part is not fetched', async () => {
+      const opened = open()
+      expect((await ask({ range: 'bytes=10-19' })).body.length).toBe(10)
+      await until('the source is closed', 10_000, () => opened.cancelled() === 1)
+    })
+
+    test('where the size is not known, the whole comes, and the gateway was asked for it', async () => {
+      open(undefined)
+      rest.gateway.asked.length = 0
+      const { opened } = rest.gateway
+      rest.gateway.opened = () => ({ ...opened!(), size: undefined })
+      const { answer, body } = await ask({ range: 'bytes=0-9' })
+      expect([answer.status, body.length]).toEqual([200, bytes.length])
+      await ask({})
+      expect(rest.gateway.asked.map(({ request }) => (request as { sized?: boolean }).sized)).toEqual([
+        true,
+        false,
+      ])
+    })
+
+    test('If-Range and If-None-Match know the bytes by their ETag', async () => {
+      open()
+      const { answer: whole } = await ask({})
+      const etag = whole.headers.get('etag')!
+      expect(etag).toMatch(/^"[\w-]+"$/)
+      expect((await ask({}, '/media/1/1')).answer.headers.get('etag')).not.toBe(etag)
+      const range = 'bytes=0-9'
+      expect((await ask({ range, 'if-range': etag })).answer.status).toBe(206)
+      for (const other of ['"another"', `W/${etag}`, 'Wed, 21 Oct 2026 07:28:00 GMT'])
+        expect((await ask({ range, 'if-range': other })).answer.status).toBe(200)
+      for (const known of [etag, `"x", W/${etag}`, '*']) {
+        const { answer, body } = await ask({ 'if-none-match': known })
+        expect([answer.status, answer.headers.get('etag'), body.length]).toEqual([304, etag, 0])
+      }
+    })
+
+    test('HEAD tells the size, whatever range it names', async () => {
+      open()
+      const answer = await fetch(`${rest.url}/media/1/0`, { method: 'HEAD', headers: { range: 'bytes=0-9' } })
+      expect([answer.status, answer.headers.get('content-length')]).toEqual([200, '200000'])
+      expect(answer.headers.get('accept-ranges')).toBe('bytes')
+    })
+
+    test('a stream that ends before the part does breaks the answer', async () => {
+      open(300_000)
+      expect(await failure(ask({ range: 'bytes=199000-250000' }))).toBeInstanceOf(Error)
+    })
+  })
 
   test('who hangs up in the middle ends the stream at its source', async () => {
     const cancelled = Promise.withResolvers<void>()

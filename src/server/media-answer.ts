@@ -1,0 +1,135 @@
+/** The bytes of one piece of media as an answer: whole, or the one range that was asked for. Streamed, never whole in memory. */
+import type { OpenedMedia } from '../media/downloads.ts'
+import { badArgument, SvcError } from '../model/error.ts'
+import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import { problemResponse } from './errors.ts'
+import { isHead } from './paths.ts'
+
+/** What a request wants of some bytes. */
+export interface WantedMedia {
+  /** Names these bytes for If-Range and If-None-Match; absent where nothing does. */
+  readonly etag?: string
+  /** First and last byte, one of them may be open: `[5, undefined]` from 5 on, `[undefined, 5]` the last 5. */
+  readonly range: Range | undefined
+  /** The client has these bytes already. */
+  readonly isKnown: boolean
+}
+
+type Range = readonly [from: number | undefined, to: number | undefined]
+
+/**
+ * Reads Range, If-Range and If-None-Match (RFC 9110, 13 and 14). Several ranges, other units and what is malformed mean the
+ * whole, and so does a Range on HEAD.
+ *
+ * @param name stands for bytes that never change
+ */
+export function wantedOf(request: Request, name?: string): WantedMedia {
+  const { headers } = request
+  const etag = name === undefined ? undefined : etagOf(name)
+  const known = headers.get('if-none-match')
+  const condition = headers.get('if-range')
+  const applies = !isHead(request) && (condition === null || condition.trim() === etag)
+  return {
+    etag,
+    range: applies ? rangeOf(headers.get('range') ?? '') : undefined,
+    isKnown: etag !== undefined && known !== null && (known.trim() === '*' || known.includes(etag)),
+  }
+}
+
+const etagOf = (name: string): string =>
+  `"${nodeCrypto().createHash('sha256').update(name).digest('base64url').slice(0, 27)}"`
+
+function rangeOf(header: string): Range | undefined {
+  const [, from, to] = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header) ?? []
+  if (from === undefined || to === undefined || from + to === '') return undefined
+  const range = [from === '' ? undefined : Number(from), to === '' ? undefined : Number(to)] as const
+  return range[0] !== undefined && range[1] !== undefined && range[1] < range[0] ? undefined : range
+}
+
+// A browser shows these in place without running anything. All else (SVG and whatever ends in +xml, HTML, scripts, PDF) is
+// only saved, and under no type of its own: a script of another user's must not be loadable from our origin.
+const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]+)$/
+
+/** Bytes for a browser, that can do nothing there. Where their number is not known the answer is the whole. */
+export async function mediaAnswer(
+  media: OpenedMedia,
+  { etag, range, isKnown }: WantedMedia,
+): Promise<Response> {
+  const isShown = inline.test(media.content_type)
+  const { size, stream } = media
+  const headers: Record<string, string> = {
+    'content-type': isShown ? media.content_type : 'application/octet-stream',
+    'content-disposition': disposition(isShown ? 'inline' : 'attachment', media.file_name),
+    'content-security-policy': "sandbox; default-src 'none'",
+    'x-content-type-options': 'nosniff',
+    'cross-origin-resource-policy': 'same-origin',
+    'cache-control': 'private, no-store',
+    'accept-ranges': 'bytes',
+    ...(etag !== undefined && { etag }),
+  }
+  if (isKnown) {
+    await stream.cancel()
+    return new Response(null, { status: 304, headers })
+  }
+  if (size === undefined) return new Response(stream, { headers })
+  if (range === undefined) {
+    headers['content-length'] = String(size)
+    return new Response(stream, { headers })
+  }
+  const part = partOf(range, size)
+  if (part === undefined) {
+    await stream.cancel()
+    const problem = `expected a part of the ${size} bytes there are`
+    const error = badArgument('Range', problem, { hint: 'Ask for a part of them, or leave the header out.' })
+    return problemResponse(error, { 'content-range': `bytes */${size}`, 'accept-ranges': 'bytes' }, 416)
+  }
+  const { from, length } = part
+  headers['content-range'] = `bytes ${from}-${from + length - 1}/${size}`
+  headers['content-length'] = String(length)
+  return new Response(cut(stream, from, length), { status: 206, headers })
+}
+
+/** Where a range begins and how long it is; undefined when none of its bytes is there. */
+function partOf([from, to]: Range, size: number): { from: number; length: number } | undefined {
+  const first = from ?? Math.max(0, size - (to ?? 0))
+  const last = from === undefined ? size - 1 : Math.min(to ?? size - 1, size - 1)
+  return first > last ? undefined : { from: first, length: last - first + 1 }
+}
+
+/** Some bytes of a stream; those before are read and dropped, those after never asked for. */
+function cut(stream: ReadableStream<Uint8Array>, from: number, length: number): ReadableStream<Uint8Array> {
+  const reader = stream.getReader()
+  let before = from
+  let left = length
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        for (;;) {
+          const { done, value } = await reader.read()
+          if (done) throw new SvcError('upstream_error', 'The media ended before the part asked for')
+          const piece = value.subarray(before, before + left)
+          before = Math.max(0, before - value.length)
+          if (piece.length === 0) continue
+          left -= piece.length
+          controller.enqueue(piece)
+          if (left > 0) return
+          controller.close()
+          return await reader.cancel()
+        }
+      },
+      cancel: reason => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/** A Content-Disposition with the name twice: in ASCII, and whole as RFC 8187 writes it. */
+export function disposition(kind: 'inline' | 'attachment', fileName: string): string {
+  const clean = fileName.toWellFormed().replace(/[\p{Cc}\\/]/gu, '_') || 'file'
+  const ascii = clean.replace(/[^\x20-\x7e]/gu, '_').replace(/["%;]/g, '_')
+  const encoded = encodeURIComponent(clean).replace(
+    /['()*!]/g,
+    char => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return `${kind}; filename="${ascii}"; filename*=UTF-8''${encoded}`
+}
