@@ -7,12 +7,23 @@ import {
   type Conversation,
   type KnownUser,
   type Message,
+  type SessionUser,
   type SessionWithUsers,
   type Status,
 } from './api.ts'
+import { onceAFrame } from './frames.ts'
 import { start } from './i18n.ts'
+import {
+  forgetReceived,
+  listMessage,
+  markTalkRead,
+  peerOf,
+  type Talks,
+  talkKey,
+  talksOf,
+  withRights,
+} from './talks.ts'
 import { heardTime } from './times.ts'
-import { set } from './ui/set.ts'
 
 export const status = signal<Status | undefined>(undefined)
 export const sessions = signal<readonly SessionWithUsers[] | undefined>(undefined)
@@ -27,33 +38,35 @@ export const unread = computed(() =>
   (conversations.value ?? []).reduce((sum, { unread: count }) => sum + count, 0),
 )
 
-const listeners = new Set<(message: Message) => void>()
+const listeners = new Set<(messages: readonly Message[]) => void>()
 
-/** Calls `listener` for each message as it is stored or settled. @returns how to stop that */
-export function onMessage(listener: (message: Message) => void): () => void {
+/** Calls `listener` with the messages that were stored or settled, once a frame. @returns how to stop that */
+export function onMessages(listener: (messages: readonly Message[]) => void): () => void {
   listeners.add(listener)
   return () => void listeners.delete(listener)
 }
 
-export const peerOf = (message: Message): string =>
-  message.direction === 'received' ? message.from_user : message.to_user
-
-/** A conversation by its two ends. */
-export const conversationOf = (session: string, userId: string): Conversation | undefined =>
-  conversations.value?.find(one => one.session === session && one.user_id === userId)
-
-/** What people call the users, by session and id; of accounts that are logged out as their messages say. */
-const names = computed(() => {
-  const known = new Map<string, string | undefined>()
-  for (const { session, user_id, last_message } of conversations.value ?? [])
-    known.set(`${session}\n${user_id}`, last_message.user_name)
-  for (const { name: session, users } of sessions.value ?? [])
-    for (const { user_id, name } of users) known.set(`${session}\n${user_id}`, name)
+const talks = computed(() => talksOf(conversations.value ?? []))
+const users = computed(() => {
+  const known = new Map<string, SessionUser>()
+  for (const { name, users: all } of sessions.value ?? [])
+    for (const user of all) known.set(talkKey(name, user.user_id), user)
   return known
 })
 
-export const nameOf = (session: string, userId: string): string | undefined =>
-  names.value.get(`${session}\n${userId}`)
+/** A conversation by its two ends. */
+export const conversationOf = (session: string, userId: string): Conversation | undefined =>
+  talks.value.get(talkKey(session, userId))
+
+/** The user of a session as the session list shows it: window and answers left. */
+export const userOf = (session: string, userId: string): SessionUser | undefined =>
+  users.value.get(talkKey(session, userId))
+
+/** What people call a user; of accounts that are logged out as their messages say. */
+export function nameOf(session: string, userId: string): string | undefined {
+  const user = userOf(session, userId)
+  return user ? user.name : conversationOf(session, userId)?.last_message.user_name
+}
 
 /** Somebody was named here: shown before the service tells of it. */
 export function named({ session, user_id, name }: KnownUser): void {
@@ -75,24 +88,53 @@ export function named({ session, user_id, name }: KnownUser): void {
   })
 }
 
-/** Events since each question that has no answer yet. */
-const unanswered = new Set<(() => void)[]>()
+/** What an event changes. */
+interface News {
+  take(talks: Talks): void
+  message?: Message
+}
 
-/** Takes in an event. */
-function happened(take: () => void): void {
-  for (const events of unanswered) events.push(take)
-  take()
+/** Events since each question that has no answer yet. */
+const unanswered = new Set<News[]>()
+
+/** So many events are drawn in one frame. */
+const mostAtOnce = 250
+
+/** Takes the text of an event, which is read in the frame that draws it: a burst comes in few tasks, each of many events. */
+const happened = onceAFrame<() => News>(mostAtOnce, some => {
+  const news = some.map(read => read())
+  for (const events of unanswered) events.push(...news)
+  batch(() => {
+    takeIn(news)
+    const messages = news.flatMap(({ message }) => message ?? [])
+    if (messages.length > 0) for (const listener of listeners) listener(messages)
+  })
+})
+
+function takeIn(events: readonly News[]): void {
+  const [all, accounts] = [conversations.value, sessions.value]
+  const changed = new Map(talks.value)
+  for (const { take } of events) take(changed)
+  if (!all) return
+  const list = [...changed.values()].reverse()
+  const isSame = list.length === all.length && list.every((one, nth) => one === all[nth])
+  if (!isSame) conversations.value = list
+  if (accounts !== sessions.value) showRights()
+}
+
+const showRights = (): void => {
+  if (conversations.value) conversations.value = withRights(conversations.value, userOf)
 }
 
 /** Takes in an answer, and once more the events since it was asked for: it may be older than they. */
 export async function answered<T>(asked: Promise<T>, take: (answer: T) => void): Promise<T> {
-  const events: (() => void)[] = []
+  const events: News[] = []
   unanswered.add(events)
   try {
     const answer = await asked
     batch(() => {
       take(answer)
-      for (const again of events) again()
+      takeIn(events)
     })
     return answer
   } finally {
@@ -141,72 +183,46 @@ async function load(): Promise<void> {
     status.value = newStatus
     sessions.value = newSessions
     conversations.value = newConversations
+    forgetReceived()
     signedOut.value = false
     online.value = true
   })
 }
 
-/** The accounts as they are now. Where one is gone or has another name, the conversations still say the old one. */
+/** The accounts as they are now. */
 export function accountsAre(all: readonly SessionWithUsers[]): void {
-  const there = new Set(all.map(({ name }) => name))
-  const lost = sessions.value?.some(({ name }) => !there.has(name))
   batch(() => {
-    sessions.value = all
-    if (conversations.value) conversations.value = withWindows(conversations.value)
-  })
-  if (lost) void refresh().catch(() => {})
-}
-
-/** The user of a session as the session list shows it: window and answers left. */
-export const userOf = (session: string, userId: string) =>
-  sessions.value?.find(({ name }) => name === session)?.users.find(({ user_id }) => user_id === userId)
-
-/** A message as the list shows it; the same once more changes nothing. */
-function listed(message: Message): void {
-  const userId = peerOf(message)
-  const { session } = message
-  const all = conversations.value
-  if (!all) return
-  const known = conversationOf(session, userId)
-  // An older one was settled: the list shows the newest alone.
-  if (known && known.last_message.id > message.id) return
-  if (message.status === 'refused' && !userOf(session, userId)) {
-    // The service knows whether anything but refused sends is there.
-    void refresh().catch(() => {})
-    return
-  }
-  const isNew = known?.last_message.id !== message.id
-  const counts = isNew && message.direction === 'received'
-  const isTaken = message.status === 'accepted' || message.status === 'suspect'
-  const updated: Conversation = {
-    ...(known ?? { session, user_id: userId, unread: 0 }),
-    last_message: message,
-    // Who has answered has read: what WeChat did not take is no answer.
-    unread: isTaken ? 0 : Math.min(100, (known?.unread ?? 0) + (counts ? 1 : 0)),
-  }
-  conversations.value = [updated, ...all.filter(one => one !== known)]
-}
-
-/** Somebody looked at a conversation, here or elsewhere. */
-function wasRead({ session, user_id, up_to }: ReadBody): void {
-  const known = conversationOf(session, user_id)
-  if (!known || known.unread === 0) return
-  if (known.last_message.id <= up_to) {
-    conversations.value = conversations.value!.map(one => (one === known ? { ...one, unread: 0 } : one))
-  } else void refresh().catch(() => {})
-}
-
-/** The windows and quotas of the sessions' users, as far as the conversations show them. */
-function withWindows(all: readonly Conversation[]): readonly Conversation[] {
-  return all.map(one => {
-    const user = userOf(one.session, one.user_id)
-    if (!user) return one
-    const { window_expires_at, remaining } = user
-    return window_expires_at === one.window_expires_at && remaining === one.remaining
-      ? one
-      : { ...one, remaining, ...(window_expires_at !== undefined && { window_expires_at }) }
+    setAccounts(all)
+    showRights()
   })
 }
+
+/** Where an account is gone or has another name, the conversations still say the old one. */
+function setAccounts(all: readonly SessionWithUsers[]): void {
+  const there = new Set(all.map(({ name }) => name))
+  const isLost = sessions.value?.some(({ name }) => !there.has(name))
+  sessions.value = all
+  if (isLost) askAgain()
+}
+
+/** What to do where the service does not answer. Set by `follow`. */
+let unheard: (error: unknown) => void = () => {}
+const askAgain = (): void => void refresh().catch(unheard)
+
+function setStatus(told: Status): void {
+  const isBack = status.value?.store === 'unavailable' && told.store === 'ok'
+  status.value = told
+  if (isBack) askAgain()
+}
+
+const newsOf = (message: Message): News => ({
+  message,
+  take: changed =>
+    listMessage(changed, message, userOf(message.session, peerOf(message)) !== undefined) && askAgain(),
+})
+
+/** A conversation was marked here: shown before the service tells of it. */
+export const marked = (mark: (changed: Talks) => void): void => batch(() => takeIn([{ take: mark }]))
 
 /**
  * A browser keeps six lines to a host, for all its tabs together: with as many panels open the next one would not even
@@ -239,26 +255,19 @@ export function follow(refusedMs = 3000): void {
       // What happened while nobody listened.
       void refresh().catch(failed)
     })
-    source.addEventListener('message', event => {
-      const message = JSON.parse(event.data) as Message
-      happened(() => listed(message))
-      for (const listener of listeners) listener(message)
-    })
-    source.addEventListener('read', event => {
-      const mark = JSON.parse(event.data) as ReadBody
-      happened(() => wasRead(mark))
-    })
-    source.addEventListener('sessions', event => {
-      const { sessions: all } = JSON.parse(event.data) as { sessions: SessionWithUsers[] }
-      happened(() => accountsAre(all))
-    })
+    const on = <T>(name: string, newsOf: (told: T) => News, isWhole = false) =>
+      source!.addEventListener(name, ({ data }) =>
+        happened(() => newsOf(JSON.parse(data) as T), isWhole ? name : undefined),
+      )
+    on('message', newsOf)
+    on<ReadBody>('read', mark => ({ take: changed => markTalkRead(changed, mark) && askAgain() }))
+    on<{ sessions: SessionWithUsers[] }>(
+      'sessions',
+      told => ({ take: () => setAccounts(told.sessions) }),
+      true,
+    )
+    on<Status>('status', told => ({ take: () => setStatus(told) }), true)
     source.addEventListener('names', () => void refresh().catch(failed))
-    source.addEventListener('status', event => {
-      const before = status.value?.store
-      const told = JSON.parse(event.data) as Status
-      happened(set(status, told))
-      if (before === 'unavailable' && told.store === 'ok') void refresh().catch(failed)
-    })
     source.addEventListener('time', event => heardTime((JSON.parse(event.data) as { now: number }).now))
     source.onerror = () => {
       online.value = false
@@ -290,6 +299,7 @@ export function follow(refusedMs = 3000): void {
       if (source?.readyState === EventSource.OPEN) void refresh().catch(failed)
     }, againMs)
   }
+  unheard = failed
   tabs.onmessage = () => {
     if (document.visibilityState === 'visible' || !source) return
     source.close()

@@ -1,10 +1,12 @@
 /** Tells of new messages by the system's notifications, where somebody asked for that, while nobody sees the page. */
 import { signal } from '@preact/signals'
 import { navigate } from 'wouter-preact/use-browser-location'
+import type { Message } from './api.ts'
 import { preview } from './conversations/message-summary.ts'
 import { hrefOf } from './conversations/place.ts'
 import { t } from './i18n.ts'
-import { nameOf, onMessage, peerOf } from './live.ts'
+import { nameOf, onMessages } from './live.ts'
+import { peerOf, talkKey } from './talks.ts'
 
 const keptAt = 'svc.notify'
 
@@ -31,8 +33,18 @@ export function stopNotifying(): void {
   notifying.value = asItIs()
 }
 
-onMessage(message => {
-  if (notifying.value !== 'on' || !document.hidden || message.direction !== 'received') return
+/** So many people are told of at a time. */
+const mostAtOnce = 5
+
+onMessages(messages => {
+  if (notifying.value !== 'on' || !document.hidden) return
+  const newest = new Map<string, Message>()
+  for (const message of messages)
+    if (message.direction === 'received') newest.set(talkKey(message.session, peerOf(message)), message)
+  for (const message of [...newest.values()].slice(-mostAtOnce)) tellOf(message)
+})
+
+function tellOf(message: Message): void {
   const { session } = message
   const userId = peerOf(message)
   try {
@@ -48,4 +60,4 @@ onMessage(message => {
     // Browsers of phones know the word and refuse the deed.
     notifying.value = 'unable'
   }
-})
+}

@@ -52,8 +52,16 @@ export const clock = (at: number): string => formatted(at, { hour: '2-digit', mi
 /** The whole of it, for tooltips and for `<time>`. */
 export const whole = (at: number): string => formatted(at, { dateStyle: 'full', timeStyle: 'medium' })
 
-const dayOf = (at: number) => new Date(at).setHours(0, 0, 0, 0)
 const dayMs = 86_400_000
+/** The day that was asked for last: those that are asked for together are mostly of one. */
+let lastDay = { start: 0, end: 0 }
+function dayOf(at: number): number {
+  if (at < lastDay.start || at >= lastDay.end) {
+    const start = new Date(at).setHours(0, 0, 0, 0)
+    lastDay = { start, end: new Date(start).setHours(24, 0, 0, 0) }
+  }
+  return lastDay.start
+}
 
 /** When a day here begins (yyyy-mm-dd, as date fields have it), or one so many days later: unix ms. NaN for no day. */
 export function dayFrom(date: string, later = 0): number {

@@ -2,7 +2,8 @@
 
 import type { Conversation, Message } from '../api.ts'
 import { t } from '../i18n.ts'
-import { peerOf, sessions } from '../live.ts'
+import { sessions } from '../live.ts'
+import { peerOf } from '../talks.ts'
 import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
 import { Avatar, Who } from './avatar.tsx'

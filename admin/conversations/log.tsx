@@ -6,7 +6,8 @@ import { navigate } from 'wouter-preact/use-browser-location'
 import type { Message } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
-import { onMessage, peerOf } from '../live.ts'
+import { onMessages } from '../live.ts'
+import { peerOf } from '../talks.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { tellDoubt } from '../ui/toasts.tsx'
@@ -16,7 +17,7 @@ import { hrefOf, type Place } from './place.ts'
 import { rowOf } from './quotes.ts'
 import { useMarkRead } from './read-marks.ts'
 import { RowView } from './row-view.tsx'
-import { heightOf, rowsOf } from './rows.ts'
+import { heightOf, type Row, rowsOf } from './rows.ts'
 import { nearPx, useStayAtEnd } from './stay-at-end.ts'
 import type { Thread } from './thread.ts'
 import { useVirtual } from './virtual.ts'
@@ -42,14 +43,13 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const hasFailed = thread.state.value === 'failed'
   const stays = useStayAtEnd(scroller, () => !thread.hasNewer.peek(), !hasFailed)
 
+  // To ask the page for it costs a layout.
+  const width = useRef(800)
   const list = useVirtual({
     count: rows.length,
     getScrollElement: () => scroller.current,
     getItemKey: useCallback((index: number) => rows[index]!.key, [rows]),
-    estimateSize: useCallback(
-      (index: number) => heightOf(rows[index]!, scroller.current?.clientWidth ?? 800),
-      [rows],
-    ),
+    estimateSize: useCallback((index: number) => heightOf(rows[index]!, width.current), [rows]),
     // The first drawings hold what is seen.
     overscan: drawsAhead.value ? 6 : 0,
     paddingStart: 52,
@@ -63,11 +63,13 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     onChange: () => look(),
   })
   hadNewer.current = hasNewer
+  width.current = list.scrollRect?.width ?? 800
 
   const look = () => {
     const { range } = list
     if (!range || rows.length === 0 || positioned.current !== thread) return
     const end = stays.current || list.isAtEnd(nearPx)
+    thread.isAtEnd = end
     if (end !== atEnd.peek()) atEnd.value = end
     if (end && unseen.peek() > 0) unseen.value = 0
     if (range.startIndex < aheadRows && thread.hasOlder.peek()) void thread.older()
@@ -77,10 +79,13 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   // Where to look first, and each time another message is asked for.
   const positioned = useRef<Thread | undefined>(undefined)
   const shown = useRef<number | undefined>(undefined)
+  const drawnRows = useRef<readonly Row[]>([])
   const ready = thread.state.value === 'ready'
-  // The first rows to be drawn are those at the end, where one will look: not the top, and then the end.
-  if (ready && place.m === undefined && positioned.current !== thread && list.scrollRect)
+  // Drawn are the rows at the end, where one will look: not those before them first, and these when the page has scrolled.
+  const staysAtEnd = positioned.current === thread ? stays.current && !hasNewer : place.m === undefined
+  if (ready && staysAtEnd && drawnRows.current !== rows && list.scrollRect)
     list.scrollOffset = Math.max(0, list.getTotalSize() - list.scrollRect.height)
+  drawnRows.current = rows
   // Asked before the first drawing, which takes its time.
   useLayoutEffect(() => {
     void thread.open(place.m)
@@ -128,15 +133,13 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
 
   useEffect(
     () =>
-      onMessage(message => {
-        if (message.session !== thread.session || peerOf(message) !== thread.userId) return
-        if (message.direction === 'sent') {
-          if (message.status === 'refused' || message.status === 'unknown')
-            announced.value = `${t('delivery.refused')}: ${preview(message)}`
-          return
-        }
-        announced.value = t('chat.announced', { text: preview(message) })
-        if (!atEnd.peek()) unseen.value++
+      onMessages(messages => {
+        const own = messages.filter(one => one.session === thread.session && peerOf(one) === thread.userId)
+        const came = own.filter(({ direction }) => direction === 'received')
+        const failed = own.findLast(({ status }) => status === 'refused' || status === 'unknown')
+        if (failed) announced.value = `${t('delivery.refused')}: ${preview(failed)}`
+        else if (came.length > 0) announced.value = t('chat.announced', { text: preview(came.at(-1)!) })
+        if (!atEnd.peek()) unseen.value += came.length
       }),
     [thread],
   )
@@ -152,6 +155,12 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     }
   }
 
+  useEffect(
+    () => () => {
+      thread.isAtEnd = true
+    },
+    [thread],
+  )
   useMarkRead(thread, atEnd)
 
   const latest = useRef(place)

@@ -4,7 +4,8 @@
  */
 import { batch, type Signal, signal } from '@preact/signals'
 import { ApiError, api, type Message } from '../api.ts'
-import { conversationOf, onMessage, peerOf } from '../live.ts'
+import { conversationOf, onMessages } from '../live.ts'
+import { peerOf } from '../talks.ts'
 import { breath } from '../ui/breath.ts'
 import { type Attachment, attachmentOf, uploadAgain } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
@@ -44,10 +45,13 @@ export class Desk {
     this.session = session
     this.userId = userId
     this.text = signal(draftOf(session, userId))
-    onMessage(message => {
-      if (message.direction !== 'sent' || message.session !== session || peerOf(message) !== userId) return
-      this.#claim(message)
-      this.#noteOutcome(message)
+    onMessages(messages => {
+      for (const message of messages) {
+        if (message.direction !== 'sent' || message.session !== session || peerOf(message) !== userId)
+          continue
+        this.#claim(message)
+        this.#noteOutcome(message)
+      }
     })
     this.#chain = this.#restore()
   }

@@ -2,7 +2,8 @@
 import { useSignal, useSignalEffect } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api.ts'
-import { conversationOf, conversations } from '../live.ts'
+import { conversationOf, marked } from '../live.ts'
+import { markTalkRead } from '../talks.ts'
 import { tellError } from '../ui/toasts.tsx'
 import type { Thread } from './thread.ts'
 
@@ -20,14 +21,25 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
       for (const event of ['focus', 'blur', 'visibilitychange']) removeEventListener(event, look)
     }
   }, [])
-  const told = useRef(0)
+  /** Seen up to this row. What is marked as unread after that stays unread. */
+  const seen = useRef(0)
+  const telling = useSignal(false)
   useSignalEffect(() => {
     const last = thread.messages.value.at(-1)
     const known = conversationOf(thread.session, thread.userId)
-    if (!focus.value || !atEnd.value || thread.hasNewer.value || !last || !known || known.unread === 0) return
-    if (told.current >= last.id || last.id < known.last_message.id) return
-    told.current = last.id
-    conversations.value = conversations.peek()!.map(one => (one === known ? { ...one, unread: 0 } : one))
-    void api.markRead(thread.session, thread.userId, last.id).catch(tellError)
+    if (!last || !known || thread.hasNewer.value || last.id < known.last_message.id) return
+    if (known.unread === 0) seen.current = last.id
+    if (!focus.value || !atEnd.value || telling.value || seen.current >= last.id) return
+    seen.current = last.id
+    const mark = { session: thread.session, user_id: thread.userId, up_to: last.id }
+    marked(changed => void markTalkRead(changed, mark))
+    // One at a time, however fast messages come.
+    telling.value = true
+    void api
+      .markRead(thread.session, thread.userId, last.id)
+      .catch(tellError)
+      .finally(() => {
+        telling.value = false
+      })
   })
 }

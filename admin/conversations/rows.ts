@@ -23,11 +23,11 @@ export interface Row {
 
 const togetherMs = 3 * 60_000
 
-const together = (one: Message | undefined, next: Message | undefined): boolean =>
-  one !== undefined &&
+/** Whether one side wrote both. What is on its way has no sender yet. */
+const sameSide = (one: Message, next: Message | undefined): boolean =>
   next !== undefined &&
   one.direction === next.direction &&
-  one.from_user === next.from_user &&
+  (one.direction === 'sent' || one.from_user === next.from_user) &&
   next.timestamp - one.timestamp < togetherMs &&
   sameDay(one.timestamp, next.timestamp)
 
@@ -42,38 +42,44 @@ export function rowsOf(
   const days = all.map(({ timestamp }) => timestamp)
   for (let at = days.length - 2; at >= 0; at--) days[at] = Math.min(days[at]!, days[at + 1]!)
   let unreadSeen = readUpTo === undefined
+  let isFirst = true
   return all.map((message, at) => {
     const [before, after] = [all[at - 1], all[at + 1]]
     const unreadFromHere = !unreadSeen && message.direction === 'received' && message.id > (readUpTo ?? 0)
     unreadSeen ||= unreadFromHere
     const nth = at - stored.length
     const own = coming[nth]?.one
-    return {
+    const isLast = !sameSide(message, after)
+    const row = {
       key: message.id,
       message,
       newDay: !before || !sameDay(days[at - 1]!, days[at]!),
       ofDay: days[at]!,
       unreadFromHere,
-      first: !sameSide(before, message),
-      last: !sameSide(message, after),
+      first: isFirst,
+      last: isLast,
       decides: asksFirst(message) && !(after && asksFirst(after) && after.timestamp === message.timestamp),
       outgoing: own && coming[nth + 1]?.one !== own ? own : undefined,
     }
+    isFirst = isLast
+    return row
   })
 }
-
-// Ours on their way have no sender yet.
-const sameSide = (one: Message | undefined, next: Message | undefined): boolean =>
-  one?.direction === 'sent' && next?.direction === 'sent'
-    ? together({ ...one, from_user: '' }, { ...next, from_user: '' })
-    : together(one, next)
 
 /** Chinese characters are twice as broad. */
 const breadth = (line: string): number => line.length + (line.match(/[\u2e80-\uffef]/g)?.length ?? 0)
 
 /** How high it will be, roughly, so that the scroll bar tells about the truth before it is drawn. */
-export function heightOf({ message, newDay, first }: Row, width: number): number {
-  let height = (newDay ? 48 : 0) + (first ? 10 : 3)
+export const heightOf = ({ message, newDay, first }: Row, width: number): number =>
+  (newDay ? 48 : 0) + (first ? 10 : 3) + bodyHeight(message, width)
+
+/** Of each message for the width that was asked for last: with every message that comes all are asked for. */
+const heights = new WeakMap<Message, { width: number; height: number }>()
+
+function bodyHeight(message: Message, width: number): number {
+  const known = heights.get(message)
+  if (known?.width === width) return known.height
+  let height = message.ref_msg ? 44 : 0
   const perLine = Math.max(20, Math.min(width * 0.72, 616) / 7.4)
   for (const { kind, text = '' } of message.items) {
     if (kind === 'IMAGE') height += 240
@@ -87,5 +93,6 @@ export function heightOf({ message, newDay, first }: Row, width: number): number
       )
     }
   }
-  return height + (message.ref_msg ? 44 : 0)
+  heights.set(message, { width, height })
+  return height
 }

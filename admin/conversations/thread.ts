@@ -4,12 +4,14 @@
  */
 import { batch, effect, signal } from '@preact/signals'
 import { api, type Message } from '../api.ts'
-import { conversationOf, online, onMessage, peerOf } from '../live.ts'
+import { conversationOf, online, onMessages } from '../live.ts'
+import { peerOf } from '../talks.ts'
 
 const firstPage = 60
 const nextPage = 120
-/** Kept at most. */
+/** Kept at most, and so many more while messages come. */
 const longest = 2000
+const slack = 500
 /** `newer` is content with so many. */
 const enough = 40
 
@@ -22,6 +24,8 @@ export class Thread {
   readonly hasNewer = signal(false)
   readonly state = signal<'loading' | 'ready' | 'failed'>('loading')
   readonly error = signal<unknown>(undefined)
+  /** Whether somebody looks at the newest ones, or nobody at any. */
+  isAtEnd = true
   /** What is being loaded at the ends. */
   readonly loading = signal<'' | 'older' | 'newer'>('')
   /** Row id after which nobody has looked yet, as it was when the conversation was opened. */
@@ -36,10 +40,11 @@ export class Thread {
     this.userId = userId
     let wasOnline = online.value
     this.#stops = [
-      onMessage(message => {
-        if (message.session !== session || peerOf(message) !== userId) return
-        for (const news of this.#unanswered) news.push(message)
-        this.heard(message)
+      onMessages(messages => {
+        const own = messages.filter(one => one.session === session && peerOf(one) === userId)
+        if (own.length === 0) return
+        for (const news of this.#unanswered) news.push(...own)
+        this.heard(own)
       }),
       effect(() => {
         // What happened while nobody listened.
@@ -131,7 +136,7 @@ export class Thread {
         const last = this.messages.value.at(-1)
         const joins = !last || page.next_before === undefined || page.messages.some(({ id }) => id <= last.id)
         // Where it does not reach what is there, that would leave a hole.
-        if (joins) for (const message of [...page.messages].reverse()) this.heard(message)
+        if (joins) this.heard([...page.messages].reverse())
         else {
           this.messages.value = [...page.messages].reverse()
           this.hasOlder.value = true
@@ -143,20 +148,28 @@ export class Thread {
     }
   }
 
-  /** A message of this conversation that is new, or is in another state now. */
-  heard(message: Message): void {
-    const all = this.messages.value
-    const at = all.findLastIndex(({ id }) => id <= message.id)
-    if (all[at]?.id === message.id) {
-      this.messages.value = all.with(at, message)
-      return
+  /** Messages of this conversation that are new, or are in another state now. */
+  heard(messages: readonly Message[]): void {
+    const all = [...this.messages.value]
+    for (const message of messages) {
+      const at = all.findLastIndex(({ id }) => id <= message.id)
+      if (all[at]?.id === message.id) all[at] = message
+      // Before what is loaded, or after a hole: it comes when one scrolls there.
+      else if (!(at < 0 && this.hasOlder.value) && !(at === all.length - 1 && this.hasNewer.value))
+        all.splice(at + 1, 0, message)
     }
-    // Before what is loaded, or after a hole: it comes when one scrolls there.
-    if ((at < 0 && this.hasOlder.value) || (at === all.length - 1 && this.hasNewer.value)) return
-    const longer = all.toSpliced(at + 1, 0, message)
-    const tooLong = longer.length > 2 * longest
-    if (tooLong) this.hasOlder.value = true
-    this.messages.value = tooLong ? longer.slice(-longest) : longer
+    this.messages.value = this.#shortened(all)
+  }
+
+  /** Lets go of the end that nobody looks at, once it is worth the while. */
+  #shortened(all: readonly Message[]): readonly Message[] {
+    if (all.length <= longest + slack) return all
+    if (this.isAtEnd) {
+      this.hasOlder.value = true
+      return all.slice(-longest)
+    }
+    this.hasNewer.value = true
+    return all.slice(0, longest)
   }
 
   close(): void {
@@ -189,11 +202,7 @@ export class Thread {
     try {
       const answer = await asked
       if (gone.aborted) return
-      batch(() =>
-        take(answer, () => {
-          for (const message of news) this.heard(message)
-        }),
-      )
+      batch(() => take(answer, () => this.heard(news)))
     } finally {
       this.#unanswered.delete(news)
     }

@@ -2,7 +2,7 @@
 import { type ReadonlySignal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { api, type OutboxEntry } from '../api.ts'
-import { online, onMessage } from '../live.ts'
+import { online, onMessages } from '../live.ts'
 
 interface Answer<T> {
   /** The newest; undefined before the first. */
@@ -46,7 +46,7 @@ export function followAnswer<T>(
   const soon = () => {
     timer ??= setTimeout(load, Math.max(0, askedAt + restMs - performance.now()))
   }
-  const silence = onMessage(soon)
+  const silence = onMessages(soon)
   // Hours pass, and what waits lapses, without a message.
   const tick = setInterval(soon, 60_000)
   void load()

@@ -13,6 +13,7 @@ import { ingestLarge } from './ingest-large.ts'
 import { many } from './many.ts'
 import { media } from './media.ts'
 import { panel } from './panel.ts'
+import { panelBurst } from './panel-burst.ts'
 import { push } from './push.ts'
 import { pushLoad } from './push-load.ts'
 import { type Benchmark, type Row, tableOf } from './report.ts'
@@ -33,6 +34,7 @@ const all: readonly Benchmark[] = [
   idle,
   binary,
   panel,
+  panelBurst,
   growth,
 ]
 

@@ -30,24 +30,39 @@ const scripts = new Set([
 const frameEnds = 'Commit'
 
 /** What script ran in each frame while `work` goes on, by Chromium's own trace. */
-export async function scriptPerFrame(page: Page, work: () => Promise<void>): Promise<FrameTimes> {
+export const scriptPerFrame = async (page: Page, work: () => Promise<void>): Promise<FrameTimes> =>
+  summary(await traced(page, work))
+
+/** The longest task of the page's main thread while `work` goes on, in ms of processor time. */
+export async function longestTask(page: Page, work: () => Promise<void>): Promise<number> {
+  // More would make tasks longer.
+  const events = await traced(page, work, ['disabled-by-default-devtools.timeline', '__metadata'])
+  const mains = events.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
+  const tasks = events.filter(
+    ({ name, pid, tid }) => name === 'RunTask' && mains.some(main => main.pid === pid && main.tid === tid),
+  )
+  return Math.max(0, ...tasks.map(({ dur = 0, tdur = dur }) => tdur / 1000))
+}
+
+const categories = [
+  'devtools.timeline',
+  'disabled-by-default-devtools.timeline',
+  'devtools.timeline.frame',
+  'v8',
+  '__metadata',
+]
+
+async function traced(page: Page, work: () => Promise<void>, included = categories): Promise<TraceEvent[]> {
   const cdp = await page.context().newCDPSession(page)
   const events: TraceEvent[] = []
   cdp.on('Tracing.dataCollected', ({ value }) => void events.push(...(value as unknown as TraceEvent[])))
-  const categories = [
-    'devtools.timeline',
-    'disabled-by-default-devtools.timeline',
-    'devtools.timeline.frame',
-    'v8',
-    '__metadata',
-  ]
   await cdp.send('Tracing.start', {
     transferMode: 'ReportEvents',
-    traceConfig: { includedCategories: categories },
+    traceConfig: { includedCategories: included },
   })
   await work()
   await stop(cdp)
-  return summary(events)
+  return events
 }
 
 async function stop(cdp: CDPSession): Promise<void> {

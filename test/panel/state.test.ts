@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { write } from '../support/panel.ts'
 import { type PanelState, withPanelState } from '../support/panel-state.ts'
 
-const sessions = ['default', 'flood', 'asks', 'silent', 'read', 'answered', 'other']
+const sessions = ['default', 'flood', 'asks', 'silent', 'read', 'answered', 'burst', 'marked', 'other']
 let panel: PanelState
 let live: typeof import('../../admin/live.ts')
 beforeAll(async () => {
@@ -19,6 +19,14 @@ const talk = (session: string) => live.conversationOf(session, userOf(session))
 /** Until the list tells of a message. */
 const isListed = (session: string, text: string) =>
   panel.until(`${text} is listed`, () => talk(session)?.last_message.text === text)
+/** The user of a session writes so often in one breath. */
+const burst = (session: string, count: number) =>
+  panel.sandbox.phone('POST', 'bulk', {
+    count,
+    text: `${session} {n}`,
+    from: userOf(session),
+    to: panel.bots.get(session)!.bot_id,
+  })
 async function threadOf(session: string) {
   const { threadOf: openThread } = await import('../../admin/conversations/thread.ts')
   const thread = openThread(session, userOf(session))
@@ -68,6 +76,83 @@ test('the list is asked for once more at most, however much was read elsewhere d
   await isListed('flood', 'four')
   expect(questions()).toBe(before + 2)
   expect(talk('flood')?.unread).toBe(3)
+})
+
+test('a burst is drawn once a frame, in the list and in the conversation, and loses nothing', async () => {
+  await write(panel, 'before the burst', 'burst')
+  await isListed('burst', 'before the burst')
+  const { thread, texts } = await threadOf('burst')
+  await thread.open()
+  const drawn = { list: 0, chat: 0 }
+  const count = (what: keyof typeof drawn) => () => {
+    drawn[what]++
+  }
+  const ends = [live.conversations.subscribe(count('list')), thread.messages.subscribe(count('chat'))]
+  // Both are called at once.
+  Object.assign(drawn, { list: 0, chat: 0 })
+  const before = panel.frames()
+  await burst('burst', 500)
+  await panel.until('all are there', () => texts().length === 501)
+  const frames = panel.frames() - before
+  for (const end of ends) end()
+  expect(drawn.chat).toBeLessThanOrEqual(frames)
+  // The right to answer may change beside it.
+  expect(drawn.list).toBeLessThanOrEqual(2 * frames)
+  expect(texts()).toEqual([
+    'before the burst',
+    ...Array.from({ length: 500 }, (_none, nth) => `burst ${nth + 1}`),
+  ])
+  expect(talk('burst')).toMatchObject({ unread: 100, last_message: { text: 'burst 500' } })
+})
+
+test('what was marked as read in the middle of a burst is counted without asking', async () => {
+  await write(panel, 'first', 'marked')
+  await isListed('marked', 'first')
+  await live.refresh()
+  await burst('marked', 30)
+  await panel.until('all are listed', () => talk('marked')?.unread === 31)
+  const { messages } = await panel.gateway.history.page({
+    ...{ limit: 1, offset: 0, session: 'marked', text_contains: 'marked 20' },
+  })
+  const asked = panel.asked(/^\/api\/conversations$/)
+  const { api } = await import('../../admin/api.ts')
+  await api.markRead('marked', userOf('marked'), messages[0]!.id)
+  await panel.until('ten are left', () => talk('marked')?.unread === 10)
+  expect(panel.asked(/^\/api\/conversations$/)).toBe(asked)
+  await live.refresh()
+  expect(talk('marked')?.unread).toBe(10)
+})
+
+test('the rows that are kept are bounded, and whoever reads far back keeps their place', async () => {
+  const { Thread } = await import('../../admin/conversations/thread.ts')
+  const { messages } = await panel.gateway.history.page({ limit: 1, offset: 0, session: 'burst' })
+  const like = (id: number) => ({ ...messages[0]!, id })
+  const some = (from: number, count: number) =>
+    Array.from({ length: count }, (_none, nth) => like(from + nth))
+  const thread = new Thread('burst', 'nobody')
+  for (let from = 1; from < 10_000; from += 250) thread.heard(some(from, 250))
+  expect(thread.messages.value.length).toBeLessThanOrEqual(2500)
+  expect(thread.messages.value.at(-1)?.id).toBe(10_000)
+  expect(thread.hasOlder.value).toBe(true)
+  const first = thread.messages.value[0]!.id
+  thread.isAtEnd = false
+  for (let from = 10_001; from < 20_000; from += 250) thread.heard(some(from, 250))
+  expect(thread.messages.value.length).toBeLessThanOrEqual(2500)
+  expect(thread.messages.value[0]!.id).toBe(first)
+  expect(thread.hasNewer.value).toBe(true)
+  thread.close()
+})
+
+test('what comes faster than frames is passed on in them, a bounded number in each', async () => {
+  const { onceAFrame } = await import('../../admin/frames.ts')
+  const passed: number[][] = []
+  const put = onceAFrame<number>(250, some => passed.push([...some]))
+  for (let nth = 0; nth < 600; nth++) put(nth, nth % 2 === 0 ? undefined : 'newest')
+  expect(passed).toEqual([])
+  await panel.until('all is passed on', () => passed.flat().at(-1) === 599)
+  // Of what counts as it is now, the newest alone.
+  expect(passed.flat()).toEqual([...Array.from({ length: 300 }, (_none, nth) => 2 * nth), 599])
+  expect(passed.map(some => some.length)).toEqual([250, 51])
 })
 
 test('of the webhooks none is there that was removed since', async () => {

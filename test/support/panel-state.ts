@@ -15,6 +15,8 @@ export interface PanelState extends TestPanel {
   hold(path: RegExp): { asked: Promise<void>; release(instead?: Response): void }
   /** The same of the request: the service hears of it when it is released. */
   holdRequest(path: RegExp): { asked: Promise<void>; release(instead?: Response): void }
+  /** How many frames were drawn so far. */
+  frames(): number
 }
 
 /** One at a time: the modules have one service. */
@@ -97,7 +99,14 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
     ...{ language: 'en', texts: {}, signed_out: false },
   }
   const kept = new Map<string, string>()
+  let frames = 0
   const given = {
+    requestAnimationFrame: (draw: () => void) =>
+      setTimeout(() => {
+        frames++
+        draw()
+      }),
+    cancelAnimationFrame: clearTimeout,
     fetch: ask,
     EventSource: Source,
     localStorage: {
@@ -126,6 +135,7 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
     asked: path => requests.filter(one => path.test(one)).length,
     hold: path => hold(path, false),
     holdRequest: path => hold(path, true),
+    frames: () => frames,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   }
 }

@@ -1,0 +1,36 @@
+/** What comes faster than a screen shows it. */
+
+/** Some browsers draw no frame of a page that nobody sees. */
+const noFrameMs = 250
+
+/**
+ * Collects what comes, and passes it on once a frame: at most `most` at a time, the rest with the next frames.
+ *
+ * @returns where to put what comes; with `kind` it takes the place of what still waits of that kind
+ */
+export function onceAFrame<T>(
+  most: number,
+  pass: (some: readonly T[]) => void,
+): (one: T, kind?: string) => void {
+  let waiting: { one: T; kind: string | undefined }[] = []
+  let frame: number | undefined
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const run = () => {
+    cancelAnimationFrame(frame!)
+    clearTimeout(timer)
+    const some = waiting.slice(0, most)
+    waiting = waiting.slice(most)
+    frame = undefined
+    if (waiting.length > 0) plan()
+    pass(some.map(({ one }) => one))
+  }
+  const plan = () => {
+    frame = requestAnimationFrame(run)
+    timer = setTimeout(run, noFrameMs)
+  }
+  return (one, kind) => {
+    if (kind !== undefined) waiting = waiting.filter(other => other.kind !== kind)
+    waiting.push({ one, kind })
+    if (frame === undefined) plan()
+  }
+}
