@@ -25,22 +25,23 @@ import { type Io, NobodyReads, processIo } from './terminal.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
-  svc --sandbox            starts the service with a simulated WeChat: scan,
-                           write, answer; with an account in it, shows how
-                           things stand
+  svc --sandbox            starts the service with a simulated WeChat and its
+                           phone; once an account is logged in, shows the
+                           status instead
 With WeChat itself:
   svc                      starts the service, shows the QR code to scan, and
                            waits for the first message (options as of svc
-                           openapi); with an account, shows how things stand
+                           openapi); once an account is logged in, shows the
+                           status instead
 Then, in another terminal (with the simulated WeChat add --sandbox to each):
-  svc recv --follow        what people write, as they write it
-  svc users                who has written, and may be answered
+  svc recv --follow        prints what people write, as it arrives
+  svc users                lists who has written, and the answers left
   svc send USER "Hello!"   answers one of them
-For programs, all of it over HTTP:
+For programs, over HTTP:
   svc openapi              with WeChat itself
-  svc openapi --sandbox    with the simulated one
+  svc openapi --sandbox    with the simulated WeChat
 
-svc <command> --help shows what a command takes, with examples; with --all beside it the options that it shares with others too. Every option of the service can also be set by an environment variable, as its help says.
+svc <command> --help shows the options of a command, with examples; add --all to see the options that it shares with other commands. Every option of the service can also be set by an environment variable, which its help names.
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 /**

@@ -23,7 +23,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
   },
   'Events:': { webhook: () => import('./commands/webhook.ts') },
   'Serve:': { openapi: serve, mcp: serve, admin: serve, sandbox: serve },
-  'Look after it:': {
+  'Operate:': {
     status: () => import('./commands/status.ts'),
     token: () => import('./commands/token.ts'),
     health: () => import('./commands/health.ts'),

@@ -7,11 +7,11 @@ import { colours, oneLine } from '../terminal.ts'
 export const commands = [
   wordCommand({
     words: 'check',
-    summary: 'ask WeChat now whether an account works',
+    summary: 'ask WeChat whether an account works',
     about:
-      'Asks WeChat whether it still accepts the login of an account, in some seconds, and heals one that works again. Beside a running service that one asks; otherwise this command polls for as long as it takes, and what arrives is stored.',
-    takes: command => command.argument('[session]', 'Only this session; all of them otherwise.'),
-    examples: [['svc check', 'Every account, and exit status 1 unless all work']],
+      'Asks WeChat whether it still accepts the login of an account; an account that works again is marked as connected. It takes a few seconds. If a service runs, the service asks; otherwise this command polls WeChat itself, and stores the messages that arrive.',
+    takes: command => command.argument('[session]', 'Only this session; without it all sessions.'),
+    examples: [['svc check', 'Check every account; exit status 1 if one does not work']],
     async work({ accounts }, only) {
       const names = only ? [only] : (await accounts.list()).filter(isLoggedIn).map(({ name }) => name)
       const checks: SessionCheck[] = []

@@ -66,7 +66,7 @@ complete -c svc -f -a '(__svc_complete)'
 export const commands: readonly CommandSpec[] = [
   {
     words: 'completion',
-    summary: 'print the completion script of your shell',
+    summary: 'print the completion script for your shell',
     about: 'Prints a script that completes commands, options, sessions, users and webhooks with the Tab key.',
     takes: command => command.addArgument(choice('<shell>', 'your shell', Object.keys(scripts))),
     examples: [

@@ -14,18 +14,19 @@ import { isOpen } from './health.ts'
 export const commands: readonly CommandSpec[] = [
   {
     words: 'doctor',
-    summary: 'look for what is wrong, and say how to mend it',
+    summary: 'find problems and say how to fix them',
     about:
-      'Look at the data directory, locks, clock, disk, sessions, message store, network and port, and say of each finding how to mend it. Changes nothing, and works beside a running service. Takes the options of svc openapi: give it those that the service is started with.',
+      'Check the data directory, locks, clock, disk, sessions, message store, network and port, and say how to fix each problem. Changes nothing, and can run while a service runs. Takes the options of svc openapi: give the ones that you start the service with.',
     config: 'openapi',
     takes: command =>
       command.option('--timeout <seconds>', 'longest wait for an answer from the network', '5'),
     json: 'print one JSON object: {ok, counts, findings: [{subject, check, severity, what, fix}], …}',
     examples: [
-      ['svc doctor', 'look at ~/.svc, and at the service that runs on it'],
+      ['svc doctor', 'check ~/.svc and the service that uses it'],
       ['svc doctor --json | jq \'.findings[] | select(.severity == "error")\'', 'for programs'],
     ],
-    after: 'Here 0 means that no finding is an error (warnings may be), 1 that one is.',
+    after:
+      'For this command 0 means that there is no error (there may be warnings), and 1 that there is one.',
     run: runDoctor,
   },
 ]

@@ -28,27 +28,27 @@ const dayMs = 24 * 60 * 60_000
 export const commands: readonly CommandSpec[] = [
   {
     words: 'events',
-    summary: 'show what happened, and with --follow what happens',
+    summary: 'show past events, or with --follow new ones',
     about:
-      'Shows the events of the last 24 hours, or those after an id: messages, the status of sent ones, what became of sessions. With --follow those that come from now on, until Ctrl-C. Follows the store, beside any service, and receives nothing from WeChat itself.',
+      'Shows the events of the last 24 hours, or those after an id: messages received, the status of messages sent, changes of sessions. With --follow it shows new events until Ctrl-C. It only reads the message store: it receives nothing from WeChat, and can run while a service runs.',
     config: 'tool',
     takes: command =>
       command
-        .option('-f, --follow', 'Go on with what comes.')
+        .option('-f, --follow', 'Show new events as they happen.')
         .option(
           '--after <id>',
-          'Begin after the event of this id, or at a time such as 2026-01-31, 1h or yesterday; 0: at the beginning.',
+          'Start after the event with this id, or at a time such as 2026-01-31, 1h or yesterday; 0: from the beginning.',
         )
         .addOption(new ListOption('--types <types>', 'Only these types, separated by commas.', eventTypes))
         .option('-s, --session <session>', 'Only events of this session.')
         .option('-u, --user <user>', 'Only messages from and to this user, by id or name.')
         .option(
           '-n, --limit <number>',
-          'At most so many: the newest; with --after or --follow the first (1 to 1000).',
+          'Most events to show: the newest; with --after or --follow the first ones (1 to 1000).',
         ),
     json: 'Print a JSON object per line: {id, type, timestamp, data}.',
     examples: [
-      ['svc events', 'What happened since yesterday'],
+      ['svc events', 'Events of the last 24 hours'],
       ['svc events -n 5', 'The five newest of that'],
       ['svc events --follow --json | jq -r .type', 'For programs'],
     ],

@@ -27,24 +27,25 @@ export const commands: readonly CommandSpec[] = [
     words: 'health',
     summary: 'ask a running service whether it works',
     about:
-      'Ask GET /healthz of a running service and print its answer as one line. Needs no token; without an address it finds the service by its data directory; waits 2 seconds at most. For HEALTHCHECK in containers and for monitoring.',
+      'Ask GET /healthz of a running service and print the answer as one line, for HEALTHCHECK in containers and for monitoring. Needs no token. Without an address it finds the service through its data directory. Waits at most 2 seconds.',
     config: 'health',
     own: {
-      host: 'address the service is bound to (127.0.0.1)',
-      port: 'its port (as its data directory says, else 8000)',
-      socket: 'the Unix socket it listens on instead',
-      basePath: 'its data directory, which says where it listens (~/.svc, with --sandbox ~/.svc-sandbox)',
-      sandbox: 'for a service with the simulated WeChat, which answers like any other',
+      host: 'address that the service listens on (127.0.0.1)',
+      port: 'port of the service (from its data directory, else 8000)',
+      socket: 'Unix socket of the service, instead of host and port',
+      basePath:
+        'data directory of the service, which says where it listens (~/.svc, with --sandbox ~/.svc-sandbox)',
+      sandbox: 'for a service with the simulated WeChat',
     },
     takes: command =>
-      command.option('--url <url>', 'its whole address instead, as in https://svc.example.org'),
+      command.option('--url <url>', 'full address of the service instead, such as https://svc.example.org'),
     json: 'print one JSON object',
     examples: [
       ['svc health', 'on this machine'],
       ['HEALTHCHECK CMD ["svc", "health"]', 'in a Dockerfile'],
     ],
     after:
-      'Here 0 means that it works, 1 that it does not or does not answer. What is degraded (an account that is not connected, polls that fail) is said and still 0: a restart would not help it. Without an address, a service of another data directory is 1.',
+      'For this command 0 means that the service works, and 1 that it does not work or does not answer. A degraded service (an account that is not connected, polls that fail) also gives 0, since a restart would not help. If you give no address and a service of another data directory answers, that is 1.',
     run: runHealth,
   },
 ]

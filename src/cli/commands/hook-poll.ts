@@ -13,21 +13,26 @@ import type { Command, CommandSpec } from '../command.ts'
 export const commands: readonly CommandSpec[] = [
   {
     words: 'hook-poll',
-    summary: "new messages for an agent's prompt hook, marked as untrusted; nothing when there are none",
+    summary:
+      'print new messages for the prompt hook of an agent, marked as untrusted; prints nothing when there are none',
     config: 'tool',
     takes: command =>
       command
-        .option('-n, --limit <count>', 'show at most this many; the rest comes next time', '20')
-        .option('-c, --consumer <name>', 'name of the reader whose position is used and moved', 'hook'),
+        .option('-n, --limit <count>', 'show at most this many; the rest follows next time', '20')
+        .option(
+          '-c, --consumer <name>',
+          'consumer to read for: each has its own place in the message log',
+          'hook',
+        ),
     examples: [
-      ['svc hook-poll', 'what a prompt hook runs; svc setup claude-code --hook writes it into the settings'],
+      ['svc hook-poll', 'the command of a prompt hook; svc setup claude-code --hook adds it to the settings'],
       [
         'svc hook-poll --consumer night-shift --limit 5',
-        'a second agent with a place of its own, five messages at a time',
+        'a second agent with its own place, five messages at a time',
       ],
     ],
     after:
-      'Never 2 here, by which a hook would hold the prompt back. Each message is shown once; one that may not have arrived is shown again and says so. The first call of a consumer shows nothing: it marks the place.',
+      'This command never exits with 2, because a hook that does so blocks the prompt. Each message is shown once; one that may not have arrived is shown again and marked. The first call for a consumer shows nothing: messages after it are shown.',
     run: hookPoll,
   },
 ]

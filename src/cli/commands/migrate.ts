@@ -18,28 +18,28 @@ const movedFrom = (program: Program, summary: string, from: Option): CommandSpec
   config: 'migrate',
   own: {
     basePath: 'data directory (~/.svc)',
-    sandbox: 'refused: what comes over are real accounts, which the sandbox never mixes with its own',
+    sandbox: 'refused: a sandbox never holds real accounts',
   },
   takes: command =>
-    command.addOption(from).option('--dry-run', 'only say what would come over, and change nothing'),
+    command.addOption(from).option('--dry-run', 'only show what would be taken over; change nothing'),
   json: 'print one JSON object',
   examples: [
     [`svc migrate ${program} --dry-run`, 'look first'],
-    [`svc migrate ${program}`, 'then do it; stop the other program before you start svc'],
+    [`svc migrate ${program}`, 'then take it over; stop the other program before you start svc'],
   ],
   after:
-    'The folder that it reads is not changed. If you run it again, it takes over what is new or was left by a run that broke off.\nMessages that come over are found by svc history; svc recv does not return them. Exit status 1 also means that something could not be taken over.',
+    'The folder of the other program is not changed. Run it again to take over what is new, or what an interrupted run left.\nsvc history finds the messages that were taken over; svc recv does not return them. Exit status 1 can also mean that something could not be taken over.',
   run: command => runMigrate(program, command),
 })
 
 export const commands: readonly CommandSpec[] = [
   {
     words: 'migrate',
-    summary: 'take sessions and history over from WeiLink or OpenClaw',
+    summary: 'take over sessions and history from WeiLink or OpenClaw',
     takes: command => command.usage('weilink|openclaw [options]'),
     examples: [
-      ['svc migrate weilink --dry-run', 'what would come over, and nothing is changed'],
-      ['svc migrate openclaw --help', 'what each takes'],
+      ['svc migrate weilink --dry-run', 'show what would be taken over'],
+      ['svc migrate openclaw --help', 'options for OpenClaw'],
     ],
     run: chosen('migrate', 'the program to move from, weilink or openclaw'),
   },

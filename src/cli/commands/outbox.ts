@@ -17,9 +17,9 @@ const seeApprovals = { action: 'see', what: 'approvals' } as const
 export const commands = [
   inputCommand({
     words: 'outbox',
-    summary: 'list messages that wait until they may go',
+    summary: 'list messages that wait to be sent',
     about:
-      'Lists what was sent with --when-closed queue and waits until it may go (its user writes, or the pace allows it), in the order in which it goes out. What has been sent, has expired or was cancelled is not here any more: svc history tells.',
+      'Lists the messages that were sent with --when-closed queue and still wait (until the user writes, or the pace allows it), in the order in which they will be sent. Messages that were sent, expired or cancelled are in svc history.',
     input: OutboxFilter,
     cli: { names: { user_id: 'user' }, short: { user_id: 'u', session: 's' } },
     examples: [['svc outbox', 'What waits, oldest first']],
@@ -29,9 +29,8 @@ export const commands = [
   }),
   wordCommand({
     words: 'outbox cancel',
-    summary: 'take back what has not gone out yet',
-    about:
-      'Takes back a queued send. What has been sent already, or is being sent right now, stays as it is.',
+    summary: 'cancel a message that waits',
+    about: 'Cancels a queued send. Parts that were sent already, or are being sent now, stay as they are.',
     takes: command => command.argument('<id>', 'Id of the queued send, as svc outbox and svc send show it.'),
     examples: [['svc outbox cancel 12', 'By its id']],
     work: ({ outbox }, id) => outbox.cancel(id),
@@ -39,10 +38,10 @@ export const commands = [
   }),
   wordCommand({
     words: 'approvals',
-    summary: 'list what waits for a person to say yes',
+    summary: 'list messages that wait for your approval',
     about:
-      'Lists what agents want to send and nobody could be asked about: svc was started with --confirm-send, and the client has no way to ask, or its question was closed without an answer. Each waits 24 hours for a yes.',
-    json: 'Print the result as one JSON value, texts whole.',
+      'Lists the messages that agents want to send and nobody has confirmed: svc was started with --confirm-send, and the client cannot ask its user, or the question was closed without an answer. Each waits for 24 hours.',
+    json: 'Print the result as one JSON value, with the full texts.',
     examples: [['svc approvals', 'What waits, oldest first']],
     work: async ({ outbox }) => (await outbox.list()).filter(({ waits_for }) => waits_for === 'approval'),
     nothing: [],
@@ -50,9 +49,9 @@ export const commands = [
   }),
   wordCommand({
     words: 'approvals yes',
-    summary: 'let it be sent',
+    summary: 'approve a message: it is sent',
     about:
-      'Sends what waits for a yes. When it may not go now (window closed, answers used up, too fast) it goes on waiting for a yes, or for the user to write where the agent asked for that.',
+      'Sends a message that waits for approval. If it cannot be sent now (window closed, answers used up, too fast), it waits for approval again, or for the user to write if the agent asked for that.',
     takes: ofApproval,
     examples: [['svc approvals yes 12', 'By its id']],
     work: ({ outbox }, id) => outbox.approve(id),
@@ -60,8 +59,8 @@ export const commands = [
   }),
   wordCommand({
     words: 'approvals no',
-    summary: 'decline it',
-    about: 'Declines what waits for a yes: it is never sent, and the agent learns that.',
+    summary: 'decline a message: it is never sent',
+    about: 'Declines a message that waits for approval. It is never sent, and the agent is told.',
     takes: ofApproval,
     examples: [['svc approvals no 12', 'By its id']],
     work: ({ outbox }, id) => outbox.cancel(id),

@@ -11,12 +11,12 @@ export const commands: readonly CommandSpec[] = [
     words: 'openapi',
     summary: 'serve the nine tools over REST, with interactive docs',
     about:
-      'Serve the nine tools until Ctrl-C: over HTTP with JSON, documented at /docs, and over MCP at /mcp on the same port; with --admin-port the panel too. It polls WeChat; where another process on the data directory does so already, it follows that one and takes over when it ends. Where others can reach it, callers need a token: one is made and shown once, unless given.',
+      'Serve the nine tools until Ctrl-C: over HTTP with JSON, documented at /docs, and over MCP at /mcp on the same port; with --admin-port also the admin panel. It receives messages from WeChat. If another process on the data directory already does that, it follows that process and takes over when it ends. If other machines can reach it, callers need a token: unless you give one, svc makes one and shows it once.',
     config: 'openapi',
     examples: [
       ['svc openapi', 'for programs on this machine, at http://127.0.0.1:8000'],
       ['svc openapi --sandbox --admin-port 8080', 'with a simulated WeChat, and the panel'],
-      ['svc openapi --host 0.0.0.0', 'for other machines, with a token that is made for it'],
+      ['svc openapi --host 0.0.0.0', 'for other machines; svc makes the token'],
     ],
     async run(command) {
       const config = configFrom(command)
@@ -27,21 +27,21 @@ export const commands: readonly CommandSpec[] = [
     words: 'mcp',
     summary: 'serve the nine tools to agents over MCP',
     about:
-      'Serve the nine tools to agents over MCP, with resources and prompts. With stdio the client starts svc itself (svc setup <client> writes that into its settings) and ends it; with http and sse any number of clients come to it until Ctrl-C. Beside another process on the data directory it follows what that one receives, and takes over when it ends. svc openapi serves the same at /mcp. With --url nothing is served here: standard input and output lead to a running service, for clients that cannot reach it by themselves.',
+      'Serve the nine tools to agents over MCP, with resources and prompts. With stdio the client starts and ends svc itself (svc setup <client> writes that into its settings); with http and sse any number of clients can connect until Ctrl-C. If another process on the data directory already receives messages, it follows that process and takes over when it ends. svc openapi serves the same at /mcp. With --url it serves nothing itself: it connects standard input and output to a running service, for clients that cannot reach that service on their own.',
     config: 'mcp',
     takes: command =>
       command.option(
         '--url <url>',
-        'lead to the running service at this address, as http://127.0.0.1:8000/mcp or unix:/run/svc.sock; takes a token and --log-level beside it',
+        'connect to the running service at this address, such as http://127.0.0.1:8000/mcp or unix:/run/svc.sock; of the other options only the token and --log-level apply',
       ),
     examples: [
       ['svc mcp', 'for one client, on standard input and output'],
       [
         'svc mcp -t http --port 9000',
-        'at http://127.0.0.1:9000/mcp, with /media for uploads and /healthz beside it',
+        'at http://127.0.0.1:9000/mcp, with uploads at /media and health at /healthz',
       ],
-      ['svc mcp -t stdio --confirm-send', 'a person says yes to each message before it goes out'],
-      ['SVC_TOKEN=… svc mcp --url https://svc.example.org/mcp', 'a bridge to the service there'],
+      ['svc mcp -t stdio --confirm-send', 'a person confirms each message before it is sent'],
+      ['SVC_TOKEN=… svc mcp --url https://svc.example.org/mcp', 'connects a client to the service there'],
     ],
     async run(command) {
       if (command.opts().url !== undefined) return (await import('../bridge.ts')).runBridge(command)
@@ -60,11 +60,11 @@ export const commands: readonly CommandSpec[] = [
     words: 'admin',
     summary: 'serve the admin panel alone, for a browser',
     about:
-      'Serve the admin panel until Ctrl-C: accounts, conversations and settings, for a browser. It polls too, unless another process does; beside a service, svc openapi --admin-port serves it from that one process. Where others can reach it, it asks for the token: the start prints a link that signs you in once.',
+      'Serve the admin panel until Ctrl-C: accounts, conversations and settings, for a browser. It also receives messages, unless another process does. If you run a service anyway, svc openapi --admin-port serves the panel from the same process. If other machines can reach it, the panel asks for the token; svc prints a link at its start that signs you in once.',
     config: 'admin',
     examples: [
       ['svc admin', `on http://127.0.0.1:${usualPanelPort}, for this machine`],
-      ['svc admin --host 0.0.0.0 --admin-port 9000', 'for other machines, with a token that is made for it'],
+      ['svc admin --host 0.0.0.0 --admin-port 9000', 'for other machines; svc makes the token'],
     ],
     async run(command) {
       // It serves no REST, so that port cannot be in the way.
@@ -78,15 +78,16 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     words: 'sandbox',
-    summary: 'run only the simulated WeChat, for several processes to share',
+    summary: 'run only the simulated WeChat, to share it between processes',
     about:
       'Run only the simulated WeChat, with its simulated phone, until Ctrl-C. Every svc command with --sandbox on the same data directory uses it, and it stays when they end.',
     config: 'sandbox',
     own: {
-      host: 'address to bind; anybody who reaches it may use it, but the phone answers this machine alone (127.0.0.1)',
+      host: 'address to listen on; anyone who can reach it can use it, except for the phone, which only this machine can open (127.0.0.1)',
       basePath: 'data directory (~/.svc-sandbox)',
     },
-    takes: command => command.option('--sandbox', 'changes nothing here; it may stand in every command'),
+    takes: command =>
+      command.option('--sandbox', 'has no effect here; accepted because every command takes it'),
     examples: [
       ['svc sandbox', 'then, in other terminals: svc openapi --sandbox, svc login --sandbox, …'],
       [

@@ -42,61 +42,61 @@ import { saidOfHealth } from './health.ts'
 /** Which service is meant. */
 const ofOne = (command: Command) =>
   command
-    .option('--system', 'the service of the machine, as by default for root')
+    .option('--system', 'the service of the machine (the default for root)')
     .option(
       '--user [name]',
-      'the service of this user, as by default for everybody else; with a name: that of the machine, which runs as that user (default on Linux: svc, on macOS: who called sudo)',
+      'without a name: your own service (the default for other users); with a name: the service of the machine, run as that user (default on Linux: svc, on macOS: the user who called sudo)',
     )
-    .option('--name <name>', 'what it is called, where there are several', 'svc')
+    .option('--name <name>', 'name of the service, if you run several', 'svc')
 
 export const commands: readonly CommandSpec[] = [
   {
     words: 'service',
-    summary: 'run svc in the background, from the start of the machine on',
+    summary: 'run svc in the background and start it with the machine',
     takes: command => command.usage('install|uninstall|status [options]'),
     examples: [
       ['sudo svc service install --user svc', 'for the machine, run as the user svc'],
-      ['svc service install', 'for you alone, on your data directory'],
-      ['svc service status', 'whether it runs, and well'],
+      ['svc service install', 'only for you, on your data directory'],
+      ['svc service status', 'whether it runs and is healthy'],
     ],
     run: chosen('service', 'install, uninstall or status'),
   },
   {
     words: 'service install',
-    summary: 'install svc as a service and start it, or bring it up to date',
+    summary: 'install svc as a service and start it, or update it',
     about:
-      "Run 'svc openapi' with the options given here as a service of systemd or launchd: it starts with the machine (as an ordinary user: when you log in), and again when it fails. As root it is the machine's, locked in, and runs as an existing user on /var/lib/svc; else yours, on your data directory. What svc is told by the environment here goes along. To change its options, run the command again with the new ones: the service is changed and restarted.",
+      "Install 'svc openapi' with the options given here as a service of systemd or launchd. Run as root, it becomes a service of the machine: it starts with the machine, runs as an existing user, and keeps its data in /var/lib/svc. Otherwise it becomes your own service: it starts when you log in and uses your data directory. It restarts after a failure. SVC_ and proxy variables that are set now apply to the service too. To change its options, run the command again with the new ones; the service is then restarted.",
     config: 'openapi',
     own: {
       basePath:
-        'data directory (of the machine: /var/lib/svc, with --sandbox /var/lib/svc-sandbox; yours: ~/.svc, ~/.svc-sandbox)',
+        'data directory (service of the machine: /var/lib/svc, with --sandbox /var/lib/svc-sandbox; your own: ~/.svc, with --sandbox ~/.svc-sandbox)',
     },
     takes: command =>
-      ofOne(command).option('--print', 'only show the unit or property list, and change nothing'),
+      ofOne(command).option('--print', 'only print the unit or property list; change nothing'),
     examples: [
       ['sudo svc service install --user svc --admin-port 8080', 'for the machine, with the panel'],
-      ['svc service install --sandbox', 'yours, with the simulated WeChat'],
-      ['svc service install --print --system', 'the unit, for a package or to put it in place by hand'],
+      ['svc service install --sandbox', 'your own, with the simulated WeChat'],
+      ['svc service install --print --system', 'print the unit, for a package or to install it by hand'],
     ],
     run: command => runInstall(command, command.opts<NameFlags>()),
   },
   {
     words: 'service uninstall',
-    summary: 'stop the service and remove it; its data stay',
+    summary: 'stop the service and remove it; its data is kept',
     takes: ofOne,
-    examples: [['sudo svc service uninstall', 'the one of the machine']],
+    examples: [['sudo svc service uninstall', 'the service of the machine']],
     run: command => runUninstall(command.opts<NameFlags>(), command.io),
   },
   {
     words: 'service status',
-    summary: 'say whether the service is installed, runs, and is healthy',
+    summary: 'show whether the service is installed, running and healthy',
     takes: ofOne,
     json: 'print one JSON object; times are Unix milliseconds',
     examples: [
-      ['svc service status', 'yours, else that of the machine'],
+      ['svc service status', 'your own, or the one of the machine'],
       ['svc service status --json | jq .healthy', 'for programs'],
     ],
-    after: 'Here 0 means that it runs and is healthy, 1 anything else.',
+    after: 'For this command 0 means that the service runs and is healthy, and 1 that it does not or is not.',
     run: command => runServiceStatus(command.opts<NameFlags>(), command.io),
   },
 ]

@@ -20,9 +20,9 @@ import { colours, type Io, type Output } from '../terminal.ts'
 export const commands: readonly CommandSpec[] = [
   {
     words: 'setup',
-    summary: 'add svc to the MCP settings of an agent, or take it out again',
+    summary: 'add svc to the MCP settings of an agent, or remove it',
     about:
-      "Add svc to the MCP settings of an agent, or take it out again, and say what to do next. Your own entries and comments stay; a file that cannot be read safely is left alone. The client then starts 'svc mcp' itself, on the data directory given here.",
+      "Add svc to the MCP settings of an agent, or remove it, and say what to do next. Your own entries and comments stay; a file that svc cannot read safely is not changed. The client then starts 'svc mcp' itself, on the data directory given here.",
     config: 'setup',
     takes: command =>
       command
@@ -33,25 +33,25 @@ export const commands: readonly CommandSpec[] = [
             clients.map(({ name }) => name),
           ),
         )
-        .option('--project', 'for the project in this folder only, where the client has such settings')
+        .option('--project', 'only for the project in this folder, if the client has such settings')
         .option(
           '--url <url>',
-          'reach a service that runs, at an address such as http://127.0.0.1:8000/mcp (/mcp is added); without it the client starts svc itself',
+          'use a running service at this address, such as http://127.0.0.1:8000 (/mcp is added); without it the client starts svc itself',
         )
         .option(
           '--token-env [variable]',
-          'with --url: the client sends the token that this environment variable holds (SVC_TOKEN; without the option only to addresses of other machines); claude-desktop and cline read no variables: there the entry has a place for the token',
+          'with --url: the client sends the token in this environment variable (default: SVC_TOKEN); without this option it does so only for other machines; claude-desktop and cline read no variables, so their entry has a place for the token itself',
         )
-        .option('--name <name>', 'what the entry is called', 'svc')
-        .option('--hook', 'Claude Code: also show new messages with each prompt, by svc hook-poll')
-        .option('--remove', 'take the entry, and the hook, out again')
-        .option('--print', 'only show the entry and where it would go')
-        .option('--force', 'replace or remove an entry of that name although svc did not write it'),
+        .option('--name <name>', 'name of the entry', 'svc')
+        .option('--hook', 'Claude Code: also show new messages with each prompt (svc hook-poll)')
+        .option('--remove', 'remove the entry and the hook')
+        .option('--print', 'only show the entry and the file it would be written to')
+        .option('--force', 'replace or remove an entry of that name even if svc did not write it'),
     examples: [
       ['svc setup claude-code', 'for all projects of this user'],
       ['svc setup cursor --print --sandbox', 'only look, with the simulated WeChat'],
-      ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'a service that runs, as svc openapi'],
-      ['svc setup claude-code --remove', 'take it out again'],
+      ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'use a running svc openapi'],
+      ['svc setup claude-code --remove', 'remove it'],
     ],
     run: runSetup,
   },

@@ -11,17 +11,17 @@ import { colours, oneLine } from '../terminal.ts'
 export const commands: readonly CommandSpec[] = [
   {
     words: 'status',
-    summary: 'show sessions and service at a glance',
+    summary: 'show the sessions and the service at a glance',
     about:
-      'Show who polls, which sessions are connected, and what waits to be sent. Reads the data directory, asks nobody, and changes nothing.',
+      'Show which process receives messages, which sessions are connected, and what waits to be sent. It only reads the data directory: it asks neither WeChat nor a service, and changes nothing.',
     config: 'tool',
     json: 'print one JSON object; times are Unix milliseconds',
     examples: [
-      ['svc status', 'what there is, and how it is'],
+      ['svc status', 'sessions, service and message store'],
       ['svc status --json | jq .connected_count', 'for programs'],
     ],
     after:
-      'Here 0 means that there is a session, every session is connected and a process polls; 1 anything else.',
+      'For this command 0 means that there is a session, every session is connected and a process receives messages; otherwise it is 1.',
     run: runStatus,
   },
 ]

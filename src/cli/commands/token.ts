@@ -6,16 +6,16 @@ import { type CommandSpec, configFrom } from '../command.ts'
 export const commands: readonly CommandSpec[] = [
   {
     words: 'token',
-    summary: 'print the token that callers of the service send',
+    summary: 'print the token that callers of the service must send',
     about:
-      'Print the token that callers of the service on this data directory send: the one in SVC_TOKEN or SVC_TOKEN_FILE, else the one that was made for it. A token that the service was given with --token is not kept, so it is not known here. Changes nothing.',
+      'Print the token for the service on this data directory: the one in SVC_TOKEN or SVC_TOKEN_FILE, else the one that svc made. A token given with --token is not kept, so this command does not know it. Changes nothing.',
     config: 'tool',
     examples: [
       [
         'curl -H "Authorization: Bearer $(svc token)" http://127.0.0.1:8000/tools',
-        'a call of a service that others may reach',
+        'call a service that needs a token',
       ],
-      ['docker exec svc svc token', 'out of a container'],
+      ['docker exec svc svc token', 'from a container'],
     ],
     async run(command) {
       const config = configFrom(command)

@@ -20,11 +20,11 @@ export const commands: readonly CommandSpec[] = tools.map(tool => {
     takes(command) {
       flags.declare(command)
       if (tool.name === 'recv')
-        command.option('-f, --follow', 'Go on printing messages as they come, until Ctrl-C or --limit.')
+        command.option('-f, --follow', 'Keep printing messages as they arrive, until Ctrl-C or --limit.')
       if (question)
         command.option(
           '-y, --yes',
-          'Do it without asking; where there is no terminal to ask on: without a name too.',
+          'Do not ask first; without a terminal it also allows leaving out the name.',
         )
     },
     json: jsonHelp[tool.name] ?? 'Print the result as one JSON value.',

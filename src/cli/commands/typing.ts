@@ -15,15 +15,15 @@ export const commands: readonly CommandSpec[] = [
     words: 'typing',
     summary: 'show a user that the bot is typing',
     about:
-      'Shows a user that the bot is typing, for as long as told or until Ctrl-C. Nothing is sent, and no answer is used. svc send --typing shows it from the start of a send.',
+      'Shows a user that the bot is typing, for the given time or until Ctrl-C. Nothing is sent, and no answer is used. svc send --typing shows it from the start of a send.',
     config: 'tool',
     takes: command =>
       command
         .argument('<user>', 'Id or name of a user who has written.')
         .option('--seconds <seconds>', 'How long.', '5')
-        .option('-s, --session <session>', 'From this session; without it the one written to last.'),
+        .option('-s, --session <session>', 'Session to use; without it the one that the user last wrote to.'),
     json: 'Print the result as one JSON value.',
-    examples: [['svc typing Mum --seconds 20', 'While another program makes an answer']],
+    examples: [['svc typing Mum --seconds 20', 'While another program prepares the answer']],
     async run(command) {
       const [to = ''] = command.args
       const { seconds, session, json } = command.opts<{ seconds: string; session?: string; json?: boolean }>()

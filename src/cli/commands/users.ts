@@ -11,11 +11,11 @@ import { colours, oneLine } from '../terminal.ts'
 export const commands = [
   wordCommand({
     words: 'users',
-    summary: 'list who has written, and what may be answered',
+    summary: 'list the users who have written, and the answers left',
     about:
-      'Lists the users who have written to the bot since its login, the latest first, with the answers that are left and until when. WeChat lets a bot answer for about 24 hours after a user has written, about 10 times.',
+      'Lists the users who have written to the bot since its login, latest first, with the number of answers left and the time until which they can be sent. WeChat lets a bot answer about 10 times within about 24 hours after a user wrote.',
     takes: command => command.argument('[session]', 'Only users of this session.'),
-    examples: [['svc users', 'Whom svc send can reach now']],
+    examples: [['svc users', 'The users that svc send can reach now']],
     work: ({ users }, session) => users.list(session ? { session } : {}),
     nothing: [],
     async show(users, again, { typed: session, gateway }) {
@@ -34,16 +34,19 @@ export const commands = [
     words: 'users name',
     summary: 'give a user a name',
     about:
-      'Gives a user a name that svc shows instead of the id, and that svc send and svc history take. No two users of a session have the same name (of two sessions they may), and none has an "@". It is kept when the session is logged out. Agents read names and cannot set them.',
+      'Gives a user a name that svc shows instead of the id, and that svc send and svc history accept. A name is unique in its session and contains no "@". It is kept when the session is logged out. Agents can read names but not set them.',
     takes: command =>
       command
-        .argument('<user>', 'Id of the user, or the name that the user has now.')
-        .argument('[name]', 'What svc calls the user from now on; an empty one takes the name away.')
-        .option('-s, --session <session>', 'As a user of this session; without it the one written to last.')
-        .option('--clear', 'Take the name away.'),
+        .argument('<user>', 'Id or present name of the user.')
+        .argument('[name]', 'New name; an empty one removes the name.')
+        .option(
+          '-s, --session <session>',
+          'Session of the user; without it the one that the user last wrote to.',
+        )
+        .option('--clear', 'Remove the name.'),
     examples: [
       ['svc users name o9cq80x1y2z3@im.wechat Mum', 'From now on: svc send Mum "Hello!"'],
-      ['svc users name Mum --clear', 'The id again'],
+      ['svc users name Mum --clear', 'Show the id again'],
     ],
     typed(command) {
       const { session, clear } = command.opts<{ session?: string; clear?: boolean }>()

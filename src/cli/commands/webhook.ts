@@ -37,9 +37,9 @@ export const commands = [
   wordCommand({
     words: 'webhook',
     also: 'list',
-    summary: 'list where events are delivered to, and how that goes',
+    summary: 'list webhooks and the state of their deliveries',
     about:
-      'Lists the endpoints that events are delivered to: each message that comes, what becomes of those sent, changes of accounts. Whichever process polls delivers, signed by Standard Webhooks, each event at least once and in order per conversation.',
+      'Lists the endpoints that events are delivered to: messages received, the status of messages sent, changes of accounts. The process that receives messages also delivers, signed as Standard Webhooks says; each event is delivered at least once, and in order within a conversation.',
     examples: [['svc webhook', 'Every endpoint']],
     work: ({ webhooks }) => webhooks.list(),
     nothing: [],
@@ -47,9 +47,9 @@ export const commands = [
   }),
   inputCommand({
     words: 'webhook add',
-    summary: 'deliver events to an address from now on',
+    summary: 'deliver events to an address',
     about:
-      'Adds an endpoint, and shows the secret that deliveries are signed with, this once. Only an answer of 2xx counts as delivered; anything else comes again later.',
+      'Adds an endpoint and shows, only this once, the secret that deliveries are signed with. Only a 2xx answer counts as delivered; otherwise svc tries again later.',
     input: NewWebhookInput,
     cli: {
       positionals: ['url'],
@@ -60,11 +60,11 @@ export const commands = [
         user: 'Only messages from and to this user, by id or name.',
         headers:
           'A header to send along, as in "Authorization: Bearer abc"; its value is never shown again. Repeatable.',
-        allow_private: 'The address may be of your own network, or of this machine.',
+        allow_private: 'Allow an address in your own network or on this machine.',
       },
     },
     examples: [
-      ['svc webhook add https://example.com/hook', 'Everything that happens'],
+      ['svc webhook add https://example.com/hook', 'Every event'],
       [
         'svc webhook add http://127.0.0.1:5678/webhook/svc --allow-private --types message.received',
         'To n8n on this machine',
@@ -73,7 +73,7 @@ export const commands = [
     work: ({ webhooks }, added) => webhooks.add(added),
     show: secretText,
   }),
-  ofOne('show', 'show whether an endpoint works', 'Whether it works, since when not, and why', {
+  ofOne('show', 'show whether an endpoint works', 'Whether it works; if not, since when and why', {
     about:
       'Shows an endpoint: its status, the events it gets, how many deliveries succeeded and failed, and why the last one failed.',
     work: ({ webhooks }, id) => webhooks.get(id),
@@ -105,41 +105,41 @@ export const commands = [
       help: { outcome: 'Only deliveries with this outcome.' },
       defaults: { limit: 20 },
     },
-    examples: [[`svc webhook log ${id} --outcome gave_up`, 'What was not delivered in the end']],
+    examples: [[`svc webhook log ${id} --outcome gave_up`, 'Events that svc gave up']],
     work: ({ webhooks }, { id, ...query }) => webhooks.log(id, query),
     show: logText,
   }),
-  ofOne('pause', 'deliver nothing until it is resumed', 'What happens meanwhile waits', {
-    about: 'Stops deliveries to an endpoint until it is resumed. Events that happen meanwhile wait.',
+  ofOne('pause', 'stop deliveries until the endpoint is resumed', 'Later events wait', {
+    about: 'Stops deliveries to an endpoint until it is resumed. Events that happen in the meantime wait.',
     work: ({ webhooks }, id) => webhooks.pause(id),
     show: oneText,
   }),
-  ofOne('resume', 'deliver again to a paused or disabled endpoint', 'Deliver what waits, and what comes', {
+  ofOne('resume', 'resume a paused or switched-off endpoint', 'Deliver what waits, then new events', {
     about:
       'Resumes deliveries to an endpoint that was paused, or that svc has switched off. It continues with the first event that was not delivered.',
     work: ({ webhooks }, id) => webhooks.resume(id),
     show: oneText,
   }),
-  ofOne('rotate', 'replace the secret of an endpoint', 'Shows the new secret, this once', {
+  ofOne('rotate', 'replace the secret of an endpoint', 'Make a new secret; it is shown once', {
     about:
-      'Makes a new secret for an endpoint and shows it, this once. For 24 hours deliveries are signed with the old secret too.',
+      'Makes a new secret for an endpoint and shows it once. For 24 hours deliveries are also signed with the old secret.',
     work: ({ webhooks }, id) => webhooks.rotate(id),
     show: secretText,
   }),
   resultCommand({
     words: 'webhook replay',
     summary: 'deliver events again',
-    about: 'Delivers all events from an event or a time on once more. Each event keeps its id.',
+    about: 'Delivers again all events since an event or a time. Each event keeps its id.',
     takes: command =>
       takesId(command)
         .requiredOption(
           '--from <place>',
           'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',
         )
-        .option('--dry-run', 'Only say what would be delivered again.'),
+        .option('--dry-run', 'Only show what would be delivered again.'),
     examples: [
-      [`svc webhook replay ${id} --from 1h --dry-run`, 'How much that would be'],
-      [`svc webhook replay ${id} --from 1h`, 'What happened in the last hour'],
+      [`svc webhook replay ${id} --from 1h --dry-run`, 'Count the events first'],
+      [`svc webhook replay ${id} --from 1h`, 'Deliver the events of the last hour again'],
     ],
     typed(command) {
       const [id = ''] = command.args
@@ -153,7 +153,7 @@ export const commands = [
     }),
   }),
   ofOne('remove', 'remove an endpoint', 'Its log goes with it', {
-    about: 'Removes an endpoint with its log. Events that it did not get yet are not delivered.',
+    about: 'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
     work: ({ webhooks }, id) => webhooks.remove(id),
     show: ({ id }) => ({ text: `removed: ${oneLine(id)}\n` }),
   }),
