@@ -1,6 +1,7 @@
 /** The READMEs are a test: the conversation is run line by line in a shell, tables are compared with the code. */
 import { expect, test } from 'bun:test'
 import { access, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { optionTable } from '../src/config.ts'
@@ -102,7 +103,10 @@ test('every command does what it shows, restart included', async () => {
   const shell = openShell(home, env)
   let service: Started | undefined
   // It is restarted on the same ones.
-  let [port, phonePort] = [String(freePort()), String(freePort())]
+  let [port, phonePort, panelPort] = [String(freePort()), String(freePort()), '']
+  // The panel goes elsewhere: the usual port is taken, by this or by somebody else's program.
+  const taken = createServer().on('error', () => {})
+  await new Promise(done => taken.once('error', done).listen(8002, '127.0.0.1', () => done(undefined)))
   try {
     const steps = conversation.flatMap(stepsOf)
     expect(steps.length).toBeGreaterThan(10)
@@ -111,12 +115,17 @@ test('every command does what it shows, restart included', async () => {
         text
           .replaceAll('127.0.0.1:8000', `127.0.0.1:${port}`)
           .replaceAll('127.0.0.1:8001', `127.0.0.1:${phonePort}`)
+          .replaceAll('127.0.0.1:8002', `127.0.0.1:${panelPort}`)
       let output: string
-      if (step.code.trim() === './scripts/start') {
+      const started = /^\.\/scripts\/start( .*)?$/.exec(step.code.trim())
+      if (started) {
         // Ctrl-C, as the README says.
         if (service) expect(await service.end('SIGINT')).toBe(0)
-        service = await start({ ...env, SVC_PORT: port, SVC_SANDBOX_PORT: phonePort })
-        ;[port, phonePort] = service.ports
+        const args = started[1]?.trim().split(' ') ?? []
+        service = await start(args, { ...env, SVC_PORT: port, SVC_SANDBOX_PORT: phonePort })
+        ;[port, phonePort, panelPort] = service.ports
+        expect(panelPort).not.toBe('8002')
+        expect((await fetch(`http://127.0.0.1:${panelPort}/`)).status).toBe(200)
         // What follows the addresses comes in the same breath, though not always in the same piece.
         const { output: said } = service
         await until('the last line', 30_000, () => isShown(here(step.shown ?? ''), said())).catch(() => {})
@@ -134,32 +143,38 @@ test('every command does what it shows, restart included', async () => {
   } finally {
     shell.end()
     await service?.end('SIGKILL')
+    taken.close()
   }
 }, 300_000)
 
 interface Started {
-  /** Of the service and of the phone. */
-  ports: [string, string]
+  /** Of the service, of the phone and of the panel. */
+  ports: [string, string, string]
   output(): string
   errors(): string
   end(signal: NodeJS.Signals): Promise<number>
 }
 
 /** Runs ./scripts/start until it is ready. */
-async function start(env: Record<string, string>): Promise<Started> {
-  const child = Bun.spawn([join(root, 'scripts/start')], { cwd: root, env, stdout: 'pipe', stderr: 'pipe' })
+async function start(args: readonly string[], env: Record<string, string>): Promise<Started> {
+  const child = Bun.spawn([join(root, 'scripts/start'), ...args], {
+    cwd: root,
+    env,
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
   const said = overhear(child)
   const end = (signal: NodeJS.Signals) => {
     child.kill(signal)
     return child.exited
   }
-  const ready = /^listening on \S+:(\d+)\n[\s\S]*^phone on \S+:(\d+)\/phone\n/m
+  const ready = /^listening on \S+:(\d+)\n[\s\S]*^admin on \S+:(\d+)\n[\s\S]*^phone on \S+:(\d+)\/phone\n/m
   const isReady = () => ready.test(said.stdout) || child.exitCode !== null
   await until('it is ready', stepMs, isReady).catch(() => end('SIGKILL'))
   if (!ready.test(said.stdout))
     throw new Error(`./scripts/start did not get ready:\n${said.stdout}${said.stderr}`)
-  const [, port = '', phonePort = ''] = ready.exec(said.stdout) ?? []
-  return { ports: [port, phonePort], output: () => said.stdout, errors: () => said.stderr, end }
+  const [, port = '', panelPort = '', phonePort = ''] = ready.exec(said.stdout) ?? []
+  return { ports: [port, phonePort, panelPort], output: () => said.stdout, errors: () => said.stderr, end }
 }
 
 /** One bash that gets block after block, as from a clipboard. */
