@@ -18,6 +18,7 @@ import type {
   SendBody,
   Status,
 } from '../src/server/admin/bodies.ts'
+import { base } from './service-urls.ts'
 import { heardTime } from './times.ts'
 
 export type {
@@ -96,17 +97,17 @@ export const request = async <T>(
   path: string,
   body?: unknown,
   signal?: AbortSignal,
-): Promise<T> => (await (await answerOf(method, path, body, signal)).json()) as T
+): Promise<T> => (await (await answerOf(method, base + path, body, signal)).json()) as T
 
 async function answerOf(
   method: string,
-  path: string,
+  url: string,
   body?: unknown,
   signal?: AbortSignal,
 ): Promise<Response> {
   let response: Response
   try {
-    response = await fetch(path, {
+    response = await fetch(url, {
       method,
       credentials: 'same-origin',
       ...(signal && { signal }),
@@ -157,7 +158,7 @@ export const api = {
     request<{ success: boolean }>('POST', '/api/sessions/login/cancel', { login_id: loginId }),
   /** While the page goes: the answer is of no interest. */
   leaveLogin: (loginId: string): void =>
-    void fetch('/api/sessions/login/cancel', {
+    void fetch(`${base}/api/sessions/login/cancel`, {
       ...{ method: 'POST', keepalive: true, headers: { 'content-type': 'application/json' } },
       body: JSON.stringify({ login_id: loginId, left: true }),
     }).catch(() => {}),
@@ -190,8 +191,8 @@ export const api = {
   stats: (hours: number) => request<{ hours: Hour[] }>('GET', `/api/stats${query({ hours })}`),
   signIn: (token: string) => request<{ success: boolean }>('POST', '/api/sign-in', { token }),
   /** The bytes of received or sent media. */
-  media: async (path: string, onProgress?: (bytes: number) => void): Promise<Blob> => {
-    const response = await answerOf('GET', path)
+  media: async (url: string, onProgress?: (bytes: number) => void): Promise<Blob> => {
+    const response = await answerOf('GET', url)
     if (!onProgress || !response.body) return response.blob()
     const chunks: Uint8Array<ArrayBuffer>[] = []
     let size = 0
@@ -212,10 +213,10 @@ export const waits = ({ id, status }: Pick<Message, 'id' | 'status'>): boolean =
 
 /** Where the bytes of media are: with WeChat, or still here with what waits. */
 export const mediaUrl = (message: Pick<Message, 'id' | 'message_id' | 'status'>, item: number): string =>
-  waits(message) ? waitingFileUrl(message.id) : `/api/media/${part(message.message_id)}/${item}`
+  waits(message) ? waitingFileUrl(message.id) : `${base}/api/media/${part(message.message_id)}/${item}`
 
 /** The file of a message that waits, by its row. */
-export const waitingFileUrl = (row: number): string => `/api/waiting-files/${row}`
+export const waitingFileUrl = (row: number): string => `${base}/api/waiting-files/${row}`
 
 /**
  * Uploads a file for a later send. XMLHttpRequest, since fetch tells no progress of what it sends.
@@ -229,7 +230,7 @@ export function upload(
 ): Promise<{ upload_id: string; size: number }> {
   return new Promise((resolve, reject) => {
     const call = new XMLHttpRequest()
-    call.open('POST', `/api/media${query({ file_name: file.name })}`)
+    call.open('POST', `${base}/api/media${query({ file_name: file.name })}`)
     call.responseType = 'json'
     call.upload.onprogress = event => event.lengthComputable && onProgress(event.loaded / event.total)
     call.onload = () =>

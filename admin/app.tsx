@@ -1,14 +1,14 @@
 /** The frame around the pages: the rail with its four places, what is said everywhere, and who must sign in first. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { Redirect, Route, Switch, useLocation } from 'wouter-preact'
-import { navigate } from 'wouter-preact/use-browser-location'
+import { Redirect, Route, Router, Switch, useLocation } from 'wouter-preact'
 import { onSignedOut } from './api.ts'
 import { searchNow } from './conversations/place.ts'
 import { language, type TextKey, t } from './i18n.ts'
 import { listenAgain, online, signedOut, status, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
+import { base, navigate } from './service-urls.ts'
 import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
 import { later } from './ui/lazy-page.tsx'
@@ -32,10 +32,10 @@ export function App() {
   // The whole page follows the language.
   void language.value
   return (
-    <>
+    <Router base={base}>
       {signedOut.value ? <SignIn /> : <Shell />}
       <Toasts />
-    </>
+    </Router>
   )
 }
 
@@ -59,7 +59,7 @@ function Shell() {
       </a>
       <nav class="rail" aria-label={t('nav.label')}>
         <div class="brand">
-          <img src="/icon.svg" alt="" width={28} height={28} loading="lazy" />
+          <img src={`${base}/icon.svg`} alt="" width={28} height={28} loading="lazy" />
           svc
         </div>
         <ul>

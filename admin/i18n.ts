@@ -1,6 +1,7 @@
 /** Texts in the viewer's language. The texts themselves lie in `locales/`, one file per language. */
 import { signal } from '@preact/signals'
 import type en from '../locales/en.json'
+import { base, start } from './service-urls.ts'
 
 /** A key of a text; plural forms end with `_one` and `_other` and are asked for without that. */
 type Written = keyof typeof en
@@ -10,7 +11,7 @@ export type TextKey = Written extends infer Key
     : Key
   : never
 
-type Texts = Readonly<Record<string, string>>
+export type Texts = Readonly<Record<string, string>>
 
 export interface Language {
   code: string
@@ -27,16 +28,6 @@ export const language = signal('en')
 export const isEnglish = (): boolean => /^en\b/.test(language.value)
 export const languages = signal<readonly Language[]>([])
 
-/** What the page brings along, so that nothing has to be asked for: the languages, and the texts of the likely one. */
-interface Start {
-  languages: readonly Language[]
-  language: string
-  texts: Texts
-  /** Whoever opened it has to sign in first. */
-  signed_out: boolean
-}
-export const start = JSON.parse(document.getElementById('start')!.textContent) as Start
-
 /** The language that was chosen here, else the first of the browser's that there is, else English. */
 export async function startTexts(): Promise<void> {
   languages.value = start.languages
@@ -49,7 +40,7 @@ export async function startTexts(): Promise<void> {
 
 /** Reads the language's data beside the drawing; a formatter that is asked for sooner reads it itself. */
 export function readLanguage(): void {
-  new Worker('/language-data.js', { name: language.value })
+  new Worker(`${base}/language-data.js`, { name: language.value })
 }
 
 /** Switches, and keeps the choice. */
@@ -61,7 +52,7 @@ export async function chooseLanguage(code: string): Promise<void> {
 let wished = ''
 async function load(code: string): Promise<void> {
   wished = code
-  const all = (await (await fetch(`/locales/${code}.json`)).json()) as Texts
+  const all = (await (await fetch(`${base}/locales/${code}.json`)).json()) as Texts
   // Another one was chosen meanwhile.
   if (wished === code) show(code, all)
 }

@@ -12,7 +12,7 @@ import {
   type Status,
 } from './api.ts'
 import { onceAFrame } from './frames.ts'
-import { start } from './i18n.ts'
+import { base, start } from './service-urls.ts'
 import {
   forgetReceived,
   listMessage,
@@ -250,7 +250,7 @@ export function follow(refusedMs = 3000): void {
     looking = undefined
     tabs.postMessage('line')
     source?.close()
-    source = new EventSource('/api/events')
+    source = new EventSource(`${base}/api/events`)
     source.addEventListener('hello', () => {
       // What happened while nobody listened.
       void refresh().catch(failed)

@@ -4,10 +4,13 @@ import { lookForUnsent } from './conversations/kept.ts'
 import { readLanguage, startTexts } from './i18n.ts'
 import { follow } from './live.ts'
 import { loadPage, others, pages } from './pages.ts'
+import { herePath } from './service-urls.ts'
 import { startTheme } from './theme.ts'
 import { breath } from './ui/breath.ts'
 import { holdSecondClicks } from './ui/work.ts'
 
+// For unloaded.ts.
+document.getElementById('app')!.dataset.begun = ''
 startTheme()
 holdSecondClicks()
 follow()
@@ -20,7 +23,7 @@ async function start() {
   await breath()
   render(<App />, document.getElementById('app')!)
   await breath()
-  await Promise.all([loadPage(location.pathname), notifies && pages.settings.load()])
+  await Promise.all([loadPage(herePath()), notifies && pages.settings.load()])
   setTimeout(later, 2000)
 }
 

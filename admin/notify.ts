@@ -1,11 +1,11 @@
 /** Tells of new messages by the system's notifications, where somebody asked for that, while nobody sees the page. */
 import { signal } from '@preact/signals'
-import { navigate } from 'wouter-preact/use-browser-location'
 import type { Message } from './api.ts'
 import { preview } from './conversations/message-summary.ts'
 import { hrefOf } from './conversations/place.ts'
 import { t } from './i18n.ts'
 import { nameOf, onMessages } from './live.ts'
+import { navigate } from './service-urls.ts'
 import { peerOf, talkKey } from './talks.ts'
 
 const keptAt = 'svc.notify'

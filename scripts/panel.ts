@@ -18,7 +18,7 @@ export async function buildPanel(folder = panelFolder): Promise<void> {
   const workshop = await mkdtemp(join(dirname(folder), '.panel-'))
   try {
     const result = await Bun.build({
-      entrypoints: ['index.html', 'language-data.ts'].map(name => join(root, 'admin', name)),
+      entrypoints: ['index.html', 'language-data.ts', 'unloaded.ts'].map(name => join(root, 'admin', name)),
       outdir: workshop,
       minify: true,
       // Chromium compiles the functions while a script comes in, beside the main thread, and not at their first calls on it.
@@ -28,8 +28,6 @@ export async function buildPanel(folder = panelFolder): Promise<void> {
       jsx: { runtime: 'automatic', importSource: 'preact', development: false },
       define: { 'process.env.NODE_ENV': '"production"' },
       naming: { chunk: 'assets/[name]-[hash].[ext]', asset: 'assets/[name]-[hash].[ext]' },
-      // Deep links are served by the same page.
-      publicPath: '/',
     })
     for (const message of result.logs) console.error(message)
     await cp(join(root, 'admin/icon.svg'), join(workshop, 'icon.svg'))
@@ -71,7 +69,9 @@ const places = {
 
 /** Beside the page stands one for each place, which names that place's scripts: they come together, not one after another. */
 async function addPages(folder: string): Promise<void> {
-  const page = await readFile(join(folder, 'index.html'), 'utf8')
+  const built = await readFile(join(folder, 'index.html'), 'utf8')
+  const page = built.replace('</body>', '<script src="./unloaded.js" async></script></body>')
+  await writeFile(join(folder, 'index.html'), page)
   const names = await readdir(join(folder, 'assets'))
   const scripts = new Bun.Transpiler({ loader: 'js' })
   const withImports = async (name: string): Promise<string[]> => {
@@ -84,7 +84,7 @@ async function addPages(folder: string): Promise<void> {
     const needed = new Set((await Promise.all(wanted.map(withImports))).flat())
     const links = [...needed]
       .filter(name => !page.includes(name))
-      .map(name => `<link rel="modulepreload" crossorigin href="/assets/${name}">`)
+      .map(name => `<link rel="modulepreload" crossorigin href="./assets/${name}">`)
     await writeFile(join(folder, `${place}.html`), page.replace('</head>', `${links.join('')}</head>`))
   }
 }

@@ -1,7 +1,7 @@
 /** What one may do with a conversation besides answering. */
 import { useSignal } from '@preact/signals'
-import { navigate } from 'wouter-preact/use-browser-location'
 import { t } from '../i18n.ts'
+import { navigate } from '../service-urls.ts'
 import { copy } from '../ui/copy.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { tell } from '../ui/toasts.tsx'

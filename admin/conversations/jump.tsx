@@ -1,8 +1,8 @@
 /** Asks for a day, and goes to what was said then. */
 import { useSignal } from '@preact/signals'
 import { useId, useRef } from 'preact/hooks'
-import { navigate } from 'wouter-preact/use-browser-location'
 import { t } from '../i18n.ts'
+import { navigate } from '../service-urls.ts'
 import { dateOf, dayFrom, now } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
 import { hrefOf, type Place } from './place.ts'

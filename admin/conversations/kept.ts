@@ -5,6 +5,7 @@
 import { signal } from '@preact/signals'
 import { clear, createStore, del, entries, set } from 'idb-keyval'
 import { ApiError, type ProblemDetails } from '../api.ts'
+import { base } from '../service-urls.ts'
 
 /** A message that was to be sent. */
 export interface KeptMessage {
@@ -47,10 +48,10 @@ interface KeptFiles {
 
 type Key = ['message', session: string, userId: string, key: string] | ['files', string, string]
 
-const disk = createStore('svc', 'unsent')
+const disk = createStore(`svc${base}`, 'unsent')
 /** Where there is no database at all, a call fails as it does where nothing can be written: later. */
 const store: typeof disk = async (mode, work) => disk(mode, work)
-const draftPrefix = 'svc.draft '
+const draftPrefix = `svc.draft${base} `
 const draftAt = (session: string, userId: string) => draftPrefix + JSON.stringify([session, userId])
 
 /** What was not sent last in a conversation: its text, or else the names of its files. By JSON of session and user. */

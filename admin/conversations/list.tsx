@@ -1,11 +1,10 @@
 /** Everybody there are messages with; or, while something is searched for, who and what was found. */
 import { useSignal } from '@preact/signals'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
-import { navigate } from 'wouter-preact/use-browser-location'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { conversations, sessions, status } from '../live.ts'
-import { phonePath } from '../service-urls.ts'
+import { navigate, phonePath } from '../service-urls.ts'
 import { accountOf } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { Icon } from '../ui/icon.tsx'

@@ -2,11 +2,11 @@
 
 import { useComputed, useSignal } from '@preact/signals'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
-import { navigate } from 'wouter-preact/use-browser-location'
 import type { Message } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { onMessages } from '../live.ts'
+import { navigate } from '../service-urls.ts'
 import { peerOf } from '../talks.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'

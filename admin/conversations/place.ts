@@ -1,6 +1,7 @@
 /** What the address says of this page: the conversation, the search, the message to look at. */
 import { useMemo } from 'preact/hooks'
 import { useLocation, useSearch } from 'wouter-preact'
+import { herePath } from '../service-urls.ts'
 
 /** What narrows a search; days as yyyy-mm-dd here, both inclusive. */
 export interface Filter {
@@ -35,7 +36,7 @@ const decoded = (part: string | undefined): string => {
 
 // The router decodes some of the escapes only, so the address itself is read.
 function read(): Place {
-  const [, , session, user] = location.pathname.split('/')
+  const [, , session, user] = herePath().split('/')
   const query = new URLSearchParams(location.search)
   const m = Number(query.get('m') ?? '')
   const filter: Filter = {}

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { chooseLanguage, language, languages, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { askToNotify, type Notifying, notifying, stopNotifying } from '../notify.ts'
-import { elsewhere, phonePath } from '../service-urls.ts'
+import { base, elsewhere, phonePath } from '../service-urls.ts'
 import { type Theme, theme, themes } from '../theme.ts'
 import { ago, whole } from '../times.ts'
 import { Choice } from '../ui/choice.tsx'
@@ -184,7 +184,7 @@ function Links() {
           </li>
         )}
         <li>
-          <Away to="/docs">{t('settings.panel_docs')}</Away>
+          <Away to={`${base}/docs`}>{t('settings.panel_docs')}</Away>
           <p class="soft small">{t('settings.panel_docs_about')}</p>
         </li>
         <li>

@@ -5,6 +5,7 @@ import { api } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { chooseLanguage, gap, language, languages, t } from '../i18n.ts'
 import { listenAgain, refresh } from '../live.ts'
+import { base } from '../service-urls.ts'
 import { Icon } from '../ui/icon.tsx'
 import { useWork } from '../ui/work.ts'
 
@@ -43,7 +44,7 @@ export function SignIn() {
         }}
       >
         <header>
-          <img src="/icon.svg" alt="" width={44} height={44} />
+          <img src={`${base}/icon.svg`} alt="" width={44} height={44} />
           <h1>{t('signin.title')}</h1>
           <p class="soft">{t('signin.about')}</p>
         </header>

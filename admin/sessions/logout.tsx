@@ -3,6 +3,7 @@ import { useLocation } from 'wouter-preact'
 import { api } from '../api.ts'
 import { gap, t } from '../i18n.ts'
 import { askOutbox, useAnswer } from '../overview/answers.ts'
+import { herePath } from '../service-urls.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { tell } from '../ui/toasts.tsx'
@@ -24,7 +25,7 @@ export function Logout({ name, onClose }: { name: string; onClose(): void }) {
         await api.logout(name)
         await refreshSessions()
         // Whoever has gone elsewhere meanwhile stays there.
-        if (location.pathname === accountPath(name)) navigate('/sessions', { replace: true })
+        if (herePath() === accountPath(name)) navigate('/sessions', { replace: true })
         tell(t('sessions.logged_out', { name: isolated(name) }))
         onClose()
       }}

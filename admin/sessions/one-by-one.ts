@@ -1,6 +1,6 @@
 /** Accounts to log in one after the other: somebody chose them, and goes from code to code. */
 import { signal } from '@preact/signals'
-import { navigate } from 'wouter-preact/use-browser-location'
+import { navigate } from '../service-urls.ts'
 import { beginNow, loginPath } from './names.ts'
 
 /** Those that come after the one that is open. */

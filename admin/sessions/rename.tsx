@@ -4,6 +4,7 @@ import { useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
 import { api } from '../api.ts'
 import { t } from '../i18n.ts'
+import { herePath } from '../service-urls.ts'
 import { Ask } from '../ui/ask.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { NameField, type NameProblem, nameProblem } from './name-field.tsx'
@@ -32,7 +33,7 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
           called.current = given
           await refreshSessions()
           // Whoever has gone elsewhere meanwhile stays there.
-          if (location.pathname === accountPath(name)) navigate(accountPath(given), { replace: true })
+          if (herePath() === accountPath(name)) navigate(accountPath(given), { replace: true })
           tell(t('sessions.renamed', { name: isolated(given) }))
         }
         onClose()

@@ -3,7 +3,7 @@
  * that was beside it: a list whose rows come and go never lets go of one.
  */
 import type { HTMLAttributes } from 'preact'
-import { navigate } from 'wouter-preact/use-browser-location'
+import { base, navigate } from '../service-urls.ts'
 
 interface LinkProps extends Omit<HTMLAttributes<HTMLAnchorElement>, 'role' | 'onClick'> {
   href: string
@@ -14,7 +14,7 @@ interface LinkProps extends Omit<HTMLAttributes<HTMLAnchorElement>, 'role' | 'on
 export const Link = ({ href, state, ...rest }: LinkProps) => (
   <a
     {...rest}
-    href={href}
+    href={base + href}
     onClick={event => {
       // A new tab, a new window, a download.
       const isPlain =

@@ -61,7 +61,7 @@ export const serveOpenApi = (
         : [`call it as in: curl --unix-socket ${shellWord(config.socket)} http://localhost/tools`]
     return {
       lines: [`listening on ${url}`, ...doors],
-      ...(config.socket === undefined && { links: { rest_url: reachable(url) } }),
+      ...(config.socket === undefined && { links: { rest_url: config.publicUrl ?? reachable(url) } }),
       async running(phoneUrl) {
         await notifyManager(notifySocket(io.env), 'READY=1', `STATUS=svc ${version}, listening on ${url}`)
         if (!beside) return sayWhatIsNext(opened)

@@ -14,6 +14,7 @@ import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
+import { behindProxy } from '../server/paths.ts'
 import { type EnsuredToken, ensureToken, givenToken, guessableToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
 import { banner } from './print.ts'
@@ -262,7 +263,7 @@ async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promis
       ...{ field: '--socket', hint: 'Use --host and --port there, with --token.' },
     })
   }
-  return serve({ hostname: host, port, socket, fetch }).catch(error => {
+  return serve({ hostname: host, port, socket, fetch: behindProxy(config, fetch) }).catch(error => {
     const hint = socketHints[errorCodeOf(error) ?? ''] ?? 'Choose a folder you may write to.'
     throw unserved(socket, error, hint, '--socket')
   })
@@ -284,7 +285,7 @@ const socketHints: Readonly<Record<string, string>> = {
 
 /** The server, or why there is none in one clear line. */
 const listen = (config: Config, flag: string, port: number, fetch: ServeOptions['fetch']) =>
-  serve({ hostname: config.host, port, fetch }).catch((error): never => {
+  serve({ hostname: config.host, port, fetch: behindProxy(config, fetch) }).catch((error): never => {
     throw listenError(error, flag, port, config.host)
   })
 

@@ -9,6 +9,7 @@ import {
   httpUrl,
   names,
   pace,
+  publicUrl,
   size,
   switched,
   tokenIn,
@@ -215,7 +216,9 @@ const options = [
     name: 'publicUrl',
     ...url,
     shownDefault: 'the address it listens on',
-    help: 'address at which others reach this service; links to media in webhook deliveries start with it',
+    help: 'address at which others reach this service: links in webhook deliveries start with it, and a proxy may serve svc below its path',
+    expected: `${url.expected}, its path of letters, digits and . _ ~ : @ + -`,
+    parse: publicUrl,
     commands: servers,
   }),
   /** Whether a person confirms each send of an MCP client. */

@@ -44,6 +44,21 @@ export function httpUrl(text: string): string | undefined {
   return `${protocol}//${host}${pathname.replace(/\/+$/, '')}`
 }
 
+/** The same of a service of ours: its path is one below which a proxy can serve it. */
+export function publicUrl(text: string): string | undefined {
+  const url = httpUrl(text)
+  return url !== undefined && prefixIn(new URL(url).pathname) === undefined ? undefined : url
+}
+
+/** Letters that need no care in a cookie, a header or a page; other than ASCII ones in percents. */
+const prefixForm = /^(\/(?!\.{1,2}(\/|$))([\w.~:@+-]|%[89a-f][\da-f])+)+$/i
+
+/** The path below which a proxy serves svc, without a slash at its end: '' is the root. */
+export function prefixIn(text: string): string | undefined {
+  const path = text.replace(/\/$/, '')
+  return path === '' || (path.length <= 200 && prefixForm.test(path)) ? path : undefined
+}
+
 /** Separated by commas; lower case, none twice. */
 export function hosts(text: string): string[] | undefined {
   const list = text

@@ -11,7 +11,8 @@ import {
 } from '@modelcontextprotocol/server'
 import type { Delivery } from '../model/call.ts'
 import { backlogs } from '../server/event-stream.ts'
-import { flushed, turn } from './exchange.ts'
+import { rootOf } from '../server/paths.ts'
+import { flushed, turn, ungathered } from './exchange.ts'
 
 const keepAliveMs = 15_000
 /** Of each caller, so that nobody takes another's; and of all together, as the last line. */
@@ -43,7 +44,11 @@ export class SseSessions {
     if (this.#open.size >= maxStreams || [...own].length >= maxOfCaller) return undefined
     const id = randomUUID()
     const closed = new AbortController()
-    const transport = new SseTransport(`${this.#messagesPath}?sessionId=${id}`, caller, request.signal)
+    const transport = new SseTransport(
+      `${rootOf(request)}${this.#messagesPath}?sessionId=${id}`,
+      caller,
+      request.signal,
+    )
     const server = this.#server(closed.signal, request, (requestId, delivery) =>
       transport.deliver(requestId, delivery),
     )
@@ -138,7 +143,11 @@ class SseTransport implements Transport {
       { highWaterMark: 0 },
     )
     return new Response(stream, {
-      headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform' },
+      headers: {
+        'content-type': 'text/event-stream',
+        'cache-control': 'no-cache, no-transform',
+        ...ungathered,
+      },
     })
   }
 

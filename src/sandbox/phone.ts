@@ -43,6 +43,9 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
       // HEAD is answered as GET; the server leaves the body out.
       const method = request.method === 'HEAD' ? 'GET' : request.method
       const isGet = method === 'GET'
+      // The page loads what it needs from beside it.
+      if (isGet && url.pathname === '/phone/')
+        return new Response(null, { status: 302, headers: { location: '../phone' } })
       const still = fixed.get(path)
       if (still && isGet) return still(request)
       const [, noun, id] = /^\/phone\/(media|qr)\/([^/]+)$/.exec(path) ?? []

@@ -39,7 +39,7 @@ async function openSandbox(options: SandboxOptions) {
         if (url.pathname.startsWith('/ilink/')) return dated(await ilink(request, url))
         if (url.pathname.startsWith('/c2c/')) return await cdn(request, url)
         if (/^\/phone(\/|$)/.test(url.pathname)) return dated(await phone(request, url))
-        if (url.pathname === '/') return new Response(null, { status: 302, headers: { location: '/phone' } })
+        if (url.pathname === '/') return new Response(null, { status: 302, headers: { location: 'phone' } })
         return new Response('not found', { status: 404 })
       } catch (error) {
         // A client that breaks off in the middle of its body is daily life.

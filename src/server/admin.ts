@@ -22,7 +22,7 @@ import { problemResponse } from './errors.ts'
 import { unopenedStream } from './event-stream.ts'
 import { Waiting } from './http-call.ts'
 import { type AnsweringAt, observed } from './observed.ts'
-import { absent, answerOf, isHead, methodsByPath, templateOf } from './paths.ts'
+import { absent, answerOf, isHead, methodsByPath, rootOf, templateOf } from './paths.ts'
 import { declared, doorErrors, failed, jsonRoutes, noted, type RouteContext } from './route.ts'
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
 import { addWebhookRoutes } from './webhook-routes.ts'
@@ -196,7 +196,7 @@ function pageAnswers(files: PanelFiles, access: Access) {
     return new Response(null, {
       status: 303,
       headers: {
-        location: cookie || !access.required ? '/' : '/?link=used',
+        location: `${rootOf(request)}/${cookie || !access.required ? '' : '?link=used'}`,
         'cache-control': 'no-store',
         'referrer-policy': 'no-referrer',
         ...(cookie && { 'set-cookie': cookie }),

@@ -52,7 +52,7 @@ export function createGuard(options: GuardOptions): Guard {
   const foreign: Guard['foreign'] = ({ headers }, open) => {
     const origin = headers.get('origin')
     const host = headers.get('host')?.toLowerCase() ?? ''
-    if (origin !== null && !isOwnOrigin(origin, host, allowed)) return foreignOrigin()
+    if (origin !== null && !isOwnOrigin(origin, host, allowed)) return foreignOrigin(origin, host)
     // Only browsers send this. A link to the docs may be followed from anywhere; anything else is ours alone.
     const site = open ? null : headers.get('sec-fetch-site')
     return site !== null && site !== 'same-origin' && site !== 'none' ? foreignOrigin() : undefined
@@ -85,10 +85,21 @@ const foreignHost = () =>
   new SvcError('forbidden', 'The Host header names neither this machine nor an allowed host', {
     hint: 'Call it as localhost or 127.0.0.1. Behind a proxy, start svc with --allow-host <name>.',
   })
-const foreignOrigin = () =>
-  new SvcError('forbidden', 'Web pages of other origins may not call this service', {
+/** @param origin of a page on another port of the Host is most often our own, behind a proxy that drops the port */
+function foreignOrigin(origin = '', host = ''): SvcError {
+  const page = URL.parse(origin)
+  if (page?.hostname && page.hostname === hostName(host))
+    return new SvcError(
+      'forbidden',
+      `The page at ${page.protocol}//${page.host} may not call this service, which the request calls ${host}`,
+      {
+        hint: `If a proxy serves that page for svc, let it pass on the Host with its port (nginx: proxy_set_header Host $http_host), and start svc with --allow-host ${page.host}.`,
+      },
+    )
+  return new SvcError('forbidden', 'Web pages of other origins may not call this service', {
     hint: 'Call it from a program, from its own /docs, or start svc with --allow-host <name>, or <name>:<port>, for a page behind a proxy.',
   })
+}
 
 /**
  * Own is the very address the request went to, or a host that --allow-host names: with the port that stands there, else on

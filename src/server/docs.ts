@@ -20,11 +20,11 @@ const page = `<!doctype html>
 <link rel="icon" href="data:,">
 </head>
 <body>
-<noscript>This page needs JavaScript. The schema itself is at <a href="/openapi.json">/openapi.json</a>.</noscript>
+<noscript>This page needs JavaScript. The schema itself is at <a href="openapi.json">openapi.json</a>.</noscript>
 <div id="app"></div>
 <aside id="code" popover="manual" aria-label="QR code"><img alt="QR code of the login"><p></p><button type="button">Close</button></aside>
-<script src="/docs/scalar.js"></script>
-<script src="/docs/page.js"></script>
+<script src="docs/scalar.js"></script>
+<script src="docs/page.js"></script>
 </body>
 </html>
 `

@@ -5,6 +5,7 @@ import { metricsType } from '../platform/metrics.ts'
 import { asyncApiDocument } from './asyncapi.ts'
 import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
+import { isBehindTls, prefixOf, rootOf } from './paths.ts'
 import { declared, jsonAnswer, noted, type RouteContext } from './route.ts'
 
 /** What anybody may read who passes the Host and Origin check, with a token required or not. */
@@ -19,16 +20,28 @@ export const openPaths: ReadonlySet<string> = new Set([
 
 const hidden = { detail: { hide: true } }
 
-/** Adds GET of a JSON document, which is made when it is first asked for. */
-function addDocument(app: Elysia, path: string, made: () => object | Promise<object>): void {
-  let prepared: Promise<Prepared> | undefined
-  const prepareIt = async () => prepare(JSON.stringify(await made()), 'application/json')
+/**
+ * Adds GET of a JSON document, which is made when it is first asked for.
+ *
+ * @param serversFor what its field `servers` says to the caller, where it differs from what was made
+ */
+function addDocument(
+  app: Elysia,
+  path: string,
+  made: () => object | Promise<object>,
+  serversFor: (request: Request) => unknown,
+): void {
+  let usual: Promise<Prepared> | undefined
   const serve = async ({ request }: { request: Request }) => {
-    prepared ??= prepareIt()
-    return respond(request, await prepared, "default-src 'none'")
+    const servers = prefixOf(request) ? serversFor(request) : undefined
+    if (!servers) usual ??= Promise.resolve(made()).then(prepareJson)
+    const document = await (usual && !servers ? usual : prepareJson({ ...(await made()), servers }))
+    return respond(request, document, "default-src 'none'")
   }
   app.get(path, serve, hidden)
 }
+
+const prepareJson = (document: object) => prepare(JSON.stringify(document), 'application/json')
 
 /**
  * Adds GET `/openapi.json` and the docs page.
@@ -41,7 +54,9 @@ export function addDocsRoutes(app: Elysia, options: DocumentOptions): () => Prom
     const { createDocument } = await import('./document.ts')
     return createDocument(app, options)
   }
-  addDocument(app, '/openapi.json', document)
+  addDocument(app, '/openapi.json', document, request => [
+    { url: prefixOf(request), description: 'This service' },
+  ])
   const docs = createDocs()
   for (const path of docsPaths) app.get(path, ({ request }) => docs(request, path), hidden)
   return document
@@ -54,8 +69,16 @@ export function addServiceRoutes(
   options: DocumentOptions,
 ): () => Promise<Record<string, unknown>> {
   const document = addDocsRoutes(app, options)
-  addDocument(app, '/asyncapi.json', () => asyncApiDocument(options.version))
-  const toDocs = () => new Response(null, { status: 302, headers: { location: '/docs' } })
+  const asyncApi = () => asyncApiDocument(options.version)
+  addDocument(app, '/asyncapi.json', asyncApi, request => ({
+    service: {
+      host: request.headers.get('host'),
+      protocol: isBehindTls(request) ? 'https' : 'http',
+      pathname: prefixOf(request),
+    },
+  }))
+  const toDocs = ({ request }: { request: Request }) =>
+    new Response(null, { status: 302, headers: { location: `${rootOf(request)}/docs` } })
   for (const path of ['/', '/docs/']) app.get(path, toDocs, hidden)
   addHealthRoute(app, context)
   addMetricsRoute(app, context)

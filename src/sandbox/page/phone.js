@@ -15,7 +15,7 @@ let [selected = '', chosen = ''] = decodeURIComponent(location.hash.slice(1)).sp
 let quoted
 let drawnFor = ''
 
-const texts = await (await fetch('/phone/texts.json')).json()
+const texts = await (await fetch('phone/texts.json')).json()
 const chosenAt = 'svc.language'
 const wished = [localStorage.getItem(chosenAt) ?? '', ...navigator.languages].map(one =>
   one.split('-')[0].toLowerCase(),
@@ -57,7 +57,7 @@ function line(how) {
 async function call(method, path, args, body) {
   const given = Object.entries(args ?? {}).filter(([, value]) => value !== undefined)
   const query = body !== undefined || method !== 'POST' ? `?${new URLSearchParams(given)}` : ''
-  const response = await fetch(`/phone/${path}${query}`, {
+  const response = await fetch(`phone/${path}${query}`, {
     method,
     body: body ?? (method === 'POST' ? JSON.stringify(args ?? {}) : undefined),
   })
@@ -220,7 +220,7 @@ function drawCode(login) {
   const item = template('code')
   const name = state.users.find(user => user.id === login.user_id)?.name ?? me()?.name
   const image = item.querySelector('img')
-  image.src = `/phone/qr/${login.qrcode}`
+  image.src = `phone/qr/${login.qrcode}`
   image.alt = t('codes.picture')
   const about = {
     ...{ wait: 'codes.about', scaned: 'codes.agree_about', need_verifycode: 'codes.type' },
@@ -339,7 +339,7 @@ function drawItem(one) {
     return bubble
   }
   bubble.classList.add('media')
-  const source = one.media_id && `/phone/media/${one.media_id}`
+  const source = one.media_id && `phone/media/${one.media_id}`
   if (!source) bubble.append(element('span', 'transcript', `[${t(`kind.${one.kind}`)}]`))
   else if (one.kind === 'image') {
     const link = element('a')
@@ -489,7 +489,7 @@ phone.ondrop = async event => {
 // It scrolls by the keyboard too.
 $('chat').tabIndex = 0
 drawTexts()
-const news = new EventSource('/phone/events')
+const news = new EventSource('phone/events')
 news.onopen = () => {
   line('live')
   void refresh()

@@ -7,18 +7,23 @@
  * (`SignIns`): for all processes that serve the panel, and for later ones.
  */
 import { Buffer } from 'node:buffer'
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { SignIns } from '../../storage/state.ts'
 import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
+import { isBehindTls, prefixOf } from '../paths.ts'
 
 /**
- * Name of the cookie; behind TLS with a prefix, by which browsers take it from this very host alone. Without it a sibling
- * domain can set one of the same name, so all of them are tried.
+ * Names of the cookie, in the clear and behind TLS, where browsers take it from this very host alone, or at least by TLS
+ * alone: `__Host-` needs the path /. A sibling domain can set the first one too, so both are tried. Below a prefix of its
+ * own each service has names of its own: two of one host leave each other signed in.
  */
-const cookieName = 'svc_panel'
-const hostCookieName = `__Host-${cookieName}`
+function cookieNames(prefix: string): readonly [plain: string, secure: string] {
+  if (prefix === '') return ['svc_panel', '__Host-svc_panel']
+  const own = `svc_panel_${createHash('sha256').update(prefix).digest('hex').slice(0, 12)}`
+  return [own, `__Secure-${own}`]
+}
 /** A sign-in lasts this long. */
 const signedInMs = 30 * 24 * 60 * 60_000
 /** Whoever comes again after this time has it last anew. */
@@ -114,19 +119,17 @@ interface SignIn {
 }
 
 function cookiesOf(request: Request): string[] {
+  const names = cookieNames(prefixOf(request) ?? '')
   return (request.headers.get('cookie') ?? '').split(';').flatMap(part => {
     const at = part.indexOf('=')
-    const name = part.slice(0, at).trim()
     const value = part.slice(at + 1).trim()
-    return value && (name === cookieName || name === hostCookieName) ? [value] : []
+    return value && names.includes(part.slice(0, at).trim()) ? [value] : []
   })
 }
 
-function cookie(value: string, seconds: number, { headers }: Request): string {
-  // We ourselves speak plain HTTP: that a proxy in front speaks TLS is told by the browser's origin or by the proxy. Who
-  // lies about it harms the own cookie alone.
-  const behindTls =
-    headers.get('origin')?.startsWith('https:') || /^https\b/i.test(headers.get('x-forwarded-proto') ?? '')
-  const [name, secure] = behindTls ? [hostCookieName, '; Secure'] : [cookieName, '']
-  return `${name}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
+function cookie(value: string, seconds: number, request: Request): string {
+  const prefix = prefixOf(request) ?? ''
+  const [plain, secure] = cookieNames(prefix)
+  const [name, more] = isBehindTls(request) ? [secure, '; Secure'] : [plain, '']
+  return `${name}=${value}; Path=${prefix || '/'}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${more}`
 }

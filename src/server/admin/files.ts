@@ -8,6 +8,7 @@ import { SvcError } from '../../model/error.ts'
 import { absentAs } from '../../platform/files.ts'
 import { packedBrotli, packedNames, readPacked } from '../../platform/packed.ts'
 import { type Prepared, prepare, respond } from '../docs.ts'
+import { rootOf } from '../paths.ts'
 
 /** Nothing inline runs, and nothing is loaded from, sent to or framed by anybody else. */
 const policy = [
@@ -62,13 +63,13 @@ export function openPanelFiles(folders: readonly string[]) {
     },
     /** The page, as it is for a path and in the languages of the caller; of nobody, as it asks for the token. */
     async page(request: Request, path: string, ofNobody: boolean): Promise<Response> {
-      const { pages, languages } = await panel()
+      const { html, page, languages } = await panel()
       const [, first = '', , user] = path.split('/')
       const place = first === 'conversations' && user ? 'chat' : first
       const language = wished(request, languages)
-      const page =
-        pages.get(`${ofNobody ? '' : `/${place}.html`} ${language}`) ?? pages.get(`/index.html ${language}`)!
-      const answer = own(respond(request, page, policy))
+      const name = ofNobody ? '' : `/${place}.html`
+      const shown = await page(html.has(name) ? name : '/index.html', language, rootOf(request))
+      const answer = own(respond(request, shown, policy))
       // On the way back a browser shows what it kept without asking.
       if (ofNobody) answer.headers.set('cache-control', 'no-store')
       answer.headers.append('vary', 'accept-language')
@@ -98,24 +99,41 @@ async function load(folders: readonly string[]) {
     else if (bytes) files.set(path, await prepare(bytes, type, forms))
   }
   const languages = languagesIn(files)
-  const pages = new Map<string, Prepared>()
   // That of nobody has no path: none leads to it.
   html.set('', html.get('/index.html')!)
-  for (const [path, text] of html)
-    for (const { code, texts } of languages) {
-      const start = {
-        ...{ languages: languages.map(({ code, name }) => ({ code, name })), language: code, texts },
-        signed_out: path === '',
-      }
-      pages.set(`${path} ${code}`, await prepare(withStart(text, start), htmlType))
+  const made = new Map<string, Promise<Prepared>>()
+  const make = (path: string, language: string, root: string) => {
+    const start = {
+      language,
+      texts: languages.find(({ code }) => code === language)!.texts,
+      languages: languages.map(({ code, name }) => ({ code, name })),
+      signed_out: path === '',
+      ...(root && { root }),
     }
-  return { files, pages, languages: languages.map(({ code }) => code) }
+    return prepare(withStart(html.get(path)!, start, root), htmlType)
+  }
+  return {
+    ...{ files, html, languages: languages.map(({ code }) => code) },
+    /** The page of a path; one that lies below `root` of its host. */
+    page(path: string, language: string, root: string): Promise<Prepared> {
+      const key = `${path} ${language} ${root}`
+      const page = made.get(key) ?? make(path, language, root)
+      if (made.size >= mostPages) made.clear()
+      made.set(key, page)
+      return page
+    },
+  }
 }
 
+/** Roots are what callers say they are: no more pages than these are kept. */
+const mostPages = 100
+
 /** The page with the texts in it: the browser has nothing to ask for before it can draw. */
-const withStart = (page: string, start: { language: string }): string => {
+const withStart = (page: string, start: { language: string }, root: string): string => {
   const json = JSON.stringify(start).replaceAll('<', '\\u003c')
-  const filled = page.replace('<html lang="en">', `<html lang="${start.language}">`)
+  const filled = page
+    .replace('<html lang="en">', `<html lang="${start.language}">`)
+    .replaceAll('="./', `="${root}/`)
   return filled.replace('id="start"></script>', () => `id="start">${json}</script>`)
 }
 

@@ -50,6 +50,9 @@ async function follow(response) {
   if (Boolean(qr_text) !== code.matches(':popover-open')) code.togglePopover()
 }
 
+/** The service may lie below a path of its host. */
+const documentUrl = new URL('openapi.json', location.href).href
+
 /** Whether calls need a token, and the header with the one that was typed. */
 let isClosed = false
 let authorization
@@ -59,7 +62,7 @@ let refreshes = 0
 
 async function look() {
   if (isClosed && !authorization) return {}
-  const response = await fetch('/tools/default/history', {
+  const response = await fetch('tools/default/history', {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
     body: JSON.stringify({ direction: 'received', limit: 100 }),
@@ -74,7 +77,7 @@ async function refresh(evenOpen = false) {
   const now = await look().catch(() => known)
   if (JSON.stringify(now) === JSON.stringify(known) || (isEditing() && !evenOpen)) return
   known = now
-  reference.updateConfiguration({ ...settings, url: `/openapi.json?${++refreshes}` })
+  reference.updateConfiguration({ ...settings, url: `${documentUrl}?${++refreshes}` })
 }
 const isEditing = () => document.querySelector('.scalar-client--open') !== null
 
@@ -149,7 +152,7 @@ document.addEventListener('change', ({ target }) => {
 addEventListener('focus', () => void refresh())
 
 const settings = {
-  url: '/openapi.json',
+  url: documentUrl,
   customCss: theme,
   hiddenClients,
   defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
@@ -169,7 +172,7 @@ const settings = {
   },
   async customFetch(...request) {
     const response = await fetch(...request)
-    if (new URL(response.url).pathname === '/openapi.json') return filled(response)
+    if (response.url.startsWith(documentUrl)) return filled(response)
     void follow(response.clone()).catch(() => {})
     return response
   },

@@ -1,0 +1,306 @@
+/** A service below a path of a host: what a proxy in front passes on, with the path taken off or not. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { prefixIn } from '../../src/config/values.ts'
+import { behindProxy, longestWait, prefixOf, rootOf } from '../../src/server/paths.ts'
+import { type Serving, serveHere } from '../support/command.ts'
+
+const token = 'correct-horse-battery-staple'
+const host = 'svc.example.org'
+const authorization = `Bearer ${token}`
+
+/** What the doors see of a request: its path, the prefix and the root. */
+function seen(
+  path: string,
+  headers: Record<string, string> = {},
+  config: { host?: string; allowHosts?: string[]; publicUrl?: string } = {},
+): string[] {
+  let found: string[] = []
+  const door = behindProxy({ host: '127.0.0.1', allowHosts: [host], ...config }, request => {
+    found = [new URL(request.url).pathname, String(prefixOf(request)), rootOf(request)]
+    return new Response()
+  })
+  const request = new Request(`http://${headers.host ?? host}${path}`, { headers: { host, ...headers } })
+  door(request, { accept() {} })
+  return found
+}
+const publicUrl = `https://${host}/apps/svc`
+const told = { 'x-forwarded-prefix': '/apps/svc' }
+const forwarded = { 'x-forwarded-for': '192.0.2.1' }
+
+describe('the prefix of a request', () => {
+  test.each<[string, ...Parameters<typeof seen>, string[]]>([
+    ['nothing in front', '/tools', { host: 'localhost' }, {}, ['/tools', '', '']],
+    ['told, taken off', '/tools', told, {}, ['/tools', '/apps/svc', '/apps/svc']],
+    ['told, left on', '/apps/svc/tools', told, {}, ['/tools', '/apps/svc', '/apps/svc']],
+    ['configured, taken off', '/a/b', {}, { publicUrl }, ['/a/b', '/apps/svc', '/apps/svc']],
+    ['configured, left on', '/apps/svc/a', {}, { publicUrl }, ['/a', '/apps/svc', '/apps/svc']],
+    ['only the prefix', '/apps/svc', {}, { publicUrl }, ['/', '/apps/svc', '/apps/svc']],
+    ['the prefix with a query', '/apps/svc?x=/', {}, { publicUrl }, ['/', '/apps/svc', '/apps/svc']],
+    [
+      'a path that only begins like it',
+      '/apps/svcs',
+      {},
+      { publicUrl },
+      ['/apps/svcs', '/apps/svc', '/apps/svc'],
+    ],
+    ['taken off once', '/apps/svc/apps/svc', {}, { publicUrl }, ['/apps/svc', '/apps/svc', '/apps/svc']],
+    ['two slashes stay', '/apps/svc//tools', {}, { publicUrl }, ['//tools', '/apps/svc', '/apps/svc']],
+    ['told goes before configured', '/a', { 'x-forwarded-prefix': '/p/' }, { publicUrl }, ['/a', '/p', '/p']],
+    ['told to be at the root', '/a/b', { 'x-forwarded-prefix': '/' }, { publicUrl }, ['/a/b', '', '']],
+    ['this machine, past the proxy', '/a', { host: 'localhost' }, { publicUrl }, ['/a', '', '']],
+    [
+      'this machine, by the prefix',
+      '/apps/svc/a',
+      { host: 'localhost' },
+      { publicUrl },
+      ['/a', '/apps/svc', '/apps/svc'],
+    ],
+    [
+      'a proxy that changes the Host',
+      '/a',
+      { host: 'localhost', ...forwarded },
+      { publicUrl },
+      ['/a', '/apps/svc', '/apps/svc'],
+    ],
+    ['a proxy that does not tell', '/a/b/c', {}, {}, ['/a/b/c', 'undefined', '../..']],
+    ['the same at the root', '/', {}, {}, ['/', 'undefined', '.']],
+    ['the same, one below', '/a', {}, {}, ['/a', 'undefined', '.']],
+    [
+      'not believed without --allow-host',
+      '/a',
+      { ...told, host: 'localhost' },
+      { allowHosts: [], publicUrl: 'http://x.test' },
+      ['/a', '', ''],
+    ],
+    [
+      'a prefix like a path of our own',
+      '/api/x',
+      { 'x-forwarded-prefix': '/api' },
+      {},
+      ['/api/x', '/api', '/api'],
+    ],
+  ])('%s', (_name, path, headers, config, expected) => {
+    expect(seen(path, headers, config)).toEqual(expected)
+  })
+
+  test.each([
+    '//evil.example',
+    '/a//b',
+    '/..',
+    '/a/../b',
+    '/a/..',
+    '/.',
+    '/a/./b',
+    '/%2e%2e/a',
+    '/a%2fb',
+    '/a%5cb',
+    '/a\\b',
+    'svc',
+    'https://evil.example/svc',
+    '/a b',
+    '/a"b',
+    "/a'b",
+    '/a<b>',
+    '/a;b',
+    '/a,b',
+    '/a, /b',
+    '/a?b',
+    '/a#b',
+    '/a&b',
+    '/a$b',
+    '/a\tb',
+    '/微信',
+    `/${'a'.repeat(201)}`,
+  ])('%p is none', given => {
+    expect(prefixIn(given)).toBeUndefined()
+    const headers: Record<string, string> = /^[\t -~]*$/.test(given) ? { 'x-forwarded-prefix': given } : {}
+    expect(seen('/a/b', headers)).toEqual(['/a/b', 'undefined', '..'])
+  })
+
+  test('line breaks are none', () => {
+    for (const given of ['/a\r\nSet-Cookie: x', '/a\n', '/a\r', '\n/a'])
+      expect(prefixIn(given)).toBeUndefined()
+  })
+
+  test('letters of other scripts stand in it as browsers send them', () => {
+    const path = new URL('http://x/微信/机器人').pathname
+    expect(prefixIn(`${path}/`)).toBe(path)
+    expect(seen(`${path}/tools`, { 'x-forwarded-prefix': path })).toEqual(['/tools', path, path])
+  })
+})
+
+test.each<[Record<string, string>, number | undefined]>([
+  [{}, undefined],
+  [{ authorization }, undefined],
+  [{ 'x-forwarded-for': '192.0.2.1' }, 45],
+  [{ 'x-forwarded-proto': 'https' }, 45],
+  [{ 'x-forwarded-host': host }, 45],
+  [{ 'x-real-ip': '192.0.2.1' }, 45],
+  [{ forwarded: 'for=192.0.2.1' }, 45],
+  [{ via: '1.1 proxy' }, 45],
+])('a call with %p waits at most %p seconds', (headers, expected) => {
+  expect(longestWait(new Request('http://localhost/', { headers }))).toBe(expected)
+})
+
+describe('the doors', () => {
+  let home: string
+  let service: Serving
+  let panel: string
+  beforeAll(async () => {
+    home = await mkdtemp(join(tmpdir(), 'svc-proxy-'))
+    const args = [
+      '--token',
+      token,
+      '--allow-host',
+      host,
+      '--public-url',
+      `${publicUrl}/`,
+      '--admin-port',
+      '0',
+    ]
+    service = await serveHere(join(home, 'data'), { home }, ...args)
+    panel = /^admin on (\S+)$/m.exec(service.stdout())![1]!
+  })
+  afterAll(async () => {
+    await service?.[Symbol.asyncDispose]()
+    await rm(home, { recursive: true, force: true })
+  })
+  const ask = (url: string, headers: Record<string, string> = {}, init: RequestInit = {}) =>
+    fetch(url, { redirect: 'manual', headers: { host, ...headers }, ...init })
+  const signIn = (headers: Record<string, string> = {}, path = '') =>
+    ask(
+      `${panel}${path}/api/sign-in`,
+      { 'content-type': 'application/json', ...headers },
+      { method: 'POST', body: JSON.stringify({ token }) },
+    )
+  const cookieOf = (response: Response) => response.headers.get('set-cookie')!
+
+  /** The ways on which a proxy passes a request on. */
+  const ways = [
+    ['taken off', '', {}],
+    ['left on', '/apps/svc', {}],
+    ['told', '', told],
+    ['told and left on', '/apps/svc', told],
+  ] as const
+
+  test.each(ways)('the documents name it (%s)', async (_name, path, headers) => {
+    const openapi = await (await ask(`${service.url}${path}/openapi.json`, headers)).json()
+    expect(openapi.servers).toEqual([{ url: '/apps/svc', description: 'This service' }])
+    expect(Object.keys(openapi.paths)).toContain('/tools/default/send')
+    const asyncapi = await (
+      await ask(`${service.url}${path}/asyncapi.json`, { ...headers, 'x-forwarded-proto': 'https' })
+    ).json()
+    expect(asyncapi.servers).toEqual({ service: { host, protocol: 'https', pathname: '/apps/svc' } })
+    for (const at of ['/', '/docs/'])
+      expect((await ask(`${service.url}${path}${at}`, headers)).headers.get('location')).toBe(
+        '/apps/svc/docs',
+      )
+    const docs = await (await ask(`${service.url}${path}/docs`, headers)).text()
+    for (const [, address] of docs.matchAll(/(?:src|href)="([^"]+)"/g))
+      expect(new URL(address!, `${publicUrl}/docs`).href).toMatch(
+        /^(data:|https:\/\/svc\.example\.org\/apps\/svc\/)/,
+      )
+  })
+
+  test.each(ways)('tools and MCP answer below it (%s)', async (_name, path, headers) => {
+    const call = { authorization, 'content-type': 'application/json', ...headers }
+    const listed = await ask(`${service.url}${path}/tools/default/sessions`, call, {
+      method: 'POST',
+      body: '{}',
+    })
+    expect(listed.status).toBe(200)
+    const accept = 'application/json, text/event-stream'
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
+    const mcp = await ask(`${service.url}${path}/mcp`, { ...call, accept }, { method: 'POST', body })
+    expect([mcp.status, (await mcp.text()).includes('"recv"')]).toEqual([200, true])
+    expect((await ask(`${service.url}${path}/tools`, headers)).status).toBe(401)
+  })
+
+  test.each(ways)('the panel names it, and its cookie is of it alone (%s)', async (_name, path, headers) => {
+    const page = await (await ask(`${panel}${path}/conversations/a/b`, headers)).text()
+    const addresses = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address]) => address!)
+    expect(addresses.length).toBeGreaterThan(1)
+    for (const address of addresses) expect(address).toStartWith('/apps/svc/')
+    for (const address of addresses) {
+      const sent = path === '' ? address.slice('/apps/svc'.length) : address
+      expect((await ask(`${panel}${sent}`, headers)).status).toBe(200)
+    }
+    const plain = cookieOf(await signIn(headers, path))
+    expect(plain).toMatch(
+      /^svc_panel_[0-9a-f]{12}=[\w.-]+; Path=\/apps\/svc; Max-Age=\d+; HttpOnly; SameSite=Strict$/,
+    )
+    const secure = cookieOf(await signIn({ ...headers, 'x-forwarded-proto': 'https' }, path))
+    expect(secure).toMatch(/^__Secure-svc_panel_[0-9a-f]{12}=.*; Path=\/apps\/svc; .*; Secure$/)
+    for (const cookie of [plain, secure].map(one => one.split(';')[0]!)) {
+      expect((await ask(`${panel}${path}/api/status`, { ...headers, cookie })).status).toBe(200)
+      // That of another place does not count.
+      expect((await ask(`${panel}/api/status`, { 'x-forwarded-prefix': '/other', cookie })).status).toBe(401)
+      expect((await ask(`${panel}/api/status`, { host: 'localhost', cookie })).status).toBe(401)
+    }
+    const out = await ask(
+      `${panel}${path}/api/sign-out`,
+      { ...headers, cookie: plain.split(';')[0]! },
+      { method: 'POST' },
+    )
+    expect(cookieOf(out)).toStartWith(`${plain.split('=')[0]}=; Path=/apps/svc; Max-Age=0;`)
+  })
+
+  test.each(ways)('a used sign-in link leads into the panel (%s)', async (_name, path, headers) => {
+    const answer = await ask(`${panel}${path}/sign-in?code=none`, headers)
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/apps/svc/?link=used'])
+  })
+
+  test('the printed link signs in, below the prefix too', async () => {
+    const [, link] = /sign in once with http:\/\/[^/]+(\S+)/.exec(service.stdout())!
+    const answer = await ask(`${panel}${link}`)
+    expect(answer.headers.get('location')).toBe('/apps/svc/')
+    expect(cookieOf(answer)).toContain('; Path=/apps/svc; ')
+  })
+
+  test.each(ways)("the sandbox's phone lies below it (%s)", async (_name, path, headers) => {
+    const cookie = cookieOf(await signIn(headers, path)).split(';')[0]!
+    const page = await (await ask(`${panel}${path}/phone`, { ...headers, cookie })).text()
+    for (const [, address] of page.matchAll(/(?:src|href)="(phone[^"]+)"/g)) {
+      expect(new URL(address!, `${publicUrl}/phone`).pathname).toStartWith('/apps/svc/phone/')
+      expect((await ask(`${panel}${path}/${address}`, { ...headers, cookie })).status).toBe(200)
+    }
+    expect(page).not.toMatch(/(?:src|href)="\//)
+    const slash = await ask(`${panel}${path}/phone/`, { ...headers, cookie })
+    expect(new URL(slash.headers.get('location')!, `${publicUrl}/phone/`).pathname).toBe('/apps/svc/phone')
+  })
+
+  test('who comes past the proxy finds everything as without one', async () => {
+    const here = { host: 'localhost' }
+    expect((await ask(`${service.url}/`, here)).headers.get('location')).toBe('/docs')
+    expect((await (await ask(`${service.url}/openapi.json`, here)).json()).servers[0].url).toBe('/')
+    expect(cookieOf(await signIn(here))).toMatch(/^svc_panel=[^;]+; Path=\/; /)
+    expect(await (await ask(`${panel}/sessions`, here)).text()).toContain('src="/assets/')
+    expect((await ask(`${panel}/sign-in`, here)).headers.get('location')).toBe('/?link=used')
+  })
+
+  test('a prefix opens nothing', async () => {
+    for (const path of ['/apps/svc', '/apps/svc/', ''])
+      for (const headers of [
+        {},
+        told,
+        { 'x-forwarded-prefix': '/docs' },
+        { 'x-forwarded-prefix': '/tools' },
+      ]) {
+        for (const at of ['/tools', '/metrics', '/media/1/0', '//tools', '/docs/../tools', '/apps/svc/tools'])
+          expect([at, (await ask(`${service.url}${path}${at}`, headers)).status]).toEqual([at, 401])
+        // What is no path of the API is the page that signs in.
+        const status = await ask(`${panel}${path}/api/status`, headers)
+        expect([status.status, status.headers.get('content-type')]).toBeOneOf([
+          [401, 'application/problem+json'],
+          [200, 'text/html; charset=utf-8'],
+        ])
+        const foreign = { ...headers, authorization, origin: 'https://evil.example' }
+        expect((await ask(`${service.url}${path}/tools`, foreign)).status).toBe(403)
+        const rebound = { ...headers, authorization, host: 'evil.example' }
+        expect((await ask(`${service.url}${path}/docs`, rebound)).status).toBe(403)
+      }
+  })
+})
