@@ -16,6 +16,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { type Linked, linked } from '../platform/signals.ts'
+import { longestWait } from '../server/paths.ts'
 import type { McpContext } from './context.ts'
 import type { Questions } from './questions.ts'
 
@@ -74,6 +75,11 @@ export class McpCall implements Call {
       this.ask = question => this.#ask(question)
       this.answered = field => this.#answered(field)
     }
+  }
+
+  get longestWait(): number | undefined {
+    const request = this.#ctx.http?.req
+    return request && longestWait(request)
   }
 
   get signal(): AbortSignal {

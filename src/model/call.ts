@@ -23,6 +23,8 @@ export interface Call {
    * in. The first one always does; what does not stays where it is, for the next call.
    */
   room?(): (message: Message) => boolean
+  /** The most seconds that this call may wait by itself: a proxy on the way gives up on one that is silent for longer. */
+  readonly longestWait?: number | undefined
   /** Why nobody answered whether a message may go out: it waits until a person says yes. */
   readonly unanswered?: Unanswered
   /** Tells the caller how far the work is. Absent where the door cannot pass it on. */
@@ -39,6 +41,10 @@ export interface Call {
    */
   answered?(field: string): string | undefined
 }
+
+/** The wait that a caller asked for, or as much of it as the way to the caller allows. */
+export const waitOf = ({ longestWait }: Pick<Call, 'longestWait'>, seconds: number): number =>
+  Math.min(seconds, longestWait ?? seconds)
 
 /** How far a long piece of work is. */
 export interface Progress {

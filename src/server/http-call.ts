@@ -7,6 +7,7 @@ import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { flushMsOf, piecesOf, whenWritten } from '../platform/serve.ts'
 import { type Linked, linked } from '../platform/signals.ts'
+import { longestWait } from './paths.ts'
 
 /** Tells all that waits when the service stops. */
 export class Waiting {
@@ -42,6 +43,10 @@ export class HttpCall implements Call {
   get signal(): AbortSignal {
     this.#linked ??= linked(this.request.signal, this.#waiting.signal)
     return this.#linked.signal
+  }
+
+  get longestWait(): number | undefined {
+    return longestWait(this.request)
   }
 
   onDelivered(listener: (delivered: boolean) => void): void {

@@ -1,4 +1,5 @@
 import { Type } from '@sinclair/typebox'
+import { waitOf } from '../model/call.ts'
 import { LoginStatus } from '../model/login.ts'
 import { closed, optional, seconds } from '../model/shapes.ts'
 import { exampleBot } from './example-values.ts'
@@ -76,7 +77,7 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
   async run(gateway, input, call) {
     const request = {
       session_name: input.session_name ?? '',
-      timeout: input.timeout ?? 30,
+      timeout: waitOf(call, input.timeout ?? 30),
       force: input.force ?? false,
     }
     const { verify_code } = input

@@ -12,6 +12,7 @@ import { initialize, openSession, post } from '../support/mcp-raw.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+import { until } from '../support/until.ts'
 
 /** The door on a socket, over a gateway in memory. */
 async function startDoor(
@@ -153,6 +154,28 @@ describe('sessions', () => {
     })
     const data = /^data: (.*)$/m.exec(await response.text())![1]!
     expect(JSON.parse(data)).toMatchObject({ id: 7, result: { structuredContent: { result: [] } } })
+  })
+
+  test('behind a proxy a call waits for 45 seconds at most, with a session and without', async () => {
+    await using door = await startDoor()
+    const session = await openSession(door.url)
+    const call = { name: 'recv', arguments: { timeout: 300 } }
+    const message = { jsonrpc: '2.0', id: 7, method: 'tools/call', params: call }
+    for (const headers of [{}, session]) {
+      for (const [forwarded, timeout] of [
+        [{ via: '1.1 proxy' }, 45],
+        [{}, 300],
+      ] as const) {
+        door.gateway.asked.length = 0
+        const answer = await post(door.url, message, { ...headers, ...forwarded })
+        expect(answer.headers.get('x-accel-buffering')).toBe('no')
+        const asked = await until('it waits', 30_000, () =>
+          door.gateway.asked.find(({ verb }) => verb === 'recv'),
+        )
+        expect(asked).toMatchObject({ request: { timeout } })
+        await answer.body?.cancel()
+      }
+    }
   })
 
   test('a session ends when its client says so', async () => {

@@ -150,3 +150,31 @@ describe.concurrent('waiting', () => {
     expect(rest.gateway.signals.every(signal => !signal.aborted)).toBe(true)
   })
 })
+
+test('behind a proxy, which ends a silent request, a call waits for 45 seconds at most', async () => {
+  await using rest = await startRest()
+  const headers = { 'content-type': 'application/json', 'x-forwarded-for': '192.0.2.1' }
+  for (const [timeout, waits] of [
+    [300, 45],
+    [46, 45],
+    [45, 45],
+    [1, 1],
+  ]) {
+    const call = new AbortController()
+    const answer = rest.call('recv', { timeout }, { headers, signal: call.signal }).catch(() => {})
+    await rest.gateway.nextCall
+    expect(rest.gateway.asked.at(-1)).toMatchObject({ verb: 'recv', request: { timeout: waits } })
+    call.abort()
+    await answer
+  }
+  const logins: unknown[] = []
+  Object.assign(rest.gateway.logins, {
+    async login(request: { timeout: number }) {
+      logins.push(request.timeout)
+      return { status: 'waiting', session: 'default', message: '' }
+    },
+  })
+  await rest.call('login', { timeout: 300 }, { headers })
+  await rest.call('login', { timeout: 300 })
+  expect(logins).toEqual([45, 300])
+})
