@@ -20,7 +20,7 @@ export function asyncApiDocument(version: string): object {
         address: '/events',
         title: 'Event stream',
         description:
-          'Server-sent events over HTTP: `id` is the place of the event, `data` the payload as JSON. Last-Event-ID or ?after= reads on.',
+          'Server-sent events over HTTP: `id` is the place of the event, `data` the payload as JSON. Last-Event-ID or ?after= reads on. Where a token is needed it goes in the Authorization header; for a browser, which sends none, POST /events/link makes a link that opens one stream.',
         messages: Object.fromEntries(types.map(type => [type, ref('components/messages', type)])),
       },
       webhooks: {

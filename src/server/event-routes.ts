@@ -1,21 +1,18 @@
-/**
- * `GET /events`: the event log as server-sent events. A reader is given what it missed page by page, as fast as it reads; from
- * then on each event is read and encoded once, however many readers there are.
- */
-import { Type } from '@sinclair/typebox'
+/** `GET /events`: the event log as server-sent events. `POST /events/link`: the same for browsers, which send no token with it. */
+import { type Static, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import { isSvcError, type Problem, renamed } from '../model/error.ts'
-import { type Event, EventQuery } from '../model/event.ts'
-import { sessionKey } from '../model/session.ts'
+import { isSvcError, type Problem, renamed, SvcError } from '../model/error.ts'
+import { EventQuery } from '../model/event.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
-import { SharedTurns, systemClock } from '../platform/clock.ts'
-import { following } from '../platform/signals.ts'
-import { type ToldEvent, typesOf } from '../push/events.ts'
-import { placeOf, type WantedEvents } from '../storage/events.ts'
+import type { Clock } from '../platform/clock.ts'
+import { randomBytes } from '../platform/lazy-crypto.ts'
+import { typesOf } from '../push/events.ts'
+import type { WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
-import { eventStream, type Outlet, unopenedStream } from './event-stream.ts'
+import { EventStreams } from './event-readers.ts'
+import { unopenedStream } from './event-stream.ts'
 import { isHead, queryOf } from './paths.ts'
-import { answered, declared, doorErrors, noted, type RouteContext } from './route.ts'
+import { answered, declared, doorErrors, jsonRoutes, noted, type RouteContext } from './route.ts'
 
 const StreamQuery = closed({
   ...EventQuery.properties,
@@ -32,277 +29,172 @@ const StreamQuery = closed({
     ),
   ),
 })
+type StreamQuery = Static<typeof StreamQuery>
 
 /** For the document: it is read by hand. */
 const StreamHeaders = Type.Object({
   'Last-Event-ID': optional(
-    bounded(64, 'As after, which it goes before: a browser that connects again sends it.'),
+    bounded(64, 'As after, which it goes before: a client that connects again sends it.'),
   ),
 })
 
-/** A reader that is this many bytes behind is cut off: it comes again and reads on. */
-const behindBytes = 256 * 1024
-/** Of what it missed no more than this is read ahead of it. */
-const aheadBytes = 16 * 1024
-/** One that takes nothing of what it missed for so long is cut off too. */
-const stuckMs = 60_000
-/** That a named reader is there is noted this often. */
-const seenEveryMs = 60 * 60_000
-/** A comment goes at least this often. */
-const quietMs = 7000
-const pageEvents = 100
-
-interface Reader {
-  readonly wanted: Omit<WantedEvents, 'limit'>
-  readonly outlet: Outlet
-  /** The name under which its place is kept. */
-  readonly consumer: string | undefined
-  /** Everything up to here was given to it. */
-  cursor: string
-  /** It is given what comes, as it comes. */
-  live: boolean
-  /** Aborts when it is gone. */
-  readonly gone: AbortController
-  /** A stop of the service is its end no more. */
-  stay(): void
-  /** Called when it has room again. */
-  hasRoom?: () => void
-}
-
-/** The place of a browser that connects again comes in a header. */
+/** The place of a client that connects again comes in a header. */
 const asHeader = (problem: Problem): Problem =>
   problem.field === 'after' ? { ...problem, field: 'Last-Event-ID' } : problem
 
-const encoder = new TextEncoder()
-const encode = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`)
+const LinkedQuery = {
+  ...StreamQuery.properties,
+  link: optional(
+    bounded(64, 'Of POST /events/link: it takes the place of the token and of all other parameters.'),
+  ),
+}
 
-class EventStreams {
-  readonly #context: RouteContext
-  readonly #readers = new Set<Reader>()
-  /** Of those who are given what they missed. */
-  readonly #turns = new SharedTurns(systemClock)
-  #unsubscribe: (() => void) | undefined
-  /** Up to here live readers were told everything. */
-  #reached: string | undefined
-  #ready = Promise.withResolvers<void>()
+const LinkBody = closed({
+  ...StreamQuery.properties,
+  after: optional(
+    bounded(64, 'Id of an event: what came after it; 0: from the beginning. Without: from now on.'),
+  ),
+})
 
-  constructor(context: RouteContext) {
-    this.#context = context
+const EventLink = Type.Object({
+  url: Type.String({ description: 'Path and query, for an EventSource of a page of this origin.' }),
+  after: Type.String({
+    description:
+      'Where the stream begins. Give it to the next link if this stream ends before its first event.',
+  }),
+  expires_at: Type.Integer({ description: 'Unix ms. A stream that was opened before stays open.' }),
+})
+
+const eventsPath = '/events'
+const linkMs = 60_000
+const mostLinks = 1000
+
+interface Link {
+  query: StreamQuery
+  /** Monotonic ms. */
+  until: number
+}
+
+/**
+ * Links that were made and not opened. They are kept by the process that made them: a link opens once, and none outlives a restart.
+ */
+class EventLinks {
+  readonly #clock: Clock
+  /** By code, in the order in which they expire. */
+  readonly #links = new Map<string, Link>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
   }
 
-  /** A stream of events, until the reader goes or the service stops. */
-  async open(request: Request): Promise<Response> {
-    const { gateway, waiting } = this.#context
-    const { types, session, user, after, consumer } = parse(StreamQuery, queryOf(request))
-    const who = { ...(session && { session }), ...(user && { user }) }
-    const wanted = await gateway.events.wanted({ ...typesOf(types), ...who })
-    const lastId = request.headers.get('last-event-id')
-    const begin = async () => {
-      const cursor = await gateway.events.begin(lastId || after, isHead(request) ? undefined : consumer)
-      // Refused here where it is none.
-      await gateway.events.page(cursor, { ...wanted, limit: 1 })
-      return cursor
+  /** @returns the code of a new link @throws SvcError `rate_limited` */
+  add(query: StreamQuery): string {
+    const now = this.#clock.monotonic()
+    for (const [code, { until }] of this.#links) {
+      if (until > now) break
+      this.#links.delete(code)
     }
-    const cursor = await begin().catch(error => {
-      throw lastId && isSvcError(error) ? renamed(error, asHeader) : error
-    })
-    if (isHead(request)) return unopenedStream()
-    const gone = new AbortController()
-    const stay = following(waiting.signal, gone)
-    let reader: Reader
-    return eventStream(behindBytes, {
-      start: outlet => {
-        reader = { wanted, consumer, outlet, cursor, live: false, gone, stay }
-        this.#join(reader)
-      },
-      pull: () => reader.hasRoom?.(),
-      cancel: () => void this.#leave(reader),
-    })
+    const [oldest] = this.#links.values()
+    if (oldest && this.#links.size >= mostLinks)
+      throw new SvcError('rate_limited', `${mostLinks} links wait to be opened, which is the most`, {
+        retryAfter: Math.ceil((oldest.until - now) / 1000),
+      })
+    const code = randomBytes(24).toString('base64url')
+    this.#links.set(code, { query, until: now + linkMs })
+    return code
   }
 
-  #join(reader: Reader): void {
-    this.#readers.add(reader)
-    reader.gone.signal.addEventListener('abort', () => this.#end(reader), { once: true })
-    if (reader.gone.signal.aborted) {
-      this.#end(reader)
-      return
-    }
-    this.#begin()
-    // With the place at once: who is cut off before the first event reads on from here.
-    reader.outlet.enqueue(encoder.encode(`: svc\nid: ${reader.cursor}\n\n`))
-    this.#catchUp(reader).catch(error => {
-      if (!reader.gone.signal.aborted) this.#context.log.warn('an event stream was cut off', { error })
-      this.#cut(reader, error)
-    })
-  }
-
-  async #catchUp(reader: Reader): Promise<void> {
-    const { signal } = reader.gone
-    const { events } = this.#context.gateway
-    const turn = this.#turns.join()
-    let lost: string | undefined
-    for (let limit = pageEvents; !signal.aborted; ) {
-      await this.#room(reader)
-      const page = await events.page(reader.cursor, { ...reader.wanted, limit }, turn)
-      if (signal.aborted) return
-      if (page.gone && lost !== reader.cursor) {
-        lost = reader.cursor
-        reader.outlet.enqueue(encoder.encode(`event: gone\ndata: {"after":"${lost}"}\n\n`))
-      }
-      const given = await this.#giveMissed(reader, page.events)
-      if (signal.aborted) return
-      if (given < page.events.length) {
-        limit = Math.max(1, given)
-        continue
-      }
-      limit = Math.min(limit * 2, pageEvents)
-      reader.cursor = page.cursor
-      await this.#ready.promise
-      // From here to the next event nothing is awaited.
-      if (this.#reached === undefined || placeOf(reader.cursor) < placeOf(this.#reached)) continue
-      reader.live = true
-      return
-    }
-  }
-
-  /**
-   * As far as it has room, or has it in the next round of the event loop. What has none is read again later: of thousands who
-   * do not read, none holds a page meanwhile. @returns how many it was given
-   */
-  async #giveMissed(reader: Reader, missed: readonly ToldEvent[]): Promise<number> {
-    const { gone, outlet } = reader
-    for (const [nth, { event }] of missed.entries()) {
-      if (outlet.waiting > aheadBytes) await new Promise(resolve => setImmediate(resolve))
-      if (gone.signal.aborted || outlet.waiting > aheadBytes) return nth
-      outlet.enqueue(encode(event))
-      reader.cursor = event.id
-    }
-    return missed.length
-  }
-
-  /** Resolves when it has room. @throws Error when that takes too long */
-  async #room(reader: Reader): Promise<void> {
-    while (reader.outlet.waiting > aheadBytes && !reader.gone.signal.aborted) {
-      const over = new AbortController()
-      const leave = following(reader.gone.signal, over)
-      reader.hasRoom = () => over.abort()
-      await this.#context.clock.sleep(stuckMs, over.signal)
-      leave()
-      delete reader.hasRoom
-      if (!over.signal.aborted) throw new Error('too slow')
-    }
-  }
-
-  #begin(): void {
-    if (this.#unsubscribe) return
-    const looking = new AbortController()
-    const stop = this.#context.gateway.changes.subscribe({
-      event: event => this.#tell(event),
-      reached: cursor => {
-        this.#reached = cursor
-        this.#ready.resolve()
-      },
-    })
-    this.#unsubscribe = () => {
-      looking.abort()
-      stop()
-    }
-    void this.#saySo(looking.signal)
-  }
-
-  #tell(told: ToldEvent): void {
-    this.#reached = told.event.id
-    let bytes: Uint8Array | undefined
-    for (const reader of [...this.#readers]) {
-      if (!reader.live || !fits(told, reader.wanted)) continue
-      // It caught up while this one was on its way.
-      if (placeOf(told.event.id) <= placeOf(reader.cursor)) continue
-      bytes ??= encode(told.event)
-      reader.cursor = told.event.id
-      this.#give(reader, bytes)
-    }
-  }
-
-  /** That we live, and how far readers are of whom nothing was news. */
-  async #saySo(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#context
-    for (let seenAt = clock.monotonic(); !signal.aborted; ) {
-      await clock.sleep(quietMs, signal)
-      if (signal.aborted) return
-      if (clock.monotonic() - seenAt >= seenEveryMs) {
-        seenAt = clock.monotonic()
-        this.#noteSeen()
-      }
-      const here = encoder.encode(': here\n\n')
-      const place = encoder.encode(`: here\nid: ${this.#reached}\n\n`)
-      for (const reader of [...this.#readers])
-        if (reader.live) this.#give(reader, place)
-        else if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(here)
-    }
-  }
-
-  #noteSeen(): void {
-    const { gateway, log } = this.#context
-    for (const consumer of new Set([...this.#readers].flatMap(({ consumer }) => consumer ?? [])))
-      gateway.events.seen(consumer).catch(error => log.warn('a reader of events was not noted', { error }))
-  }
-
-  #give(reader: Reader, bytes: Uint8Array): void {
-    if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(bytes)
-    else this.#cut(reader, new Error('too slow'))
-  }
-
-  #cut(reader: Reader, error: unknown): void {
-    if (this.#leave(reader)) reader.outlet.error(error)
-  }
-
-  #end(reader: Reader): void {
-    if (this.#leave(reader)) reader.outlet.close()
-  }
-
-  /** @returns whether it was there */
-  #leave(reader: Reader): boolean {
-    if (!this.#readers.delete(reader)) return false
-    reader.stay()
-    reader.gone.abort()
-    if (this.#readers.size === 0) {
-      this.#unsubscribe?.()
-      this.#unsubscribe = undefined
-      this.#reached = undefined
-      this.#ready = Promise.withResolvers<void>()
-    }
-    return true
+  /** What the link stands for, which opens no second time; undefined when it was opened before, or is too old. */
+  take(code: string): StreamQuery | undefined {
+    const link = this.#links.get(code)
+    this.#links.delete(code)
+    return link && link.until > this.#clock.monotonic() ? link.query : undefined
   }
 }
 
-/** The same choice as that of the log. */
-function fits({ event, session, user }: ToldEvent, wanted: Reader['wanted']): boolean {
-  return (
-    wanted.types?.includes(event.type) !== false &&
-    (wanted.session === undefined ||
-      (session !== undefined && sessionKey(session) === sessionKey(wanted.session))) &&
-    (wanted.user === undefined || user === wanted.user)
-  )
-}
+/** What stands for a request that came by a link: one with the parameters of the link alone. */
+export type FollowLink = (request: Request) => Request | SvcError
 
-/** Adds GET `/events`. */
-export function addEventRoute(app: Elysia, context: RouteContext): void {
+/** Whether a request asks for events by a link. */
+export const isByLink = (request: Request, path: string): boolean =>
+  path === eventsPath && request.method === 'GET' && queryOf(request).link !== undefined
+
+/** Adds GET `/events` and POST `/events/link`. */
+export function addEventRoutes(app: Elysia, context: RouteContext): FollowLink {
+  const { gateway, clock } = context
   const streams = new EventStreams(context)
-  const open = ({ request }: { request: Request }) =>
-    answered(context, request, () => streams.open(request), 'follow_events')
-  app.get('/events', open, {
+  const links = new EventLinks(clock)
+  /** @throws SvcError for what the stream would be refused for */
+  const begin = async (query: StreamQuery, seen: string | undefined) => {
+    const { types, session, user, after, consumer } = query
+    const who = { ...(session && { session }), ...(user && { user }) }
+    const wanted: Omit<WantedEvents, 'limit'> = await gateway.events.wanted({ ...typesOf(types), ...who })
+    const cursor = await gateway.events.begin(seen || after, consumer)
+    // Refused here where it is none.
+    await gateway.events.page(cursor, { ...wanted, limit: 1 })
+    return { wanted, cursor, consumer }
+  }
+  const open = async (request: Request) => {
+    const { consumer, ...query } = parse(StreamQuery, queryOf(request))
+    const seen = request.headers.get('last-event-id') || undefined
+    // A look at the headers moves nobody's place.
+    const begun = await begin(isHead(request) ? query : { ...query, consumer }, seen).catch(error => {
+      throw seen && isSvcError(error) ? renamed(error, asHeader) : error
+    })
+    return isHead(request) ? unopenedStream() : streams.open(begun)
+  }
+  app.get(eventsPath, ({ request }) => answered(context, request, () => open(request), 'follow_events'), {
     parse: 'none',
-    query: declared(StreamQuery),
+    query: declared(closed(LinkedQuery)),
     headers: declared(StreamHeaders),
     detail,
   })
+  jsonRoutes(app, context, 'messages')(`POST ${eventsPath}/link`, 'link_events', {
+    summary: 'Make a link for EventSource',
+    description:
+      'A browser cannot send the token with an EventSource. This link needs none: it opens one stream, once, within 60 seconds, with the parameters given here. A page of this origin gives `url` to an EventSource. An EventSource that lost its connection tries the same link again, which is then forbidden: close it at its first error, and make a new link with `after`: the id of the last event, else the `after` of this answer.',
+    body: LinkBody,
+    answer: EventLink,
+    errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
+    examples: [
+      {
+        summary: 'Received messages, from now on',
+        input: { types: 'message.received' },
+        output: {
+          url: '/events?link=Jv0xkqYt3mNnqk2cQnqLrXo5pFh1uQ8a',
+          after: '9f2c41d07a-43000000',
+          expires_at: 1767225660000,
+        },
+      },
+    ],
+    async run({ body }) {
+      const { cursor } = await begin(body, undefined)
+      const after = cursor || '0'
+      const code = links.add({ ...body, after })
+      return { url: `${eventsPath}?link=${code}`, after, expires_at: clock.now() + linkMs }
+    },
+  })
+  return request => {
+    const { link, ...others } = queryOf(request)
+    if (Object.keys(others).length > 0)
+      return new SvcError('invalid_arguments', 'A link takes no other parameters', {
+        hint: 'Give them to POST /events/link.',
+      })
+    const query = links.take(link ?? '')
+    if (query === undefined)
+      return new SvcError('forbidden', 'This link was opened before, or is older than 60 seconds', {
+        hint: 'Make a new one by POST /events/link, with the id of the last event as "after".',
+      })
+    const { signal, url } = request
+    return new Request(`${new URL(eventsPath, url)}?${new URLSearchParams(query)}`, { signal })
+  }
 }
 
 const detail = {
   operationId: 'follow_events',
   summary: 'Follow everything that happens',
   description:
-    'Server-sent events, in one order, from now on or from where a reader was: the `id` of each is its place, and a browser sends the last one again by itself. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` says that some are lost, since retention took them, or the id is of another data directory; the oldest that is kept comes next. A reader that does not read is cut off, and reads on when it connects again. At least once: know a repeat by its id.',
+    'Server-sent events, in one order, from now on or from where a reader was: the `id` of each is its place, and a client sends the last one again as Last-Event-ID. A browser, which sends no token, takes a link of POST /events/link. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` says that some are lost, since retention took them, or the id is of another data directory; the oldest that is kept comes next. A reader that does not read is cut off, and reads on when it connects again. At least once: know a repeat by its id.',
   tags: ['messages'],
   ...noted({
     errors: [

@@ -5,13 +5,14 @@
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { Tool } from '../tools/index.ts'
 import { createGuard, FailedTries, type Guard } from './auth.ts'
 import { problemResponse } from './errors.ts'
-import { addEventRoute } from './event-routes.ts'
+import { addEventRoutes, type FollowLink, isByLink } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
 import { addMediaRoutes } from './media-routes.ts'
 import { type AnsweringAt, observed } from './observed.ts'
@@ -68,14 +69,14 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   addOutboxRoutes(app, context)
   addApprovalRoute(app, context)
   addUserRoutes(app, context)
-  addEventRoute(app, context)
+  const followLink = addEventRoutes(app, context)
   addWebhookRoutes(app, context)
   addSharedRoute(app, context)
   const document = addServiceRoutes(app, context, {
     version: options.version,
     tokenRequired: guard.tokenRequired,
   })
-  return { document, ...doorOf({ app, context, guard }) }
+  return { document, ...doorOf({ app, context, guard }, followLink) }
 }
 
 /**
@@ -119,10 +120,19 @@ function emptyApp({
 }
 
 /** The app, whose routes are all there, behind the check of callers. */
-function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
+function doorOf({ app, context, guard }: Parts, followLink?: FollowLink): Omit<OpenApiApp, 'document'> {
   const methods = methodsByPath(app)
   const tries = new FailedTries(context)
+  const byLink = (request: Request, peer: Peer | undefined, follow: FollowLink) => {
+    // A browser that was given a link is judged by its page, as at the panel.
+    const refusal = guard.refusal(request, true) ?? guard.foreign(request, false) ?? context.waiting.stopped
+    const linked = refusal ?? follow(request)
+    if (linked instanceof SvcError) return problemResponse(linked)
+    peer?.accept()
+    return answerOf(app, methods, linked, pathOf(linked.url))
+  }
   const fetch: AnsweringAt = (request, peer, path) => {
+    if (followLink && isByLink(request, path)) return byLink(request, peer, followLink)
     const open = openPaths.has(path) || isShared(path)
     const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
     if (refusal) return tries.answer(problemResponse(refusal), peer)
