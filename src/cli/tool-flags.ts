@@ -2,6 +2,7 @@
 
 import type { Static, TObject } from '@sinclair/typebox'
 import { Argument, Option } from 'commander'
+import { faultIn, faultText } from '../model/bad-json.ts'
 import { badArgument, invalid, renamed, type SvcError } from '../model/error.ts'
 import { shellWord } from '../platform/format.ts'
 import type { Tool } from '../tools/index.ts'
@@ -58,7 +59,11 @@ export function toolFlags(tool: Flagged): ToolFlags {
       const line = lineOf(command)
       const input: Record<string, unknown> = { ...cli.defaults }
       for (const [key, text] of givenFor(tool, command))
-        input[key] = typedValue(tool, key, stdin && key === cli.stdin && text === '-' ? await stdin() : text)
+        input[key] = await typedValue(
+          tool,
+          key,
+          stdin && key === cli.stdin && text === '-' ? await stdin() : text,
+        )
       Object.assign(input, times(command, command.io.clock.now()))
       line.input = input
       const [only, ...further] = line.series
@@ -226,11 +231,12 @@ function timeTyped(key: string, text: string, now: number): number {
 }
 
 /** What was typed as the JSON that the schema wants; what does not look like it stays a text, and is refused. */
-function typedValue(tool: Flagged, key: string, given: unknown): unknown {
+async function typedValue(tool: Flagged, key: string, given: unknown): Promise<unknown> {
   const schema = schemaOf(tool, key)
   if (Array.isArray(given)) {
     if (schema.type === 'object') return Object.fromEntries(given.map(text => pairIn(key, text)))
-    return schema.items?.enum ? given.flatMap(listed) : given.map(parsedJson)
+    if (schema.items?.enum) return given.flatMap(listed)
+    return await Promise.all(given.map((text, nth) => parsedJson(text, `${key}[${nth}]`)))
   }
   if (typeof given !== 'string') return given
   if (schema.type === 'integer' || schema.type === 'number')
@@ -247,10 +253,13 @@ function pairIn(key: string, text: string): [name: string, value: string] {
   throw badArgument(key, 'expected a name and a value, as in "Authorization: Bearer abc"')
 }
 
-function parsedJson(text: string): unknown {
+/** @throws SvcError `invalid_arguments` for what begins as JSON and is none */
+async function parsedJson(text: string, field: string): Promise<unknown> {
   try {
     return JSON.parse(text)
   } catch {
+    const fault = /^\s*[[{]/.test(text) ? await faultIn(text) : undefined
+    if (fault) throw badArgument(field, `expected JSON: ${faultText(fault)}`)
     return text
   }
 }

@@ -15,11 +15,12 @@ import {
 import type { Config } from '../config.ts'
 import { Delivery } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
+import { adviceOf, plainly } from '../model/next-step.ts'
 import type { afterAwake } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard, FailedTries } from '../server/auth.ts'
-import { checkShape, doneWith, readBytes } from '../server/body.ts'
+import { doneWith, filesLimit, parsedBody } from '../server/body.ts'
 import { problemResponse } from '../server/errors.ts'
 import { unopenedStream } from '../server/event-stream.ts'
 import { Waiting } from '../server/http-call.ts'
@@ -298,16 +299,16 @@ async function readJson(request: Request): Promise<{ value: unknown } | Response
   if (!isJsonContentType(request.headers.get('content-type')))
     return rpcError(415, -32000, 'Content-Type must be application/json')
   try {
-    const text = new TextDecoder().decode(await readBytes(request, maxBodyBytes))
-    await checkShape(text)
-    return { value: JSON.parse(text) }
+    return { value: await parsedBody(request, filesLimit(maxBodyBytes), JSON.parse) }
   } catch (error) {
     doneWith(request)
-    if (isSvcError(error, 'payload_too_large')) return rpcError(413, -32000, error.message)
-    if (isSvcError(error, 'rate_limited'))
-      return rpcError(429, -32000, error.message, { 'retry-after': String(error.retryAfter) })
-    if (isSvcError(error)) return rpcError(400, -32700, error.message)
-    return rpcError(400, -32700, 'The body is not valid JSON')
+    if (!isSvcError(error)) throw error
+    const { code, details, message, retryAfter } = error
+    if (code === 'bad_json') return rpcError(400, -32700, message, {}, details)
+    const told = `${message}. ${adviceOf(error, plainly('mcp'))}`
+    if (code === 'payload_too_large') return rpcError(413, -32000, told)
+    if (code === 'rate_limited') return rpcError(429, -32000, told, { 'retry-after': String(retryAfter) })
+    return rpcError(400, -32700, message)
   }
 }
 
@@ -318,5 +319,10 @@ const tooMany = () =>
 
 const noSession = () => rpcError(404, -32001, 'Session not found')
 
-const rpcError = (status: number, code: number, message: string, headers: Record<string, string> = {}) =>
-  Response.json({ jsonrpc: '2.0', error: { code, message }, id: null }, { status, headers })
+const rpcError = (
+  status: number,
+  code: number,
+  message: string,
+  headers: Record<string, string> = {},
+  data?: object,
+) => Response.json({ jsonrpc: '2.0', error: { code, message, data }, id: null }, { status, headers })

@@ -12,6 +12,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import { faultIn, faultText } from '../model/bad-json.ts'
 import type { Delivery } from '../model/call.ts'
 import { endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -176,7 +177,7 @@ export class LineTransport implements Transport {
     try {
       message = deserializeMessage(line)
     } catch {
-      this.#log.warn('a line on standard input is no JSON-RPC message', { length: line.length })
+      void this.#tellOfFault(line)
       return
     }
     // A subscription is answered when it ends, which nobody waits for.
@@ -187,6 +188,14 @@ export class LineTransport implements Transport {
       if (id !== undefined) this.#done(id as RequestId)
     }
     this.onmessage?.(message)
+  }
+
+  async #tellOfFault(line: string): Promise<void> {
+    const fault = await faultIn(line)
+    this.#log.warn('a line on standard input is no JSON-RPC message', {
+      length: line.length,
+      ...(fault && { fault: faultText(fault) }),
+    })
   }
 
   #done(id: RequestId): void {

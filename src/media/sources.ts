@@ -3,10 +3,10 @@ import { Buffer } from 'node:buffer'
 import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Call } from '../model/call.ts'
-import { badArgument } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
-import { keepStream, mediaFolder, tooLarge } from '../platform/file-stream.ts'
+import { keepStream, mediaFolder } from '../platform/file-stream.ts'
 import { safeBaseName } from '../platform/files.ts'
 import { md5Of, type OpenedFile, openRegular, steadyFile } from '../platform/steady-file.ts'
 import type { StagedFile } from '../send/media-files.ts'
@@ -21,6 +21,11 @@ type SourcePorts = Pick<MediaPorts, 'upstream' | 'folders' | 'space' | 'maxUploa
 
 /** Base64 in a JSON body, decoded. */
 const dataLimitBytes = 16 * 1024 * 1024
+const tooMuchData = () =>
+  new SvcError('payload_too_large', `expected at most ${dataLimitBytes / 1024 ** 2} MiB of base64`, {
+    field: 'media.data',
+    next: { action: 'upload' },
+  })
 const urlTimeoutMs = 10 * 60_000
 
 type Caller = Pick<Call, 'signal' | 'local'>
@@ -113,7 +118,7 @@ export class Sources {
 
   async #fromData(content: MediaContent, data: string): Promise<StagedFile> {
     // Cheap first: what is far too long need not be looked at letter by letter.
-    if (data.length > dataLimitBytes * 2) throw tooLarge(dataLimitBytes)
+    if (data.length > dataLimitBytes * 2) throw tooMuchData()
     const padded = data.replace(/^data:[^,]*;base64,/i, '').replace(/\s/g, '')
     // By hand: an expression that looks for the last run of a character starts again at each of that character.
     let end = padded.length
@@ -122,7 +127,7 @@ export class Sources {
     if (!/^[A-Za-z0-9+/_-]*$/.test(text) || text.length % 4 === 1)
       throw badArgument('media.data', 'expected base64')
     const bytes = Buffer.from(text, text.includes('-') || text.includes('_') ? 'base64url' : 'base64')
-    if (bytes.length > dataLimitBytes) throw tooLarge(dataLimitBytes)
+    if (bytes.length > dataLimitBytes) throw tooMuchData()
     return this.#temporary(content, new Blob([bytes]).stream(), undefined, dataLimitBytes)
   }
 

@@ -1,5 +1,6 @@
 /** What was found in the folder of another program: its sessions, its history, and what is to be told of it. */
 import { readdir, readFile } from 'node:fs/promises'
+import { faultIn, faultText } from '../model/bad-json.ts'
 import type { BotInfo, UserContext } from '../model/session.ts'
 import { absentAs, errorCodeOf } from '../platform/files.ts'
 import type { PastMessage } from '../storage/messages.ts'
@@ -101,11 +102,14 @@ export async function readJson(path: string): Promise<Read> {
     if (nowhere.includes(code ?? '')) return { trouble: 'is missing', absent: true }
     return { trouble: `cannot be read (${code ?? 'unknown reason'})` }
   }
+  // Some editors begin a file with a byte order mark.
+  const bare = text.replace(/^\ufeff/, '')
   try {
-    // Some editors begin a file with a byte order mark.
-    return { value: JSON.parse(text.replace(/^\ufeff/, '')) }
+    return { value: JSON.parse(bare) }
   } catch {
-    return { trouble: text.trim() === '' ? 'is empty' : 'does not parse' }
+    const fault = await faultIn(bare)
+    const where = fault ? ` (${faultText(fault)})` : ''
+    return { trouble: bare.trim() === '' ? 'is empty' : `does not parse${where}` }
   }
 }
 

@@ -65,7 +65,7 @@ const kinds = {
   payload_too_large: {
     status: 413,
     title: 'Too large',
-    hint: 'Send less. Of files, --max-upload sets the limit.',
+    hint: 'Send a smaller file, or start the service with a larger --max-upload.',
   },
   unsupported_media_type: {
     status: 415,

@@ -1,5 +1,6 @@
 /** Every action of the phone as an HTTP call, with its arguments: one table, from which GET /phone/api is made too. */
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
+import { badJson } from '../model/bad-json.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { MediaKind } from '../model/message.ts'
 import { between, closed, flag, oneOf, optional, text, told } from '../model/shapes.ts'
@@ -243,20 +244,22 @@ export async function readAsked(
     })
   if (raw || !request.body) return { fields: query, body, origin }
   if (Number(request.headers.get('content-length') ?? 0) > jsonBytesAtMost) {
-    throw new SvcError('payload_too_large', 'the body is larger than 64 MiB')
+    throw new SvcError('payload_too_large', 'the body is larger than 64 MiB', {
+      hint: 'A file is the body of POST /phone/media, as it is.',
+    })
   }
-  const text = (await request.text()).trim()
-  return { fields: { ...query, ...parsed(text) }, body: [], origin }
+  const text = await request.text()
+  return { fields: { ...query, ...(await parsed(text)) }, body: [], origin }
 }
 
-function parsed(text: string): Fields {
-  if (!text) return {}
+async function parsed(text: string): Promise<Fields> {
+  if (!text.trim()) return {}
   // curl -d calls everything a form; what begins with a brace is JSON all the same.
-  if (!text.startsWith('{')) return Object.fromEntries(new URLSearchParams(text))
+  if (!/^\s*\{/.test(text)) return Object.fromEntries(new URLSearchParams(text.trim()))
   try {
     return fieldsOf(fromWire(text))
   } catch (cause) {
-    throw new SvcError('bad_json', 'the body is not JSON', { cause })
+    throw await badJson('the body', text, cause)
   }
 }
 

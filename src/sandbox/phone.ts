@@ -150,8 +150,8 @@ const everyCall = 'GET /phone/api lists every call with its arguments.'
 
 function failed({ core }: World, error: unknown, headers = {}): Response {
   if (isSvcError(error)) {
-    const { code, message: detail, options, status } = error
-    return json({ code, detail, hint: options.hint ?? everyCall }, status, headers)
+    const { code, message: detail, details, options, status } = error
+    return json({ code, detail, hint: options.hint ?? everyCall, details }, status, headers)
   }
   core.log.error('phone call failed', { error })
   return json({ code: 'internal', detail: 'the sandbox failed; its log says why', hint: 'Report it.' }, 500)

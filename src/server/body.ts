@@ -1,20 +1,44 @@
 /** Request bodies: bounded before they are read, and JSON with long ids intact. */
 import { Buffer } from 'node:buffer'
 import { parseLossless } from '../ilink/lossless.ts'
-import { invalid, SvcError } from '../model/error.ts'
+import { badJson } from '../model/bad-json.ts'
+import { invalid, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
+
+/** How large a body may be, and what to do instead of a larger one: by default, of a file. */
+export interface BodyLimit extends Pick<SvcErrorOptions, 'hint' | 'next'> {
+  readonly maxBytes: number
+}
+
+/** The limit of JSON that carries no files. */
+export const jsonLimit = (maxBytes: number): BodyLimit => ({ maxBytes, hint: 'Send a smaller JSON object.' })
+
+/** The limit of JSON whose size comes from the files in it. */
+export const filesLimit = (maxBytes: number): BodyLimit => ({ maxBytes, next: { action: 'upload' } })
 
 /**
  * The JSON value of a request. Integers of 16 digits and more arrive as strings. `doneWith` has to follow.
  *
  * @throws SvcError `unsupported_media_type`, `payload_too_large`, `rate_limited`, `bad_json`
  */
-export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
-  const { headers } = request
-  checkJsonType(headers)
+export async function readJson(request: Request, limit: BodyLimit): Promise<unknown> {
+  checkJsonType(request.headers)
+  return await parsedBody(request, limit, parseLossless)
+}
+
+/**
+ * The JSON value of a request whose type was checked. `doneWith` has to follow.
+ *
+ * @throws SvcError `payload_too_large`, `rate_limited`, `bad_json`
+ */
+export async function parsedBody(
+  request: Request,
+  limit: BodyLimit,
+  parse: (text: string) => unknown,
+): Promise<unknown> {
   let bytes: Uint8Array | ArrayBuffer
   try {
-    bytes = await readBytes(request, maxBytes)
+    bytes = await readBytes(request, limit)
   } catch (error) {
     if (error instanceof SvcError) throw error
     throw new SvcError('bad_json', 'The body ended before it was complete', { cause: error })
@@ -25,19 +49,26 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
   try {
     text = utf8.decode(bytes)
   } catch {
-    throw new SvcError('bad_json', 'The body is not valid UTF-8')
+    throw notUtf8(new Uint8Array(bytes))
   }
+  await checkShape(text)
   try {
-    await checkShape(text)
-    return parseLossless(text)
+    return parse(text)
   } catch (error) {
-    if (error instanceof SvcError) throw error
     // The parser's own words may quote the body: they stay out of the answer.
-    throw new SvcError('bad_json', 'The body is not valid JSON', { cause: error })
+    throw await badJson('The body', text, error)
   }
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** A decoder says that bytes are wrong, not which: what they decode to differs from the first of them on. */
+function notUtf8(bytes: Uint8Array): SvcError {
+  const again = Buffer.from(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes))
+  const byte = again.findIndex((one, index) => one !== bytes[index]) + 1
+  return new SvcError('bad_json', `The body is not valid UTF-8 from byte ${byte} on`, { details: { byte } })
+}
+
 const jsonType = /^application\/json *(?:; *charset="?utf-?8"? *)?;?$/i
 
 function checkJsonType(headers: Headers): void {
@@ -114,7 +145,9 @@ export async function checkShape(text: string): Promise<void> {
     else if (found === ']' || found === '}') depth--
     if (isString || found === '"') continue
     if (++signs > mostSigns || depth > deepest)
-      throw new SvcError('payload_too_large', 'The body has too many values for its length')
+      throw new SvcError('payload_too_large', 'The body has too many values for its length', {
+        hint: 'Send fewer values in one call; only a file in it makes a body so long.',
+      })
   }
 }
 
@@ -123,19 +156,19 @@ export async function checkShape(text: string): Promise<void> {
  *
  * @throws SvcError `payload_too_large`; `rate_limited`; `invalid_arguments` when it stops coming
  */
-export function readBytes(request: Request, maxBytes: number): Promise<Uint8Array | ArrayBuffer> {
+function readBytes(request: Request, limit: BodyLimit): Promise<Uint8Array | ArrayBuffer> {
   const announced = request.headers.get('content-length')
-  if (announced !== null && !(Number(announced) <= maxBytes)) return Promise.reject(tooLarge(maxBytes))
+  if (announced !== null && !(Number(announced) <= limit.maxBytes)) return Promise.reject(tooLarge(limit))
   // The server cuts a body at its announced length: only a body without one, or a long one, has to be watched.
   return announced !== null && Number(announced) <= smallBytes
     ? allSenders.arriving(request.arrayBuffer(), stalledMs)
-    : readWatched(request, maxBytes)
+    : readWatched(request, limit)
 }
 
-async function readWatched(request: Request, maxBytes: number): Promise<Uint8Array> {
+async function readWatched(request: Request, limit: BodyLimit): Promise<Uint8Array> {
   if (!request.body) return new Uint8Array()
   const chunks: Uint8Array[] = []
-  for await (const chunk of limited(request.body, maxBytes)) {
+  for await (const chunk of limited(request.body, limit)) {
     inWork.add(request, chunk.length)
     chunks.push(chunk)
   }
@@ -197,24 +230,24 @@ export class Senders {
 
 const allSenders = new Senders()
 
-/** @throws SvcError `payload_too_large` when the request announces more than `maxBytes` */
-export function checkAnnounced(headers: Headers, maxBytes: number): void {
+/** @throws SvcError `payload_too_large` when the request announces more */
+export function checkAnnounced(headers: Headers, limit: BodyLimit): void {
   const length = headers.get('content-length')
-  if (length !== null && !(Number(length) <= maxBytes)) throw tooLarge(maxBytes)
+  if (length !== null && !(Number(length) <= limit.maxBytes)) throw tooLarge(limit)
 }
 
-export const tooLarge = (maxBytes: number): SvcError =>
-  new SvcError('payload_too_large', `The body is larger than ${maxBytes} bytes`)
+const tooLarge = ({ maxBytes, ...advice }: BodyLimit): SvcError =>
+  new SvcError('payload_too_large', `The body is larger than ${maxBytes} bytes`, advice)
 
 /**
- * The same bytes, with an error in place of what exceeds `maxBytes` or does not come in time. Back-pressure and cancelling
+ * The same bytes, with an error in place of what exceeds the limit or does not come in time. Back-pressure and cancelling
  * pass through.
  *
  * @param broke hears of that error
  */
 export function limited(
   source: ReadableStream<Uint8Array>,
-  maxBytes: number,
+  limit: BodyLimit,
   {
     broke,
     withinMs = stalledMs,
@@ -230,7 +263,7 @@ export function limited(
           const { done, value } = await senders.arriving(reader.read(), withinMs)
           if (done) return controller.close()
           size += value.length
-          if (size > maxBytes) throw tooLarge(maxBytes)
+          if (size > limit.maxBytes) throw tooLarge(limit)
           controller.enqueue(value)
         } catch (error) {
           broke?.(error)

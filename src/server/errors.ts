@@ -18,7 +18,7 @@ export const Problem = Type.Object(
       Type.Unsafe<Record<string, unknown>>({
         type: 'object',
         description:
-          'More about it: `errors`, a list of {field, problem}, of invalid_arguments, or `session_name` (too_long, dot, characters, reserved) of a name that cannot be one; `users`, a list of {session, user_id}, of a name that several have; `wrote` (before_login) with `session` of window_closed; `id` of internal.',
+          'More about it: `errors`, a list of {field, problem}, of invalid_arguments, or `session_name` (too_long, dot, characters, reserved) of a name that cannot be one; `users`, a list of {session, user_id}, of a name that several have; `line` and `column`, or `byte`, of bad_json; `wrote` (before_login) with `session` of window_closed; `id` of internal.',
       }),
     ),
   },

@@ -59,16 +59,20 @@ async function acceptUpload(
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<AcceptedUpload> {
-  checkAnnounced(request.headers, maxBytes)
+  checkAnnounced(request.headers, { maxBytes })
   const query = parse(UploadQuery, queryOf(request))
   if (!request.body || request.headers.get('content-length') === '0')
     throw invalid([{ field: 'body', problem: 'expected the bytes of a file' }])
   let broken: unknown
-  const body = limited(request.body as ReadableStream<Uint8Array>, maxBytes, {
-    broke(error) {
-      broken = error
+  const body = limited(
+    request.body as ReadableStream<Uint8Array>,
+    { maxBytes },
+    {
+      broke(error) {
+        broken = error
+      },
     },
-  })
+  )
   const announced = request.headers.get('content-length')
   // Of a form it is a little more than its file.
   const size = announced === null ? {} : { size: Number(announced) }

@@ -9,7 +9,7 @@ import type { Log } from '../platform/log.ts'
 import { toSvcError } from '../tools/index.ts'
 import { parse, spelled } from '../tools/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
-import { doneWith, readJson } from './body.ts'
+import { type BodyLimit, doneWith, jsonLimit, readJson } from './body.ts'
 import { takesCoding } from './docs.ts'
 import { problemResponse } from './errors.ts'
 import { HttpCall, type Waiting } from './http-call.ts'
@@ -78,7 +78,7 @@ export const answered = (
   tool?: string,
 ): Promise<Response> => work().catch(error => failed(error, context, tool, signal))
 
-const bodyBytes = 1024 * 1024
+const usualLimit = jsonLimit(1024 * 1024)
 
 /** One call of a route: its checked inputs. */
 interface RouteCall<P, Q, B> {
@@ -96,6 +96,8 @@ interface JsonRoute<P extends TSchema, Q extends TObject, B extends TSchema, A e
   params?: P
   query?: Q
   body?: B
+  /** Of the body; 1 MiB of JSON by default. */
+  limit?: BodyLimit
   answer: A
   errors?: readonly ErrorCode[]
   examples?: RouteNotes['examples']
@@ -129,7 +131,7 @@ export const jsonRoutes =
         const inputs = {
           params: (params && parse(params, decoded(given))) as Static<P>,
           query: (query && parse(query, spelled(query, queryOf(request)))) as Static<Q>,
-          body: (body && parse(body, await bodyOf(request))) as Static<B>,
+          body: (body && parse(body, await bodyOf(request, route.limit))) as Static<B>,
           // Most routes do not ask for it.
           get signal() {
             return call.signal
@@ -187,9 +189,9 @@ async function jsonResponse(
 }
 
 /** A POST without a body means one without fields. */
-async function bodyOf(request: Request): Promise<unknown> {
+async function bodyOf(request: Request, limit: BodyLimit = usualLimit): Promise<unknown> {
   if (request.headers.get('content-type') === null && !request.body) return {}
-  return await readJson(request, bodyBytes)
+  return await readJson(request, limit)
 }
 
 /** What stands in a path in place of its parameters, as it is meant. */

@@ -4,7 +4,7 @@ import type { Elysia } from 'elysia'
 import { type ErrorCode, errorCodes } from '../model/error.ts'
 import { oneOf, text } from '../model/shapes.ts'
 import { describedFor, invoke, type Tool } from '../tools/index.ts'
-import { doneWith, readJson } from './body.ts'
+import { type BodyLimit, doneWith, filesLimit, jsonLimit, readJson } from './body.ts'
 import { HttpCall, settlingBody } from './http-call.ts'
 import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
 
@@ -25,11 +25,15 @@ const jsonInit = { headers: new Headers(jsonAnswer.headers) }
 /** Where a tool is called. */
 export const toolPath = (tool: Tool): string => `/tools/default/${tool.name}`
 
+/** Only files make an input larger than usual. */
+const limitOf = ({ maxBodyBytes, inputSchema }: Tool): BodyLimit =>
+  inputSchema.properties?.media ? filesLimit(maxBodyBytes) : jsonLimit(maxBodyBytes)
+
 /** Reads, runs, answers. Never throws. */
 async function callTool(tool: Tool, request: Request, context: RouteContext): Promise<Response> {
   const call = new HttpCall(request, context.waiting)
   try {
-    const input = await readJson(request, tool.maxBodyBytes)
+    const input = await readJson(request, limitOf(tool))
     const text = JSON.stringify(await invoke(tool, context.gateway, input, call, context.log))
     const told = tool.name === 'recv' && (await silence(context, input, text === '[]'))
     const init = told ? { headers: { ...jsonAnswer.headers, ...told } } : jsonInit

@@ -10,6 +10,7 @@ import {
   parseTree,
   printParseErrorCode,
 } from 'jsonc-parser'
+import { faultAt, faultText } from '../model/bad-json.ts'
 import { type Format, lineEndOf, type Step, Unreadable } from './edit.ts'
 
 /** The format. */
@@ -49,8 +50,8 @@ function parsed(text: string): unknown {
   const settings = parse(text, errors, { allowTrailingComma: true, allowEmptyContent: true })
   const first = errors[0]
   if (first) {
-    const line = text.slice(0, first.offset).split('\n').length
-    throw new Unreadable(`is not valid JSON (line ${line}: ${printParseErrorCode(first.error)})`)
+    const fault = faultAt(text, printParseErrorCode(first.error), first.offset, first.length)
+    throw new Unreadable(`is not valid JSON (${faultText(fault)})`)
   }
   if (settings === undefined) return {}
   if (typeof settings !== 'object' || Array.isArray(settings))

@@ -104,10 +104,17 @@ describe('what is no message', () => {
     await using door = await startDoor()
     const refusal = async (response: Response) => [response.status, (await response.json()).error.code]
     expect(await refusal(await post(door.url, '{'))).toEqual([400, -32700])
+    const { error } = await (await post(door.url, '{"jsonrpc":\n"2.0",}')).json()
+    expect(error).toMatchObject({ code: -32700, data: { line: 2, column: 7 } })
     expect(await refusal(await post(door.url, initialize(), { 'content-type': 'text/plain' }))).toEqual([
       415, -32000,
     ])
-    expect(await refusal(await post(door.url, `"${'x'.repeat(25 * 1024 * 1024)}"`))).toEqual([413, -32000])
+    const large = await post(door.url, `"${'x'.repeat(25 * 1024 * 1024)}"`)
+    expect(large.status).toBe(413)
+    expect((await large.json()).error).toMatchObject({
+      code: -32000,
+      message: expect.stringContaining('POST /media'),
+    })
     const lost = { 'mcp-session-id': 'gone' }
     expect(await refusal(await post(door.url, { jsonrpc: '2.0', id: 1, method: 'ping' }, lost))).toEqual([
       404, -32001,
@@ -137,7 +144,10 @@ describe('what is no message', () => {
     const id = /sessionId=(\S+)/.exec(text)![1]
     expect((await post(messages + id, { hello: 1 })).status).toBe(400)
     expect((await post(messages + id, '{')).status).toBe(400)
-    expect((await fetch(door.url, { method: 'DELETE' })).status).toBe(405)
+    const deleted = await fetch(door.url, { method: 'DELETE' })
+    expect([deleted.status, deleted.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+    const head = await fetch(door.url, { method: 'HEAD' })
+    expect([head.status, head.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
     await reader.cancel()
   })
 })

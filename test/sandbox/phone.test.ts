@@ -59,7 +59,10 @@ test('HEAD answers as GET, without the body', async () => {
 test('errors say what is wrong and what to do', async () => {
   await using sandbox = await withSandbox()
   const post = (path: string, body: string) => ask(`${sandbox.url}/phone/${path}`, { method: 'POST', body })
-  expect(await post('say', '{"text":')).toMatchObject({ status: 400, body: { code: 'bad_json' } })
+  expect(await post('say', '\n{"text":')).toMatchObject({
+    status: 400,
+    body: { code: 'bad_json', details: { line: 2, column: 9 } },
+  })
   expect(await post('say', '{"text":"x"}')).toMatchObject({
     status: 404,
     body: { code: 'not_found', hint: expect.stringContaining('/phone/scan') },

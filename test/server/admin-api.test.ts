@@ -214,6 +214,12 @@ describe('what is wrong is refused by name', () => {
       'POST /api/sessions/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n{',
     )
     expect(broken).toContain('"code":"bad_json"')
+    expect(broken).toContain('"details":{"line":1,"column":2}')
+    const large = await admin.call('POST', '/api/messages', { text: 'x'.repeat(1024 * 1024) })
+    expect(large).toMatchObject({
+      status: 413,
+      body: { code: 'payload_too_large', hint: expect.stringContaining('/api/media') },
+    })
   })
 })
 

@@ -55,9 +55,44 @@ describe('a failure is always a problem', () => {
     else expect([found.code, response.status]).toEqual([code, status as number])
   })
 
-  test('bytes that are not UTF-8', async () => {
-    const body = new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d])
-    expect((await problem(await post('/tools/default/recv', body))).code).toBe('bad_json')
+  test.each([
+    [[0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d], 3],
+    [[0xef, 0xbb, 0xbf, 0x7b, 0xc0], 5],
+    [[0x22, 0xef, 0xbf, 0xbd, 0xe5, 0x90], 5],
+  ])('bytes that are not UTF-8: %j', async (bytes, byte) => {
+    const found = await problem(await post('/tools/default/recv', new Uint8Array(bytes)))
+    expect(found).toMatchObject({ code: 'bad_json', details: { byte } })
+  })
+
+  test('what is no JSON is told with its place, and not with what stands there', async () => {
+    for (const path of ['/tools/default/send', '/webhooks']) {
+      const found = await problem(await post(path, '{\n  "text": "geheim",\n}'))
+      expect(found).toMatchObject({ code: 'bad_json', details: { line: 3, column: 1 } })
+      expect(JSON.stringify(found)).not.toContain('geheim')
+    }
+    const twice = await problem(await post('/tools/default/recv', '\ufeff\ufeff{}'))
+    expect(twice.details).toEqual({ line: 1, column: 1 })
+    expect((await post('/tools/default/recv', '\ufeff{"timeout":0}')).status).toBe(200)
+  })
+
+  test('what is too large is told what works there', async () => {
+    const large = (bytes: number) => `{"text":"${'x'.repeat(bytes)}"}`
+    const hint = async (path: string, body: string, headers?: Record<string, string>) => {
+      const found = await problem(await post(path, body, headers))
+      expect([path, found.code]).toEqual([path, 'payload_too_large'])
+      return found.hint as string
+    }
+    const ofSend = await hint('/tools/default/send', large(25 * 1024 * 1024))
+    expect(ofSend).toContain('POST /media')
+    expect(ofSend).toContain('upload_id')
+    const ofFile = await hint('/media', 'x'.repeat(1001), {})
+    expect(ofFile).toContain('--max-upload')
+    for (const path of ['/tools/default/history', '/webhooks']) {
+      const ofJson = await hint(path, large(1024 * 1024))
+      expect(ofJson).not.toMatch(/--max-upload|\/media/)
+    }
+    const data = { to: 'a@b', media: [{ kind: 'file', data: 'A'.repeat(23 * 1024 * 1024) }] }
+    expect(await hint('/tools/default/send', JSON.stringify(data))).toContain('upload_id')
   })
 
   test.each([

@@ -235,7 +235,7 @@ test('a body that stops coming is given up', async () => {
     },
   })
   const broke = (error: unknown) => given.push(error)
-  const body = limited(source, 100, { withinMs: 50, broke, senders: new Senders(10) })
+  const body = limited(source, { maxBytes: 100 }, { withinMs: 50, broke, senders: new Senders(10) })
   const reader = body.getReader()
   expect((await reader.read()).value?.length).toBe(3)
   expect(await failure(reader.read())).toMatchObject({ code: 'invalid_arguments' })

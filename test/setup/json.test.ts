@@ -83,7 +83,7 @@ describe('an entry in JSON', () => {
   test('what is not there is not taken', () => expect(json.take(lived, entry.path)).toBe(lived))
 
   const broken: [text: string, says: RegExp][] = [
-    ['{\n  "a": 1\n  "b": 2\n}', /\(line 3: CommaExpected\)/],
+    ['{\n  "a": 1\n  "b": 2\n}', /line 3, column 3/],
     ['{ "a": ', /not valid JSON/],
     ['[1]', /not an object/],
     ['{"mcpServers": []}', /something else/],

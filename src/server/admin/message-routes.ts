@@ -88,6 +88,10 @@ function addPageRoutes(app: Elysia, context: PanelContext, { log }: MessageOptio
     summary: 'Send text and uploaded media to a user',
     description: 'As the tool send, with media by upload_id alone. Accepted by WeChat is not delivered.',
     body: bodies.SendBody,
+    limit: {
+      maxBytes: 1024 * 1024,
+      hint: 'Send less text, or upload it as a file with POST /api/media and pass its upload_id.',
+    },
     answer: SendResult,
     errors: verbs.send.errors,
     run: ({ body, signal }) =>

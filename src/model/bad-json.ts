@@ -1,0 +1,93 @@
+/** What is wrong with a text that is no JSON, and where: never what stands there, which may be secret. */
+import { SvcError } from './error.ts'
+
+export interface JsonFault {
+  /** `a comma is missing` */
+  readonly what: string
+  /** From 1. */
+  readonly line: number
+  /** From 1, in UTF-16 code units, as editors count. */
+  readonly column: number
+}
+
+/** By the names that jsonc-parser has for its errors. */
+const words: Readonly<Record<string, string>> = {
+  InvalidSymbol: 'an unknown word or sign',
+  InvalidNumberFormat: 'a wrong number',
+  PropertyNameExpected: 'a name in double quotes is missing',
+  ValueExpected: 'a value is missing',
+  ColonExpected: 'a colon is missing',
+  CommaExpected: 'a comma is missing',
+  CloseBraceExpected: 'a closing brace is missing',
+  CloseBracketExpected: 'a closing bracket is missing',
+  EndOfFileExpected: 'something follows the value',
+  InvalidCommentToken: 'a comment',
+  UnexpectedEndOfComment: 'a comment without an end',
+  UnexpectedEndOfString: 'a string without an end',
+  UnexpectedEndOfNumber: 'an unfinished number',
+  InvalidUnicode: 'a string with a wrong escape begins',
+  InvalidEscapeCharacter: 'a string with a wrong escape begins',
+  InvalidCharacter: 'a string with a control character begins',
+}
+
+/** @param code as jsonc-parser names it, with the offset and length that it gives */
+export function faultAt(text: string, code: string, offset: number, length: number): JsonFault {
+  // Of what has no end it names the beginning.
+  const at = code.startsWith('UnexpectedEnd') ? offset + length : offset
+  const line = text.slice(0, at).split('\n')
+  return {
+    what: words[code] ?? 'a fault',
+    line: line.length,
+    column: (line.at(-1)?.length ?? 0) + 1,
+  }
+}
+
+/** `a comma is missing at line 3, column 14` */
+export const faultText = ({ what, line, column }: JsonFault): string =>
+  `${what} at line ${line}, column ${column}`
+
+/** Deeper nesting is not looked into: jsonc-parser calls itself for each level. */
+const deepest = 500
+
+/** The first fault; undefined where none is found. */
+export async function faultIn(text: string): Promise<JsonFault | undefined> {
+  // Loaded on use: it is needed for an error alone.
+  const { printParseErrorCode, visit } = await import('jsonc-parser')
+  let fault: JsonFault | undefined
+  let depth = 0
+  const stop = new Error('stop')
+  const begin = () => {
+    if (++depth > deepest) throw stop
+  }
+  const end = () => void depth--
+  try {
+    visit(
+      text,
+      {
+        onObjectBegin: begin,
+        onArrayBegin: begin,
+        onObjectEnd: end,
+        onArrayEnd: end,
+        onError(code, offset, length) {
+          fault = faultAt(text, printParseErrorCode(code), offset, length)
+          throw stop
+        },
+      },
+      { disallowComments: true },
+    )
+  } catch (error) {
+    if (error !== stop) throw error
+  }
+  return fault
+}
+
+/** The error of a caller whose text is no JSON. @param subject `The body` */
+export async function badJson(subject: string, text: string, cause?: unknown): Promise<SvcError> {
+  const fault = await faultIn(text)
+  if (!fault) return new SvcError('bad_json', `${subject} is not valid JSON`, { cause })
+  const { line, column } = fault
+  return new SvcError('bad_json', `${subject} is not valid JSON: ${faultText(fault)}`, {
+    details: { line, column },
+    cause,
+  })
+}
