@@ -80,7 +80,7 @@ export class Users {
    * Names a user of a session; also of one that is logged out, as long as it is known.
    *
    * @throws SvcError `invalid_arguments` for a name that cannot be one, or is another user's of that session;
-   *   `not_found` when the user has not written to it
+   *   `not_found` when the user has not written to it, `session_not_found`
    */
   async name({ user_id, name, session }: NameRequest): Promise<NamedUser> {
     const { state, store } = this.#ports
@@ -93,6 +93,7 @@ export class Users {
     const key = session === undefined ? undefined : sessionKey(sessionName(session))
     const where = known.find(one => key === undefined || sessionKey(one) === key)
     if (where === undefined) {
+      if (session !== undefined) await this.#accounts.named(session)
       throw new SvcError('not_found', 'no user with this id has written to this session, or to any', {
         next: { action: 'see', what: 'users' },
       })

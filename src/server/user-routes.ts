@@ -42,7 +42,7 @@ export function addUserRoutes(app: Elysia, context: RouteContext, prefix = ''): 
     params: UserPath,
     body: NameBody,
     answer: NamedUser,
-    errors: ['not_found', 'store_unavailable'],
+    errors: ['not_found', 'session_not_found', 'store_unavailable'],
     examples: [{ summary: 'Named', input: { name: 'Mum' }, output: exampleKnown }],
     run: ({ params, body }) => users.name({ ...params, ...body }),
   })

@@ -91,6 +91,7 @@ test('a name is one user’s of a session, and no id', async () => {
   expect(await name(one, 'ÉVA')).toMatchObject({ name: 'ÉVA' })
   expect(await failure(name(one, 'Bob', 'two'))).toMatchObject({ code: 'not_found' })
   expect(await failure(name('stranger@im.wechat', 'Bob'))).toMatchObject({ code: 'not_found' })
+  expect(await failure(name(one, 'Bob', 'nowhere'))).toMatchObject({ code: 'session_not_found' })
 
   // In another session it may be somebody else: then the session says who is meant.
   const first = { session: 'one', user_id: one }
