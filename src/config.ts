@@ -100,16 +100,41 @@ export function spelledOut(
   return { args, variables }
 }
 
+/** Variables of ours that are no option: of the tests, and of the install script. */
+const otherVariables = /^SVC_(TEST_\w+|FROM)$/
+
+/**
+ * Kubernetes sets variables in every pod for each service of the namespace. For a service named svc, or svc-something, they
+ * begin with SVC_: `SVC_SERVICE_HOST`, `SVC_PORT_8000_TCP_ADDR`, and `SVC_PORT=tcp://10.0.0.1:8000`.
+ */
+const isKubernetes = (name: string, value: string): boolean =>
+  /^SVC_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/.test(name) ||
+  (/_PORT$/.test(name) && /^(tcp|udp|sctp):\/\//.test(value))
+
+/** Names of the variables that begin with SVC_, have a value, and mean nothing to svc; sorted. */
+export const unknownVariables = (env: Environment = process.env): string[] =>
+  Object.entries(env)
+    .filter(([name, value]) => name.startsWith('SVC_') && value && !isKubernetes(name, value))
+    .map(([name]) => name)
+    .filter(name => !otherVariables.test(name) && !optionTable.some(option => option.env === name))
+    .sort()
+
 /** What names the data directory, as it was given by flags or environment: for commands that are proposed. */
 export function placeGiven(
   flags: Flags,
   env: Environment = process.env,
 ): { sandbox: boolean; basePath: string | undefined } {
-  const textOf = (wanted: keyof Config) => {
-    const option = optionTable.find(({ name }) => name === wanted)
-    return option && given(option, flags, env)?.text
-  }
-  return { sandbox: switched(textOf('sandbox') ?? '') === true, basePath: textOf('basePath') }
+  const basePath = textGiven('basePath', flags, env)
+  return { sandbox: switched(textGiven('sandbox', flags, env) ?? '') === true, basePath }
+}
+
+/** The format of the log, as it was given: for an error of the other options. */
+export const logFormatGiven = (flags: Flags, env: Environment = process.env): string | undefined =>
+  textGiven('logFormat', flags, env)?.trim().toLowerCase()
+
+function textGiven(wanted: keyof Config, flags: Flags, env: Environment): string | undefined {
+  const option = optionTable.find(({ name }) => name === wanted)
+  return option && given(option, flags, env)?.text
 }
 
 /** What programs read of the environment besides: how they reach the network. */
@@ -214,8 +239,8 @@ function given(
     if (flag || option.placeholder === undefined) return { text: flag ? '1' : '0', from }
   } else if (typeof flag === 'string') return { text: flag, from }
   else if (flag !== undefined && flag.length > 0) return { text: flag.join(','), from }
-  const text = env[option.env]
-  return text === undefined || text === '' ? undefined : { text, from: option.env }
+  const text = env[option.env] ?? ''
+  return text === '' || isKubernetes(option.env, text) ? undefined : { text, from: option.env }
 }
 
 function parsed(option: OptionSpec, text: string, from: string): Config[keyof Config] {

@@ -1,13 +1,14 @@
 /** `svc mcp --url`: standard input and output as a bridge to the MCP of a running service. */
 import { badArgument } from '../model/error.ts'
 import { socketIn } from '../platform/fetch.ts'
-import { createLog } from '../platform/log.ts'
 import { keepStdoutClean, spareLoopbackTheProxy } from '../platform/process.ts'
 import { givenToken } from '../server/token.ts'
-import { type Command, configFrom, refuseBesideUrl, typedMcpUrl } from './command.ts'
+import { type Command, configFrom } from './command.ts'
+import { serverLog } from './serving.ts'
+import { refuseBesideUrl, typedMcpUrl } from './typed-url.ts'
 
 /** The options that a bridge has; every other one belongs to the service. */
-const own = ['url', 'token', 'tokenFile', 'logLevel', 'transport', 'consumer']
+const own = ['url', 'token', 'tokenFile', 'logLevel', 'logFormat', 'transport', 'consumer']
 
 /** Runs the command until the client is gone, or a signal. @throws SvcError for a service that cannot be used */
 export async function runBridge(command: Command): Promise<void> {
@@ -26,7 +27,7 @@ export async function runBridge(command: Command): Promise<void> {
   keepStdoutClean()
   spareLoopbackTheProxy()
   const { bridgeMcp } = await import('../mcp/bridge.ts')
-  const log = createLog(config.logLevel, command.io.log).child('mcp')
+  const log = (await serverLog(config, command)).child('mcp')
   const { consumer } = config
   const bridge = bridgeMcp({
     url: address,

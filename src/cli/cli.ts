@@ -1,6 +1,7 @@
 /** Arguments → commands; help and exit status. The options come from the one table in config. */
 
 import { CommanderError } from 'commander'
+import { type Flags, logFormatGiven } from '../config.ts'
 import { renamed, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { version } from '../version.ts'
@@ -13,13 +14,13 @@ import {
   CutShort,
   configFrom,
   fitted,
-  forgottenSandbox,
   hideShared,
   meantIn,
   toolUsual,
   wordingOf,
 } from './command.ts'
 import { commandGroups, isCommand, needed } from './commands.ts'
+import { forgottenSandbox, hintAtSandbox } from './environment.ts'
 import { isBadUsage, printError } from './print.ts'
 import { type Io, NobodyReads, processIo } from './terminal.ts'
 
@@ -69,7 +70,7 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
     .enablePositionalOptions()
     .showSuggestionAfterError()
     .addHelpText('after', () => fitted(program, epilogue))
-  const line: CommandLine = { program, needed, status: 0 }
+  const line: CommandLine = { program, needed, hint: command => hintAtSandbox(command), status: 0 }
   if (isBare(args)) addQuickStart(line, args.length > 0 || io.out.isTerminal)
   else for (const spec of await needed(args)) addCommand(line, spec)
   for (const command of program.commands) {
@@ -96,11 +97,12 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
     }
     await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
     if (told) await io.out.write(told)
+    await hintAfter(line)
   } catch (error) {
     // You know that you pressed Ctrl-C: it is not an error to tell.
     if (error instanceof CutShort) line.cutBy = error.by
     else {
-      const status = await sayWhy(error, { help, args, named, ran: line.ran, io })
+      const status = await sayWhy(error, { help, args, named, line, io })
       // A prompt hook that ends with 2 would hold the prompt back.
       return known === 'hook-poll' ? Math.min(status, 1) : status
     }
@@ -115,6 +117,15 @@ function unlessShown(error: unknown): void {
   if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error
 }
 
+/** At the end of a command: where --sandbox may have been left out. */
+async function hintAfter({ as, cutBy, ran, status }: CommandLine): Promise<void> {
+  const isDone = status === 0
+  if (!ran || !as || as.serves || cutBy || as.noSandboxHint === 'ever') return
+  if (isDone && as.noSandboxHint === 'done') return
+  // Of the commands that succeed, those that look at accounts have nothing to show without one.
+  await hintAtSandbox(ran, !isDone || as.config === 'tool')
+}
+
 /** No command: svc alone, or with options. */
 const isBare = ([first = '-']: readonly string[]): boolean =>
   first.startsWith('-') && !['-h', '--help', '-v', '--version'].includes(first)
@@ -124,6 +135,7 @@ function addQuickStart(line: CommandLine, mayServe: boolean): void {
   const { program } = line
   addConfigOptions(program, 'openapi').action(async () => {
     line.ran = program
+    line.as = { serves: true }
     const config = configFrom(program, {}, toolUsual)
     const { quickStart } = await import('./quick-start.ts')
     if (!(await quickStart(config, program, mayServe))) line.status = await runCli(['--help'], program.io)
@@ -193,11 +205,12 @@ async function sayWhy(
     help,
     args,
     named,
-    ran,
-    io: { err },
-  }: { help: string; args: readonly string[]; named: Command; ran: Command | undefined; io: Io },
+    line: { as, ran },
+    io: { env, err },
+  }: { help: string; args: readonly string[]; named: Command; line: CommandLine; io: Io },
 ): Promise<number> {
-  const json = args.includes('--json')
+  const asLog = ran && as?.serves && logFormatGiven(ran.opts<Flags>(), env) === 'json'
+  const json = asLog ? 'log' : args.includes('--json')
   const denied = deniedByDeno(thrown) ?? thrown
   const error = denied instanceof SvcError ? withShort(denied, named, args) : denied
   if (error instanceof CommanderError) {
@@ -205,10 +218,12 @@ async function sayWhy(
     return 2
   }
   if (error instanceof SvcError) {
-    // Whose login is over knows where they are.
-    const isNew = error.advice.next?.action === 'login' && error.code !== 'session_expired'
-    const more = ran && isNew ? forgottenSandbox(ran) : ''
-    printError(err, error, `${adviceOf(error, wordingOf(ran, help))}${more && ` ${more}`}`, json)
+    // Wrong usage is the same in every directory; that a name is unknown is not.
+    const isOfDirectory = !isBadUsage(error) || error.advice.next?.action === 'login'
+    const isHinted = ran !== undefined && isOfDirectory && as?.noSandboxHint !== 'ever'
+    // Deno may forbid the look, and the error is what counts.
+    const more = isHinted && (await forgottenSandbox(ran, !as?.serves).catch(() => undefined))
+    printError(err, error, [adviceOf(error, wordingOf(ran, help)), more].filter(Boolean).join(' '), json)
     return isBadUsage(error) ? 2 : 1
   }
   // The reader closed the pipe: exit 0.
@@ -224,6 +239,6 @@ async function sayWhy(
     hint,
     json,
   )
-  if (error instanceof Error && !fromSystem && err.isTerminal) err.print(String(error.stack))
+  if (error instanceof Error && !fromSystem && !asLog && err.isTerminal) err.print(String(error.stack))
   return 1
 }

@@ -1,7 +1,6 @@
 /** What the commands share: how one is declared, its options from the table in config, its exit status, and how we propose what to type next. */
 
 import { Argument, Command as Commander, Option } from 'commander'
-import { httpUrl } from '../config/values.ts'
 import {
   type CommandName,
   type Config,
@@ -40,10 +39,14 @@ export interface CommandLine {
   readonly program: Command
   /** The commands that a command line needs. */
   needed(args: readonly string[]): Promise<CommandSpec[]>
+  /** Tells whoever left out --sandbox; once. */
+  hint?(command: Command): Promise<void>
   /** Exit status of a run that throws nothing: 0 done, 1 failed. */
   status: number
   /** The command that runs, from the moment that it does. */
   ran?: Command
+  /** How it is declared. */
+  as?: Pick<CommandSpec, 'config' | 'serves' | 'noSandboxHint'>
   /** The signal that cut the run short: the process then dies of it, so that a loop in a shell ends too. */
   cutBy?: StopSignal
 }
@@ -72,6 +75,12 @@ export interface CommandSpec {
   /** Whose options of the table in config it takes, and its own words for some. */
   config?: CommandName
   own?: OwnWords
+  /** It goes on until a signal, and what it writes are log lines. */
+  serves?: true
+  /** When it does not hint at a forgotten `--sandbox`: its directory is another one, a program calls it; or it succeeded. */
+  noSandboxHint?: 'ever' | 'done'
+  /** Whether it goes on for long, with these options: the hint at `--sandbox` comes first then. */
+  lasts?(command: Command): boolean
   /** Its further arguments and options. */
   takes?(command: Command): unknown
   /** What `--json` prints, where it has it. */
@@ -126,6 +135,9 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
   )
   command.action(async () => {
     line.ran = command
+    line.as = spec
+    refuseEmpty(command)
+    if (spec.lasts?.(command)) await line.hint?.(command)
     const status = await run(command, line).catch(error => {
       throw error instanceof SvcError ? (told?.(error, command) ?? asTyped(command, error)) : error
     })
@@ -135,6 +147,30 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
     const lines = examples.map(([line, does]) => [`${line} ${also}`, does] as const)
     addCommand(line, { ...spec, words: `${words} ${also}`, also: undefined, hidden: true, examples: lines })
   }
+}
+
+/** What names a thing, as arguments and the values of options are called. */
+const naming = ['id', 'message-id', 'session', 'old-name', 'user']
+
+/**
+ * An empty name is no name left out: it comes from a variable of a script that was never set.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+function refuseEmpty(command: Command): void {
+  const opts = command.opts<Flags>()
+  const options = command.options.map(option => ({
+    typed: option.long ?? option.flags,
+    name: /<([^>]+)>/.exec(option.flags)?.[1],
+    value: opts[option.attributeName()],
+  }))
+  const words = command.registeredArguments.map((argument, nth) => ({
+    typed: `<${argument.name()}>`,
+    name: argument.name(),
+    value: command.args[nth],
+  }))
+  const empty = [...words, ...options].find(({ name = '', value }) => value === '' && naming.includes(name))
+  if (empty) throw badArgument(empty.typed, 'expected a name or id, got an empty one')
 }
 
 /** Wrong usage is thrown, not printed: one place says it, in one form. */
@@ -221,7 +257,7 @@ export class ListOption extends Option {
 }
 
 /** The words that begin with this one; else those that the library, which suggests commands, finds similar. */
-function meantAmong(word: string, words: readonly string[]): readonly string[] {
+export function meantAmong(word: string, words: readonly string[]): readonly string[] {
   const longer = words.filter(one => word !== '' && one.startsWith(word))
   if (longer.length > 0) return longer
   const probe = quiet(new Commander()).helpCommand(false)
@@ -271,35 +307,3 @@ const asTyped = (command: Command, error: SvcError): SvcError =>
     const isArgument = command.registeredArguments.some(one => one.name() === name)
     return { field: option?.long ?? (isArgument ? `<${name}>` : field), problem }
   })
-
-/** For users who tried svc with `--sandbox` and now leave it out, so that they see an empty directory. */
-export const forgottenSandbox = (command: Command): string =>
-  againFlags(command) === '' ? 'For the simulated WeChat add --sandbox.' : ''
-
-/** The address of a service. @throws SvcError `invalid_arguments` for what is none */
-export function typedUrl(text: string, path = ''): string {
-  const url = httpUrl(text)
-  if (url !== undefined) return url
-  throw badArgument('--url', 'expected an http or https URL without user name and query', {
-    hint: `As in --url http://127.0.0.1:8000${path}.`,
-  })
-}
-
-/** The same, of MCP: `/mcp` is added where no path of svc's MCP stands at the end. */
-export function typedMcpUrl(text: string): string {
-  const typed = typedUrl(text, '/mcp')
-  return /\/(mcp|sse)$/.test(new URL(typed).pathname) ? typed : `${typed}/mcp`
-}
-
-/** With `--url` those of a service's options cannot be given. @throws SvcError `invalid_arguments` naming one that was typed */
-export function refuseBesideUrl(command: Command, names: readonly string[]): void {
-  const typed = command.options.find(
-    option =>
-      names.includes(option.attributeName()) &&
-      command.getOptionValueSource(option.attributeName()) === 'cli',
-  )
-  if (typed)
-    throw badArgument(typed.long ?? typed.flags, 'expected without --url', {
-      hint: 'The service at that address decides it.',
-    })
-}

@@ -46,7 +46,7 @@ export async function openForCommand(
 ): Promise<Opened> {
   spareLoopbackTheProxy()
   await using stack = new AsyncDisposableStack()
-  const log = createLog(config.logLevel, io.log)
+  const log = createLog(config.logLevel, io.log, config.logFormat)
   await claimDirectory(config)
   const sandbox = config.sandbox ? await sandboxOf(config, log, stack) : undefined
   const gateway = stack.use(

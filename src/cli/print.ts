@@ -1,21 +1,21 @@
 /** What every command prints alike: errors, results as JSON, the banner. */
 
 import type { SvcError } from '../model/error.ts'
-import { maskText } from '../platform/log.ts'
+import { type LogFormat, maskText } from '../platform/log.ts'
 import { problemOf } from '../server/errors.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
 
 // What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
 const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
-/** `error: … (what to do)` on `err`, one line; for machines one JSON object, in the shape of every door. */
-export function printError(err: Output, error: SvcError, hint: string, json: boolean): void {
+/**
+ * `error: … (what to do)` on `err`, one line; for machines one JSON object, in the shape of every door, or of a log line.
+ */
+export function printError(err: Output, error: SvcError, hint: string, json: boolean | 'log'): void {
   const detail = maskText(error.message)
-  err.print(
-    json
-      ? jsonLine({ ...problemOf(error), detail, hint })
-      : `${colours.red('error:')} ${harmless(detail)}. ${colours.dim(hint)}`,
-  )
+  const problem = { ...problemOf(error), detail, hint }
+  const plain = () => `${colours.red('error:')} ${harmless(detail)}. ${colours.dim(hint)}`
+  err.print(json === 'log' ? logLine('ERROR', detail, problem) : json ? jsonLine(problem) : plain())
 }
 
 /** What was typed, or came from elsewhere, may stand in an error. */
@@ -31,6 +31,23 @@ export const jsonLine = (value: unknown): string =>
     obeyed,
     character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
+
+/** What a service says beside its log: a line, and for programs what stands in it. */
+export interface Said {
+  readonly text: string
+  readonly url?: string
+  readonly token?: string
+}
+
+/** A line of JSON in the form of the log's, whose `fields` are not masked. */
+export const logLine = (level: 'INFO' | 'ERROR', event: string, fields: object): string =>
+  jsonLine({ time: new Date().toISOString(), level, room: '', event, ...fields })
+
+/** Says it on `output`, by the format of the log. */
+export const sayer =
+  ({ print }: Output, format: LogFormat) =>
+  ({ text, ...fields }: Said): void =>
+    print(format === 'json' ? logLine('INFO', text, fields) : text)
 
 export const banner = (version: string): string => `
 ${colours.green('  ___ __   __  ___ ')}

@@ -32,7 +32,9 @@ export async function quickStart(config: Config, command: Command, mayServe: boo
     await command.io.out.write(`${statusText(seen)}\n${nextCommands(line => `svc ${line}${again}`, seen)}`)
     return true
   }
-  if (mayServe) await serveOpenApi(config, command.io, serving => beginner(serving, command))
+  // A person follows the steps; a program that reads the log cannot.
+  const beside = config.logFormat === 'text' ? (serving: Serving) => beginner(serving, command) : undefined
+  if (mayServe) await serveOpenApi(config, command, beside)
   return mayServe
 }
 

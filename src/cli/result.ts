@@ -46,9 +46,7 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
       await using opened = await openForCommand(config, command.io)
       const { gateway } = opened
       const result = await work(gateway, asked, command.io)
-      const seen = await show(result, again, { typed: asked, gateway })
-      const bare = seen.text === '' && (await gateway.accounts.list()).length === 0
-      return tell(result, { ...seen, bare })
+      return tell(result, await show(result, again, { typed: asked, gateway }))
     },
   }
 }

@@ -82,8 +82,7 @@ export async function runTool(run: ToolRun): Promise<void> {
       if (!json && !call.cutBy) {
         const silent = tool.name === 'recv' ? await silentNote(gateway, input, command) : undefined
         const isVain = silent && shown.text === '' && !(await isAnyLoggedIn(gateway))
-        const bare = tool.name === 'history' && shown.text === '' && (await isNew(gateway))
-        if (!isVain) await writeNote(bare ? { ...shown, bare } : shown, command)
+        if (!isVain) await writeNote(shown, command)
         else if (!silent.note) await writeNote(noSession(againFlags(command)), command)
         if (silent) await writeNote(silent, command)
       }
@@ -129,9 +128,6 @@ async function silentNote(
 /** Whether a session is connected. */
 const isAnyLoggedIn = async (gateway: Gateway): Promise<boolean> =>
   (await gateway.accounts.list()).some(({ connected }) => connected)
-
-/** Whether no session was ever logged in, or none is left. */
-const isNew = async (gateway: Gateway): Promise<boolean> => (await gateway.accounts.list()).length === 0
 
 /** Whether somebody sees a question and can answer it. */
 const canAsk = (io: Io): boolean => io.in.isTerminal && io.err.isTerminal

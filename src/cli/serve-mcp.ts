@@ -14,20 +14,25 @@ import type { OpenApiApp } from '../server/openapi.ts'
 import { ensureSecret } from '../server/token.ts'
 import { type Tool, tools } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { graceMs, listenMain, type Opened, runService } from './serving.ts'
-import type { Io } from './terminal.ts'
+import type { Command } from './command.ts'
+import { listenMain } from './listening.ts'
+import { graceMs, type Opened, runService } from './serving.ts'
 
 /**
  * Serves until SIGINT or SIGTERM; over stdio also until the client is gone.
  *
  * @param isPhoneFree nobody chose the port of the simulated phone: over stdio another will do where it is taken
  */
-export async function serveMcp(config: Config, io: Io, { isPhoneFree = false } = {}): Promise<void> {
-  if (config.transport === 'stdio') await serveOverStdio(config, io, isPhoneFree)
-  else await serveOverHttp(config, io, config.transport)
+export async function serveMcp(
+  config: Config,
+  command: Command,
+  { isPhoneFree = false } = {},
+): Promise<void> {
+  if (config.transport === 'stdio') await serveOverStdio(config, command, isPhoneFree)
+  else await serveOverHttp(config, command, config.transport)
 }
 
-async function serveOverStdio(config: Config, io: Io, isPhoneFree: boolean): Promise<void> {
+async function serveOverStdio(config: Config, command: Command, isPhoneFree: boolean): Promise<void> {
   // All that is printed goes to stderr here.
   keepStdoutClean()
   const listens = config.adminPort !== undefined || config.metricsPort !== undefined
@@ -37,17 +42,16 @@ async function serveOverStdio(config: Config, io: Io, isPhoneFree: boolean): Pro
     const server = serveMcpStdio({ ...(await mcpShared(opened)), local })
     opened.stack.defer(() => server.close())
     return {
-      lines: [],
-      running: () => io.out.print('serving MCP on standard input and output'),
+      lines: [{ text: 'serving MCP on standard input and output' }],
       ended: server.ended.then(() => 'the client is gone'),
       stop: () => server.close(),
     }
   }
-  await runService({ ...config, banner: false }, io, open, { listens, isPhoneFree })
+  await runService({ ...config, banner: false }, command, open, { listens, isPhoneFree })
 }
 
-const serveOverHttp = (given: Config, io: Io, transport: 'http' | 'sse'): Promise<void> =>
-  runService(given, io, async opened => {
+const serveOverHttp = (given: Config, command: Command, transport: 'http' | 'sse'): Promise<void> =>
+  runService(given, command, async opened => {
     const { config } = opened
     const mcp = lazyMcpDoor({ ...opened, transport })
     const side = lazySideDoor(opened)
@@ -57,7 +61,12 @@ const serveOverHttp = (given: Config, io: Io, transport: 'http' | 'sse'): Promis
     const path = transport === 'sse' ? '/sse' : '/mcp'
     const where = config.socket === undefined ? path : ` at http://localhost${path}`
     return {
-      lines: [`listening on ${server.url}${where}`],
+      lines: [
+        {
+          text: `listening on ${server.url}${where}`,
+          url: `${server.url}${config.socket === undefined ? path : ''}`,
+        },
+      ],
       stop() {
         side.beginShutdown()
         return Promise.all([mcp.close(graceMs), server.stop(graceMs)])

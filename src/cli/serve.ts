@@ -4,25 +4,26 @@ import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { shellWord } from '../platform/format.ts'
-import { createLog, type Log } from '../platform/log.ts'
+import type { Log } from '../platform/log.ts'
 import { notifyManager } from '../platform/notify.ts'
 import { reachable } from '../platform/serve.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { banner } from './print.ts'
+import type { Command } from './command.ts'
+import { listenError, listenMain } from './listening.ts'
+import { banner, type Said, sayer } from './print.ts'
 import { isMcpPath, lazyMcpDoor } from './serve-mcp.ts'
 import {
   graceMs,
-  listenError,
-  listenMain,
   type Opened,
   runService,
   sandboxOptions,
   sandboxRoom,
+  serverLog,
   stopSignal,
 } from './serving.ts'
-import { type Io, NobodyReads, oneLine } from './terminal.ts'
+import { NobodyReads, oneLine } from './terminal.ts'
 
 /** A service that listens, for what goes on beside it. */
 export interface Serving {
@@ -43,11 +44,11 @@ export interface Serving {
  */
 export const serveOpenApi = (
   given: Config,
-  io: Io,
+  command: Command,
   beside?: (serving: Serving) => Promise<void>,
 ): Promise<void> =>
-  runService(given, io, async opened => {
-    const { config, gateway, log } = opened
+  runService(given, command, async opened => {
+    const { config, gateway, io, log } = opened
     const app = createOpenApiApp({ gateway, config, tools, log, version })
     const mcp = lazyMcpDoor(opened)
     const server = await listenMain(opened, (request, peer) =>
@@ -55,12 +56,12 @@ export const serveOpenApi = (
     )
     const { url } = server
     const over = new AbortController()
-    const doors =
+    const doors: Said[] =
       config.socket === undefined
-        ? [`docs on ${url}/docs`, `mcp on ${url}/mcp`]
-        : [`call it as in: curl --unix-socket ${shellWord(config.socket)} http://localhost/tools`]
+        ? ['docs', 'mcp'].map(door => ({ text: `${door} on ${url}/${door}`, url: `${url}/${door}` }))
+        : [{ text: `call it as in: curl --unix-socket ${shellWord(config.socket)} http://localhost/tools` }]
     return {
-      lines: [`listening on ${url}`, ...doors],
+      lines: [{ text: `listening on ${url}`, url }, ...doors],
       ...(config.socket === undefined && { links: { rest_url: config.publicUrl ?? reachable(url) } }),
       async running(phoneUrl) {
         await notifyManager(notifySocket(io.env), 'READY=1', `STATUS=svc ${version}, listening on ${url}`)
@@ -84,21 +85,23 @@ export const serveOpenApi = (
 /** What to do where no account works. */
 async function sayWhatIsNext({ config, gateway, io, sandbox }: Opened): Promise<void> {
   const sessions = await gateway.accounts.list()
+  const say = sayer(io.out, config.logFormat)
   const [first] = sessions
   if (!first) {
-    io.out.print(
-      `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
-    )
+    say({
+      text: `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
+    })
   } else if (sessions.every(({ status }) => status !== 'connected')) {
     const again = svcCommand(`login ${shellWord(first.name)}`, config.basePath, config.sandbox)
-    io.out.print(`no session works: ${oneLine(first.name)} is ${first.status}; log in again with: ${again}`)
+    say({ text: `no session works: ${oneLine(first.name)} is ${first.status}; log in again with: ${again}` })
   }
 }
 
 /** `svc sandbox`: the simulated WeChat alone, for several processes. */
-export async function serveSandbox(config: Config, io: Io): Promise<void> {
-  const log = createLog(config.logLevel, io.log, config.logFormat)
+export async function serveSandbox(config: Config, command: Command): Promise<void> {
+  const { io } = command
   const stopping = stopSignal(io)
+  const log = await serverLog(config, command)
   await using stack = new AsyncDisposableStack()
   await claimDirectory({ basePath: config.basePath, sandbox: true })
   const { startSandbox } = await sandboxRoom()
@@ -106,8 +109,9 @@ export async function serveSandbox(config: Config, io: Io): Promise<void> {
     throw listenError(error, '--sandbox-port', config.sandboxPort, config.host)
   })
   stack.defer(() => sandbox.stop())
-  if (config.banner) io.out.print(banner(version))
-  io.out.print(`phone on ${sandbox.url}/phone`)
-  io.out.print(`use it with: svc openapi --sandbox -d ${config.basePath}`)
+  const say = sayer(io.out, config.logFormat)
+  if (config.banner && config.logFormat === 'text') io.out.print(banner(version))
+  say({ text: `phone on ${sandbox.url}/phone`, url: `${sandbox.url}/phone` })
+  say({ text: `use it with: svc openapi --sandbox -d ${config.basePath}` })
   log.info('stopping', { signal: await stopping })
 }

@@ -1,29 +1,26 @@
 /** The one way of the commands that serve: the directory, the sandbox, the token, the gateway, the socket; say where, wait for the end, stop cleanly. */
-import { join, resolve } from 'node:path'
-import process from 'node:process'
+import { join } from 'node:path'
 import { localFiles } from '../config/local-files.ts'
 import { type Config, isJournalled } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import { addressIn, type NotedAddress, notedAddresses } from '../inspect/healthz.ts'
-import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
-import { errorCodeOf, removeQuietly, writeWhole } from '../platform/files.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
-import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
-import { reasonOf } from '../platform/system-error.ts'
+import { reachable } from '../platform/serve.ts'
 import { isExposed } from '../server/auth.ts'
-import { behindProxy } from '../server/paths.ts'
 import { type EnsuredToken, ensureToken, givenToken, guessableToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
-import { banner } from './print.ts'
+import type { Command } from './command.ts'
+import { warnAtStart } from './environment.ts'
+import { listen, listenError, notePanel } from './listening.ts'
+import { banner, type Said, sayer } from './print.ts'
 import type { Io } from './terminal.ts'
 
 /** What a command serves besides the panel and the metrics. */
 export interface Door {
   /** Where it is, as it is told once everything runs. */
-  readonly lines: readonly string[]
+  readonly lines: readonly Said[]
   /** For the panel, to lead to it. */
   readonly links?: { rest_url?: string }
   /** Runs when all is told. */
@@ -37,12 +34,13 @@ export interface Door {
 /** Serves until SIGINT, SIGTERM, or the door's own end. `options` as of `openService`. */
 export async function runService(
   given: Config,
-  io: Io,
+  command: Command,
   open: (opened: Opened) => Promise<Door>,
   options?: { listens?: boolean; isPhoneFree?: boolean },
 ): Promise<void> {
-  const log = createLog(given.logLevel, io.log, given.logFormat)
+  const { io } = command
   const stopping = stopSignal(io)
+  const log = await serverLog(given, command)
   await using stack = new AsyncDisposableStack()
   const opened = await openService(given, { io, log, stack }, options)
   const door = await open(opened)
@@ -51,19 +49,32 @@ export async function runService(
   const panel = await openPanel(opened, { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) })
   const metrics = await openMetrics(opened)
   await gateway.start()
-  if (given.banner) io.out.print(banner(version))
-  for (const line of [...door.lines, ...metrics, ...panel.lines]) io.out.print(line)
-  if (phoneUrl) io.out.print(`phone on ${phoneUrl}`)
-  // Of a client's child the standard error is a log: no token in there.
-  if (generated && !door.ended) io.out.print(tokenLine(generated, io))
+  // Of a client's child stdout is the protocol, and stderr a log: no token in there.
+  const say = sayer(door.ended ? io.err : io.out, given.logFormat)
+  if (given.banner && given.logFormat === 'text') io.out.print(banner(version))
+  for (const said of [...door.lines, ...metrics, ...panel.lines]) say(said)
+  if (phoneUrl) say({ text: `phone on ${phoneUrl}`, url: phoneUrl })
+  if (generated && !door.ended) say(tokenSaid(generated, io))
   await door.running?.(phoneUrl)
   log.info('stopping', { reason: await Promise.race([stopping, ...(door.ended ? [door.ended] : [])]) })
   await Promise.all([door.stop(), panel.stop()])
 }
 
+/**
+ * The log of a command that serves, with a warning of what may have been meant otherwise. As JSON it takes what the runtime
+ * would print too.
+ */
+export async function serverLog(config: Config, command: Command): Promise<Log> {
+  const { io } = command
+  const log = createLog(config.logLevel, io.log, config.logFormat)
+  if (config.logFormat === 'json') io.logRuntime?.(log)
+  await warnAtStart(command, log, config)
+  return log
+}
+
 /** `svc admin`: the panel alone. */
-export const serveAdmin = (config: Config, io: Io): Promise<void> =>
-  runService(config, io, async () => ({ lines: [], stop() {} }))
+export const serveAdmin = (config: Config, command: Command): Promise<void> =>
+  runService(config, command, async () => ({ lines: [], stop() {} }))
 
 /** Resolves with the first signal to stop. */
 export const stopSignal = (io: Io) => new Promise<string>(resolve => io.onStop(resolve))
@@ -98,9 +109,11 @@ async function openPanel(
       ? ''
       : ` (from another machine: with this one's address for ${new URL(here).hostname})`
   const signIn =
-    path === undefined || isJournalled(io.env) ? [] : [`sign in once with ${here}${path}${elsewhere}`]
+    path === undefined || isJournalled(io.env)
+      ? []
+      : [{ text: `sign in once with ${here}${path}${elsewhere}`, url: `${here}${path}` }]
   return {
-    lines: [`admin on ${server.url}`, ...signIn],
+    lines: [{ text: `admin on ${server.url}`, url: server.url }, ...signIn],
     async stop() {
       app.beginShutdown()
       await server.stop(graceMs)
@@ -198,120 +211,18 @@ export async function openSandboxFor(
 }
 
 /** A generated token is shown the one time it is made; later, and to a journal that others read, only where it is. */
-const tokenLine = ({ token, created, path }: EnsuredToken, { env }: Io) =>
+const tokenSaid = ({ token, created, path }: EnsuredToken, { env }: Io): Said =>
   created && !isJournalled(env)
-    ? `token ${token} (kept in ${path}; shown this once)`
-    : `token as kept in ${path}; svc token prints it`
-
-/**
- * The server of the service itself, on its socket, else on its port; noted in the data directory for those who look for
- * it, until `stack` ends.
- */
-export async function listenMain(
-  { config, gateway, stack }: Opened,
-  fetch: ServeOptions['fetch'],
-): Promise<RunningServer> {
-  const server = await listenWhere(config, fetch).catch(async error => {
-    throw (await runsAlready(config, error)) ?? error
-  })
-  stack.defer(() => server.stop(0))
-  const url = config.socket === undefined ? reachable(server.url) : `unix:${resolve(config.socket)}`
-  await noteAddress(config.basePath, { url })
-  stack.defer(() => noteAddress(config.basePath))
-  if (config.socket === undefined) gateway.listensAt(url)
-  return server
-}
-
-/** What is wrong where the address is taken by a service of this directory. */
-async function runsAlready(config: Config, error: unknown): Promise<SvcError | undefined> {
-  const url = addressIn(config.socket === undefined ? config : { ...config, socket: resolve(config.socket) })
-  const there = (await notedAddresses(config.basePath)).find(one => one.url === url)
-  if (!there || !(error instanceof SvcError)) return undefined
-  const panel = there.panel === undefined ? '' : `, its panel at ${there.panel}`
-  return new SvcError(
-    'internal',
-    `svc already runs on ${config.basePath}: process ${there.pid} at ${url}${panel}`,
-    {
-      hint: `Use that one, stop it first, or choose another ${config.socket === undefined ? 'port with --port' : 'socket with --socket'}.`,
-      cause: error,
-    },
-  )
-}
-
-/** Notes where this process listens, or that it does so no more, beside what other services that run noted. */
-async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promise<void> {
-  const { pid } = process
-  const path = localFiles(dir).address
-  const noted = (await notedAddresses(dir)).filter(other => other.pid !== pid)
-  if (own !== undefined) noted.push({ ...own, pid })
-  const lines = noted.map(one => JSON.stringify(one))
-  // One that cannot be noted is found by its port. After a power cut nobody listens there, so the disk is not waited for.
-  await (lines.length === 0 ? removeQuietly(path) : writeWhole(path, lines.join('\n')).catch(() => {}))
-}
-
-/** Notes beside it where the panel of this process is. */
-async function notePanel(dir: string, panel: string): Promise<void> {
-  const own = (await notedAddresses(dir)).find(({ pid }) => pid === process.pid)
-  if (own) await noteAddress(dir, { ...own, panel })
-}
-
-async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {
-  const { socket, host, port } = config
-  if (socket === undefined) return listen(config, '--port', port, fetch)
-  if (process.platform === 'win32') {
-    throw new SvcError('internal', `${socket} cannot be served on Windows`, {
-      ...{ field: '--socket', hint: 'Use --host and --port there, with --token.' },
-    })
-  }
-  return serve({ hostname: host, port, socket, fetch: behindProxy(config, fetch) }).catch(error => {
-    const hint = socketHints[errorCodeOf(error) ?? ''] ?? 'Choose a folder you may write to.'
-    throw unserved(socket, error, hint, '--socket')
-  })
-}
-
-/** What cannot be served, and why; an error that no system call gave stays as it is. */
-const unserved = (what: string, error: unknown, hint: string, field?: string): unknown =>
-  errorCodeOf(error) === undefined
-    ? error
-    : new SvcError('internal', `${what} cannot be served: ${reasonOf(error)}`, { field, hint, cause: error })
-
-const socketHints: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'Use the service that listens there, or choose another path.',
-  EEXIST: 'Choose another path; svc removes no file of yours.',
-  ENOENT: 'Make the folder first, for your own user alone.',
-  ENOTDIR: 'Make the folder first, for your own user alone.',
-  ENAMETOOLONG: 'Choose a path of at most 100 bytes.',
-}
-
-/** The server, or why there is none in one clear line. */
-const listen = (config: Config, flag: string, port: number, fetch: ServeOptions['fetch']) =>
-  serve({ hostname: config.host, port, fetch: behindProxy(config, fetch) }).catch((error): never => {
-    throw listenError(error, flag, port, config.host)
-  })
+    ? { text: `token ${token} (kept in ${path}; shown this once)`, token }
+    : { text: `token as kept in ${path}; svc token prints it` }
 
 /** The port of `/metrics` alone, if one is wanted. @returns the line that says where it is */
-async function openMetrics({ config, gateway, log, stack }: Opened): Promise<string[]> {
+async function openMetrics({ config, gateway, log, stack }: Opened): Promise<Said[]> {
   if (config.metricsPort === undefined) return []
   const { createMetricsApp } = await import('../server/openapi.ts')
   const app = createMetricsApp({ gateway, config, log })
   const server = await listen(config, '--metrics-port', config.metricsPort, app.fetch)
   stack.defer(() => server.stop(0))
-  return [`metrics on ${server.url}/metrics`]
-}
-
-/** A failed bind as one clear line; anything else as it is. */
-export function listenError(error: unknown, flag: string, port: number, host: string): unknown {
-  const code = errorCodeOf(error) ?? ''
-  const own = `port ${port} on ${host}`
-  if (code === 'EADDRINUSE') return unserved(own, error, `Choose another with ${flag}, or 0 for a free one.`)
-  if (code === 'EACCES' || code === 'EPERM')
-    return unserved(own, error, `Choose a port above 1023 with ${flag}.`)
-  // Of a name that cannot be resolved Bun gives whatever code came last, as of a file that is not there.
-  const isListen = error instanceof Error && 'syscall' in error && error.syscall === 'listen'
-  const isNoAddress = isListen || code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL'
-  if (!isNoAddress || code === 'EMFILE' || code === 'ENFILE') return error
-  return new SvcError('internal', `${host} is not an address of this machine`, {
-    hint: 'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
-    cause: error,
-  })
+  const url = `${server.url}/metrics`
+  return [{ text: `metrics on ${url}`, url }]
 }

@@ -7,7 +7,7 @@ import type { Session, SilentSession } from '../model/session.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
 import { chatLines } from './chat.ts'
 import { table } from './columns.ts'
-import { type Command, forgottenSandbox } from './command.ts'
+import type { Command } from './command.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
 
 /** What goes to stdout, and a word about it that is no result, for stderr. */
@@ -16,8 +16,6 @@ export interface Shown {
   readonly note?: string
   /** The command did not reach what it was called for: exit status 1. */
   readonly failed?: boolean
-  /** There is nothing where a newcomer expects something: --sandbox may be missing. */
-  readonly bare?: boolean
 }
 
 /** The result of a tool for people; `again` as of `againFlags`. */
@@ -69,7 +67,6 @@ const shows: Readonly<Record<string, Show>> = {
 export const noSession = (again: string): Shown => ({
   text: '',
   note: note(`no session is logged in: svc login${again}`),
-  bare: true,
 })
 
 /** Of recv: whose messages do not come, or may not. */
@@ -82,11 +79,9 @@ export function silentText(silent: readonly SilentSession[], again: string): Sho
   return { text: '', ...(lines.length > 0 && { note: note(lines.join('\n')) }) }
 }
 
-/** Writes the note of a result to stderr, with a word about `--sandbox` where it may have been left out. */
-export async function writeNote({ note: said, bare }: Shown, command: Command): Promise<void> {
-  if (said === undefined) return
-  const more = bare ? forgottenSandbox(command) : ''
-  await command.io.err.write(more ? `${said}${note(more)}` : said)
+/** Writes the note of a result to stderr. */
+export async function writeNote({ note: said }: Shown, { io }: Command): Promise<void> {
+  if (said !== undefined) await io.err.write(said)
 }
 
 /** Says on a terminal that more may come; `phoneUrl` of the simulated WeChat that runs here, or is used. */
@@ -158,7 +153,7 @@ function historyText(page: HistoryPage, again: string): Shown {
 
 /** The table of sessions. */
 export function sessionsText(sessions: readonly Session[], again: string): Shown {
-  if (sessions.length === 0) return { text: '', note: note(`no session yet: svc login${again}`), bare: true }
+  if (sessions.length === 0) return { text: '', note: note(`no session yet: svc login${again}`) }
   // Beside a service it alone knows when it polled: dashes would look as if it never did.
   const polled = sessions.some(session => session.last_poll_at !== undefined)
   const rows = sessions.map(session => [

@@ -2,10 +2,12 @@
 import { fstatSync, write } from 'node:fs'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
+import { format } from 'node:util'
 import { type Environment, ownEnvironment } from '../config.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { errorCodeOf } from '../platform/files.ts'
+import type { Log } from '../platform/log.ts'
 import { onStopSignals, ownCommand, type StopSignal } from '../platform/process.ts'
 
 /** What a command reads and writes, and its clock: those of the process, or of a test. */
@@ -19,6 +21,8 @@ export interface Io {
   readonly err: Output
   /** Takes the log, which goes to the stderr of the process otherwise. */
   readonly log?: (lines: string) => void
+  /** From here on, what the runtime and libraries would print to stderr by themselves are lines of this log. */
+  logRuntime?(log: Log): void
   /** Calls `stop` on the first signal to stop. @returns takes that back */
   onStop(stop: (signal: StopSignal) => void): () => void
   /** Dies of the signal. */
@@ -67,16 +71,36 @@ export function processIo(): Io {
     },
     out: outputTo(1),
     err: outputTo(2),
+    logRuntime,
     onStop: onStopSignals,
     die: signal => void process.kill(process.pid, signal),
   }
+}
+
+/** Warnings, what libraries print to stderr, and the error that ends the process. */
+function logRuntime(log: Log): void {
+  // The listener that is there prints them.
+  process.removeAllListeners('warning')
+  process.on('warning', ({ name, message }) => log.warn(message, { name }))
+  console.error = (...values) => log.error(format(...values))
+  console.warn = (...values) => log.warn(format(...values))
+  const end = (error: unknown) => {
+    const { stack } = error instanceof Error ? error : {}
+    log.error('svc ends by an error that nothing caught: please report it', {
+      error: error ?? 'nothing',
+      stack,
+    })
+    process.exit(1)
+  }
+  process.on('uncaughtException', end)
+  process.on('unhandledRejection', end)
 }
 
 function outputTo(descriptor: 1 | 2): Output {
   const isShown = isTerminal(descriptor)
   const hasColours = isShown && wantsColours(ownEnvironment())
   // By the console, which opens no stream for it.
-  const method = descriptor === 1 ? 'log' : 'error'
+  const { error } = console
   const stream = () => (descriptor === 1 ? process.stdout : process.stderr)
   const text = hasColours ? (text: string) => text : withoutColours
   return {
@@ -87,7 +111,7 @@ function outputTo(descriptor: 1 | 2): Output {
     },
     // A terminal by its stream, which knows how a console takes text.
     write: given => (isShown ? shown(stream(), text(given)) : written(descriptor, text(given))),
-    print: line => console[method](text(line)),
+    print: line => (descriptor === 1 ? console.log : error)(text(line)),
   }
 }
 

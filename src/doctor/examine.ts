@@ -22,7 +22,7 @@ import { examineServices, type SeenService } from './service.ts'
 import { examineSessions } from './sessions.ts'
 import { examineStore, type StoreLook } from './store.ts'
 
-type Given = Pick<DoctorContext, 'config' | 'version' | 'address'>
+type Given = Pick<DoctorContext, 'config' | 'version' | 'address' | 'unknownVariables'>
 export interface ExamineOptions extends Given, Partial<Pick<DoctorContext, 'clock' | 'deadlineMs'>> {
   /** Those that svc installed on this machine; looks when it is called. */
   services?(): Promise<readonly SeenService[]>

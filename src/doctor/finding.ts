@@ -59,6 +59,8 @@ export interface DoctorContext {
   readonly config: Config
   /** Where the service noted that it listens; by the configuration without it. */
   readonly address?: string
+  /** Variables that svc does not know, by name, perhaps with the one that was meant. */
+  readonly unknownVariables?: readonly string[]
   /** Of this program. */
   readonly version: string
   readonly clock: Clock

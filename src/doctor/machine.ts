@@ -17,10 +17,19 @@ function form(): string {
 }
 
 /** Looks at this program. */
-export function examineRuntime({ version }: DoctorContext): Found[] {
+export function examineRuntime({ unknownVariables = [], version }: DoctorContext): Found[] {
   const { bun, deno } = process.versions
   const runtime = deno ? `Deno ${deno}` : bun ? `Bun ${bun}` : `Node ${process.version}`
-  return [ok('version', `svc ${version}, ${form()} on ${runtime}, ${process.platform} ${process.arch}`)]
+  return [
+    ok('version', `svc ${version}, ${form()} on ${runtime}, ${process.platform} ${process.arch}`),
+    ...unknownVariables.map(name =>
+      warning(
+        'environment',
+        `the environment variable ${name} is not known and ignored`,
+        'Correct its name, or remove it: svc openapi --help shows the names.',
+      ),
+    ),
+  ]
 }
 
 /** Upstream's clock is told in seconds; answers take time. */

@@ -8,7 +8,7 @@ export { isOurFile, setAsideName } from '../storage/sqlite/directory-claim.ts'
 export { sightOf } from '../storage/sqlite/sight.ts'
 
 /** A data directory, there or not. */
-export interface DataDirectory extends Pick<Contents, 'entries' | 'isUsed'> {
+export interface DataDirectory extends Pick<Contents, 'entries' | 'isUsed' | 'sessions'> {
   dir: string
   /** `foreign`: a folder with files, none of them svc's. */
   state: 'missing' | 'unreadable' | 'foreign' | 'empty' | 'ours'
@@ -27,9 +27,10 @@ export async function lookAtDirectory(dir: string, asSandbox = false): Promise<D
   try {
     const { entries, isEmpty, isOurs, isSandbox, isUsed, sessions } = await contentsOf(dir)
     const state = isEmpty ? 'empty' : isOurs ? 'ours' : 'foreign'
-    return { dir, state, entries, isUsed, isSandbox: isSandbox || (asSandbox && sessions === 0 && !isUsed) }
+    const isToBe = asSandbox && sessions === 0 && !isUsed
+    return { dir, state, entries, isUsed, sessions, isSandbox: isSandbox || isToBe }
   } catch (error) {
     const state = errorCodeOf(error) === 'ENOENT' ? 'missing' : 'unreadable'
-    return { dir, state, error, entries: [], isUsed: false, isSandbox: asSandbox }
+    return { dir, state, error, entries: [], isUsed: false, sessions: 0, isSandbox: asSandbox }
   }
 }

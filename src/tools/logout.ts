@@ -29,6 +29,7 @@ export const logout = defineTool({
     positionals: ['session_name'],
     short: { session_name: 's' },
     names: { session_name: 'session' },
+    help: { session_name: 'Name of the session; without it the default session.' },
     about: `Ends a session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first. People report that WeChat may refuse a new code once the credentials are gone: keep a copy of the session's folder if you are not sure.
 
 On a terminal it asks first; elsewhere it wants the name, or --yes for the default session.`,

@@ -159,3 +159,27 @@ test('nothing to send, and a name without its one file, are wrong usage too', as
     expect(JSON.parse(ended.stderr)).toMatchObject({ details: { errors: [{ field }] } })
   }
 })
+
+describe('an empty name is no name left out', () => {
+  const cases: [args: string[], field: string][] = [
+    [['users', ''], '<session>'],
+    [['check', ''], '<session>'],
+    [['logout', '', '--yes'], '<session>'],
+    [['login', ''], '<session>'],
+    [['events', '--session', ''], '--session'],
+    [['events', '-u', ''], '-u'],
+    [['send', 'a@b', 'hi', '--session', ''], '--session'],
+    [['typing', ''], '<user>'],
+    [['typing', 'a@b', '-s', ''], '-s'],
+    [['users', 'name', '', 'Mum'], '<user>'],
+    [['users', 'name', 'a@b', 'Mum', '-s', ''], '-s'],
+    [['webhook', 'show', ''], '<id>'],
+    [['webhook', 'add', 'http://a.example', '-u', ''], '-u'],
+    [['outbox', 'cancel', ''], '<id>'],
+    [['approvals', 'yes', ''], '<id>'],
+  ]
+  for (const [args, field] of cases)
+    test(`svc ${args.join(' ')}`, async () => {
+      expect(await refused(args)).toMatchObject({ details: { errors: [{ field }] } })
+    })
+})

@@ -7,6 +7,7 @@ import { counted } from '../../platform/format.ts'
 import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { version } from '../../version.ts'
 import { type Command, type CommandSpec, configFrom } from '../command.ts'
+import { unknownNamed } from '../environment.ts'
 import { findingLines, jsonLine } from '../print.ts'
 import { colours, type Output, oneLine } from '../terminal.ts'
 import { isOpen } from './health.ts'
@@ -53,6 +54,7 @@ async function runDoctor(command: Command): Promise<0 | 1> {
     version,
     deadlineMs: seconds * 1000,
     services: () => installedServices(command.io),
+    unknownVariables: unknownNamed(command),
   })
   const { out } = command.io
   await out.write(flags.json ? `${jsonLine(report)}\n` : reportText(report, out))

@@ -32,6 +32,7 @@ export const commands: readonly CommandSpec[] = [
     about:
       'Shows the events of the last 24 hours, or those after an id: messages received, the status of messages sent, changes of sessions. With --follow it shows new events until Ctrl-C. It only reads the message store: it receives nothing from WeChat, and can run while a service runs.',
     config: 'tool',
+    lasts: command => command.opts<Flags>().follow === true,
     takes: command =>
       command
         .option('-f, --follow', 'Show new events as they happen.')
@@ -73,7 +74,7 @@ async function showEvents(command: Command): Promise<void> {
   const { err, out } = command.io
   using call = commandCall(command.io)
   await using opened = await openForCommand(config, command.io)
-  const { accounts, clock, events } = opened.gateway
+  const { clock, events } = opened.gateway
   const wanted = await events.wanted(asked)
   const begin = start ? await placeOf(start(clock.now()), events) : after
   const onGone = () => void err.write('Some events were removed before they were read.\n')
@@ -92,11 +93,7 @@ async function showEvents(command: Command): Promise<void> {
     if (!isTail && count === most) break
   }
   for (const event of tail) await tell(event)
-  if (count === 0 && !follow && !json)
-    await writeNote(
-      { text: '', note: note('no events match'), bare: (await accounts.list()).length === 0 },
-      command,
-    )
+  if (count === 0 && !follow && !json) await writeNote({ text: '', note: note('no events match') }, command)
 }
 
 type Events = Gateway['events']

@@ -11,16 +11,10 @@ import { badArgument } from '../../model/error.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { shellWord } from '../../platform/format.ts'
 import { spareLoopbackTheProxy } from '../../platform/process.ts'
-import {
-  againFlags,
-  type Command,
-  type CommandSpec,
-  configFrom,
-  forgottenSandbox,
-  typedUrl,
-} from '../command.ts'
+import { againFlags, type Command, type CommandSpec, configFrom } from '../command.ts'
 import { jsonLine } from '../print.ts'
 import { oneLine } from '../terminal.ts'
+import { typedUrl } from '../typed-url.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -29,6 +23,7 @@ export const commands: readonly CommandSpec[] = [
     about:
       'Ask GET /healthz of a running service and print the answer as one line, for HEALTHCHECK in containers and for monitoring. Needs no token. Without an address it finds the service through its data directory. Waits at most 2 seconds.',
     config: 'health',
+    noSandboxHint: 'done',
     own: {
       host: 'address that the service listens on (127.0.0.1)',
       port: 'port of the service (from its data directory, else 8000)',
@@ -63,14 +58,13 @@ async function runHealth(command: Command): Promise<0 | 1> {
   // As GET /healthz says it; what is degraded works, and a restart would not help.
   const word = !healthy ? 'unhealthy' : answer.seen.status === 'ok' ? 'healthy' : 'degraded'
   const what = saidOfHealth(answer, other)
-  const forgotten = unnamed === undefined ? '' : forgottenSandbox(command)
   // Whoever names a whole address may mean another machine.
   const next =
     answer.kind === 'nobody' && given === undefined
-      ? `; to start it: ${startLine(command)}. One that listens elsewhere is named with --port.${forgotten && ` ${forgotten}`}`
+      ? `; to start it: ${startLine(command)}. One that listens elsewhere is named with --port.`
       : other === undefined
         ? ''
-        : `; to start one: ${startLine(command)} --port 0${againFlags(command).startsWith(' --sandbox') ? ' --sandbox-port 0' : ''}${forgotten && `. ${forgotten}`}`
+        : `; to start one: ${startLine(command)} --port 0${againFlags(command).startsWith(' --sandbox') ? ' --sandbox-port 0' : ''}`
   await command.io.out.write(
     json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`

@@ -16,6 +16,7 @@ export const commands: readonly CommandSpec[] = [
     summary:
       'print new messages for the prompt hook of an agent, marked as untrusted; prints nothing when there are none',
     config: 'tool',
+    noSandboxHint: 'ever',
     takes: command =>
       command
         .option('-n, --limit <count>', 'show at most this many; the rest follows next time', '20')

@@ -16,6 +16,7 @@ const movedFrom = (program: Program, summary: string, from: Option): CommandSpec
   words: `migrate ${program}`,
   summary,
   config: 'migrate',
+  noSandboxHint: 'ever',
   own: {
     basePath: 'data directory (~/.svc)',
     sandbox: 'refused: a sandbox never holds real accounts',

@@ -18,9 +18,10 @@ export const commands: readonly CommandSpec[] = [
       ['svc openapi --sandbox --admin-port 8080', 'with a simulated WeChat, and the panel'],
       ['svc openapi --host 0.0.0.0', 'for other machines; svc makes the token'],
     ],
+    serves: true,
     async run(command) {
       const config = configFrom(command)
-      await (await import('../serve.ts')).serveOpenApi(config, command.io)
+      await (await import('../serve.ts')).serveOpenApi(config, command)
     },
   },
   {
@@ -32,7 +33,7 @@ export const commands: readonly CommandSpec[] = [
     takes: command =>
       command.option(
         '--url <url>',
-        'connect to the running service at this address, such as http://127.0.0.1:8000/mcp or unix:/run/svc.sock; of the other options only the token and --log-level apply',
+        'connect to the running service at this address, such as http://127.0.0.1:8000/mcp or unix:/run/svc.sock; of the other options only the token, --log-level and --log-format apply',
       ),
     examples: [
       ['svc mcp', 'for one client, on standard input and output'],
@@ -43,6 +44,7 @@ export const commands: readonly CommandSpec[] = [
       ['svc mcp -t stdio --confirm-send', 'a person confirms each message before it is sent'],
       ['SVC_TOKEN=… svc mcp --url https://svc.example.org/mcp', 'connects a client to the service there'],
     ],
+    serves: true,
     async run(command) {
       if (command.opts().url !== undefined) return (await import('../bridge.ts')).runBridge(command)
       // Over stdio nothing listens on --port: unless it was given, it cannot be in the way.
@@ -53,7 +55,7 @@ export const commands: readonly CommandSpec[] = [
           hint: 'Over stdio the client that starts svc is its only one.',
         })
       // Over stdio nobody chose the port: a second client's phone may stand anywhere.
-      await (await import('../serve-mcp.ts')).serveMcp(config, command.io, { isPhoneFree: sandboxPort === 0 })
+      await (await import('../serve-mcp.ts')).serveMcp(config, command, { isPhoneFree: sandboxPort === 0 })
     },
   },
   {
@@ -66,14 +68,12 @@ export const commands: readonly CommandSpec[] = [
       ['svc admin', `on http://127.0.0.1:${usualPanelPort}, for this machine`],
       ['svc admin --host 0.0.0.0 --admin-port 9000', 'for other machines; svc makes the token'],
     ],
+    serves: true,
     async run(command) {
       // It serves no REST, so that port cannot be in the way.
       const config = configFrom(command, { port: '0' })
       const { serveAdmin } = await import('../serving.ts')
-      await serveAdmin(
-        Object.freeze({ ...config, adminPort: config.adminPort ?? usualPanelPort }),
-        command.io,
-      )
+      await serveAdmin(Object.freeze({ ...config, adminPort: config.adminPort ?? usualPanelPort }), command)
     },
   },
   {
@@ -95,10 +95,12 @@ export const commands: readonly CommandSpec[] = [
         'then, on other machines: svc openapi --upstream-url http://HERE:8001 --cdn-url http://HERE:8001/c2c',
       ],
     ],
+    noSandboxHint: 'ever',
+    serves: true,
     async run(command) {
       // Its directory is a sandbox's by default too, and it has no service port that could clash with its own.
       const config = configFrom(command, { sandbox: true, port: '0' })
-      await (await import('../serve.ts')).serveSandbox(config, command.io)
+      await (await import('../serve.ts')).serveSandbox(config, command)
     },
   },
 ]

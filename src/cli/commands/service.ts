@@ -67,6 +67,7 @@ export const commands: readonly CommandSpec[] = [
     about:
       "Install 'svc openapi' with the options given here as a service of systemd or launchd. Run as root, it becomes a service of the machine: it starts with the machine, runs as an existing user, and keeps its data in /var/lib/svc. Otherwise it becomes your own service: it starts when you log in and uses your data directory. It restarts after a failure. SVC_ and proxy variables that are set now apply to the service too. To change its options, run the command again with the new ones; the service is then restarted.",
     config: 'openapi',
+    noSandboxHint: 'ever',
     own: {
       basePath:
         'data directory (service of the machine: /var/lib/svc, with --sandbox /var/lib/svc-sandbox; your own: ~/.svc, with --sandbox ~/.svc-sandbox)',

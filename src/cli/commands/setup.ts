@@ -6,16 +6,10 @@ import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { isLoopback } from '../../server/auth.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
-import {
-  type Command,
-  type CommandSpec,
-  choice,
-  configFrom,
-  refuseBesideUrl,
-  typedMcpUrl,
-} from '../command.ts'
+import { type Command, type CommandSpec, choice, configFrom } from '../command.ts'
 import { ownProgram } from '../service-plan.ts'
 import { colours, type Io, type Output } from '../terminal.ts'
+import { refuseBesideUrl, typedMcpUrl } from '../typed-url.ts'
 
 export const commands: readonly CommandSpec[] = [
   {

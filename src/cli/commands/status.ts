@@ -4,7 +4,7 @@ import type { StatusReport } from '../../inspect/status-report.ts'
 import { byteSize, counted, localTime, shellWord } from '../../platform/format.ts'
 import { version } from '../../version.ts'
 import { table } from '../columns.ts'
-import { type Command, type CommandSpec, configFrom, forgottenSandbox } from '../command.ts'
+import { type Command, type CommandSpec, configFrom } from '../command.ts'
 import { jsonLine } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
 
@@ -33,9 +33,6 @@ async function runStatus(command: Command): Promise<0 | 1> {
   const { readStatus } = await import('../../inspect/status-report.ts')
   const seen = await readStatus({ basePath, sandbox, version })
   await command.io.out.write(json ? `${jsonLine(seen)}\n` : statusText(seen))
-  const forgotten = forgottenSandbox(command)
-  if (forgotten && !json && seen.session_count === 0 && !seen.sandbox)
-    await command.io.err.write(`${forgotten}\n`)
   return seen.ok ? 0 : 1
 }
 

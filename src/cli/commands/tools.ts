@@ -17,6 +17,7 @@ export const commands: readonly CommandSpec[] = tools.map(tool => {
     summary: tool.title.charAt(0).toLowerCase() + tool.title.slice(1),
     about: about.replaceAll('`', ''),
     config: 'tool',
+    lasts: command => tool.name === 'login' || command.opts().follow === true,
     takes(command) {
       flags.declare(command)
       if (tool.name === 'recv')
