@@ -10,6 +10,7 @@ import {
   readConfig,
   type Usual,
 } from '../config.ts'
+import { proposed } from '../inspect/advised-commands.ts'
 import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { Wording } from '../model/next-step.ts'
 import { shellWord } from '../platform/format.ts'
@@ -284,9 +285,6 @@ export function againFlags(command: Command): string {
   const { sandbox, basePath } = placeGiven(command.opts<Flags>(), command.io.env)
   return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
 }
-
-/** A word of a command line that we propose; what is to be filled in stays as help has it. */
-const proposed = (word: string) => (/^<\w+>$/.test(word) ? word : shellWord(word))
 
 /** How the command line words what to do next; `command` is the one that runs, where it came to that. */
 export const wordingOf = (command: Command | undefined, help?: string): Wording => ({

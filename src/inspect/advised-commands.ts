@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
+import { type Door, plainly, type Wording } from '../model/next-step.ts'
 import { shellWord } from '../platform/format.ts'
 import { homeFolder } from '../platform/process.ts'
 
@@ -19,6 +20,15 @@ export function svcCommand(
   const flag = isSandbox && command !== 'sandbox' ? ' --sandbox' : ''
   return `svc ${command}${flag}${dir === usual ? '' : ` -d ${shellWord(dir)}`}`
 }
+
+/** A word of a command that is proposed; what is to be filled in stays as help has it. */
+export const proposed = (word: string) => (/^<\w+>$/.test(word) ? word : shellWord(word))
+
+/** How a door says things: commands are for the data directory of the service, if that is known. */
+export const wordingAt = (door: Door, dir: string | undefined): Wording =>
+  dir === undefined
+    ? plainly(door)
+    : { door, command: words => svcCommand(words.map(proposed).join(' '), dir) }
 
 /** The command that gives files which this user may not read back to this user. */
 export const takeOver = (path: string): string =>

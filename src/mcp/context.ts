@@ -23,6 +23,8 @@ export interface McpShared {
   readonly changes: Changes
   /** Whose place recv uses where a call names none; `default` without it. */
   readonly consumer?: string
+  /** The data directory, for commands that errors name. */
+  readonly basePath?: string
 }
 
 /** What one connection is; made for each server that the factory builds. */

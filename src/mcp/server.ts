@@ -1,7 +1,8 @@
 /** The one factory: what svc offers over MCP, the same on every transport and in both eras of the protocol. */
 import { McpServer, ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
+import { wordingAt } from '../inspect/advised-commands.ts'
 import type { ErrorCode, SvcError } from '../model/error.ts'
-import { adviceOf, plainly } from '../model/next-step.ts'
+import { adviceOf } from '../model/next-step.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { type Tool, toSvcError } from '../tools/index.ts'
 import { addAnnouncements } from './announcements.ts'
@@ -78,7 +79,7 @@ type Handler = (request: unknown, ctx: ServerContext) => unknown
  * The library checks a request inside its handler and answers what it refuses with -32603 and a dump of its validator.
  * It has no hook around every handler, so its list of them is taken (2.4.0; a test tells when that changes).
  */
-function answerInOurWords({ server }: McpServer, { log, local }: McpContext): void {
+function answerInOurWords({ server }: McpServer, context: McpContext): void {
   const { _requestHandlers: handlers } = server as unknown as { _requestHandlers: Map<string, Handler> }
   for (const [method, handler] of handlers)
     handlers.set(method, async (request, ctx) => {
@@ -91,7 +92,7 @@ function answerInOurWords({ server }: McpServer, { log, local }: McpContext): vo
         if (refused) throw refused
         if (Number.isSafeInteger(code)) throw error
         const { signal } = ctx.mcpReq ?? {}
-        throw protocolError(toSvcError(error, log, signal ? { signal } : {}), local !== false)
+        throw protocolError(toSvcError(error, context.log, signal ? { signal } : {}), context)
       }
     })
 }
@@ -107,9 +108,9 @@ const named: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ])
 
 /** An error of the protocol, with our code and what to do next. */
-function protocolError(error: SvcError, local: boolean): ProtocolError {
+function protocolError(error: SvcError, { local, basePath }: McpContext): ProtocolError {
   const { code, message, retryAfter } = error
-  const hint = adviceOf(error, plainly(local ? 'local' : 'mcp'))
+  const hint = adviceOf(error, wordingAt(local ? 'local' : 'mcp', basePath))
   return new ProtocolError(
     named.has(code) ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError,
     `${message}. ${hint}`,

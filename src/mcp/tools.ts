@@ -9,9 +9,9 @@ import {
   type ServerContext,
   type ToolAnnotations,
 } from '@modelcontextprotocol/server'
+import { wordingAt } from '../inspect/advised-commands.ts'
 import { errorKind, type SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
-import { plainly } from '../model/next-step.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
 import { problemOf } from '../server/errors.ts'
 import { describedFor, invoke, type Tool, toSvcError, verbs } from '../tools/index.ts'
@@ -140,7 +140,7 @@ async function callTool(
     if (call.question) return call.question
     const known = toSvcError(error, context.log, { tool: tool.name, signal: call.signal })
     if (errorKind(known.code).status >= 500) tellOf(known, tool, ctx)
-    return failure(known, context.local)
+    return failure(known, context)
   } finally {
     call.end()
   }
@@ -192,8 +192,8 @@ const loggedIn = ({ gateway }: McpContext) =>
  * result by Gemini CLI, and `structuredContent` is checked against the output schema by clients of the 1.x SDK (1.32.2
  * does so even when `isError` is true).
  */
-export function failure(error: SvcError, local: McpContext['local']): CallToolResult {
-  const problem = problemOf(error, plainly(local ? 'local' : 'mcp'))
+export function failure(error: SvcError, { local, basePath }: McpContext): CallToolResult {
+  const problem = problemOf(error, wordingAt(local ? 'local' : 'mcp', basePath))
   const { code, detail, hint } = problem
   const text = [`${code}: ${detail.replace(/\.$/, '')}.`, hint].filter(Boolean).join(' ')
   return { isError: true, content: [{ type: 'text', text }], _meta: { [problemKey]: problem } }

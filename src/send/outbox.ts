@@ -143,7 +143,7 @@ export class Outbox {
     const approved = entry.asked && (await worker.approve(entry))
     if (!approved) {
       throw new SvcError('not_found', 'nothing of this id waits for a yes', {
-        hint: 'It was approved, declined or given up; svc history tells.',
+        hint: 'It was approved, declined or given up; history tells.',
         next: { action: 'see', what: 'approvals' },
       })
     }

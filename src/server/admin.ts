@@ -82,7 +82,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const { gateway, config, clock = gateway.clock } = options
   const log = options.log.child('admin')
   const access = createAccess({ ...config, clock, signIns: gateway.signIns })
-  const context = { gateway, log, waiting: new Waiting(), clock }
+  const context = { gateway, log, waiting: new Waiting(), clock, basePath: config.basePath }
   const tries = new FailedTries(context)
   const files = openPanelFiles(options.folders)
   const startedAt = clock.now()

@@ -2,8 +2,22 @@
 import { Events, WebhookTestEvent } from '../model/event.ts'
 import { toJsonSchema } from '../tools/schema.ts'
 
+/** An event of the stream that is none of the log. */
+const goneEvent = {
+  name: 'gone',
+  title: 'gone',
+  summary: 'Events are lost',
+  description:
+    'An SSE event of the name `gone`, without an id: events after `after` are lost, since retention took them, or the id is of another data directory. The oldest that is kept comes next.',
+  payload: {
+    type: 'object',
+    required: ['after'],
+    properties: { after: { type: 'string', description: 'The id from which the reader read on.' } },
+  },
+}
+
 export function asyncApiDocument(version: string): object {
-  const types = Object.keys(Events)
+  const types = [...Object.keys(Events), goneEvent.name]
   const delivered = { ...Events, 'webhook.test': WebhookTestEvent }
   const ref = (path: string, type: string) => ({ $ref: `#/${path}/${type}` })
   return {
@@ -20,7 +34,7 @@ export function asyncApiDocument(version: string): object {
         address: '/events',
         title: 'Event stream',
         description:
-          'Server-sent events over HTTP: `id` is the place of the event, `data` the payload as JSON. Last-Event-ID or ?after= reads on. Where a token is needed it goes in the Authorization header; for a browser, which sends none, POST /events/link makes a link that opens one stream.',
+          'Server-sent events over HTTP: `id` is the place of the event, `data` the payload as JSON. All but `gone` have no event name: the payload tells the type. Last-Event-ID or ?after= reads on. Where a token is needed it goes in the Authorization header; for a browser, which sends none, POST /events/link makes a link that opens one stream.',
         messages: Object.fromEntries(types.map(type => [type, ref('components/messages', type)])),
       },
       webhooks: {
@@ -48,12 +62,15 @@ export function asyncApiDocument(version: string): object {
       },
     },
     components: {
-      messages: Object.fromEntries(
-        Object.entries(delivered).map(([type, schema]) => [
-          type,
-          { name: type, title: type, summary: schema.description, payload: toJsonSchema(schema) },
-        ]),
-      ),
+      messages: {
+        ...Object.fromEntries(
+          Object.entries(delivered).map(([type, schema]) => [
+            type,
+            { name: type, title: type, summary: schema.description, payload: toJsonSchema(schema) },
+          ]),
+        ),
+        [goneEvent.name]: goneEvent,
+      },
     },
   }
 }

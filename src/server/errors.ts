@@ -46,14 +46,14 @@ export function problemOf(error: SvcError, wording?: Wording): Static<typeof Pro
 /**
  * The whole answer of an error, with the headers its status asks for.
  *
- * @param status where HTTP has a narrower one than the error's code
+ * @param special `status` where HTTP has a narrower one than the error's code, `wording` of a door that names commands
  */
 export function problemResponse(
   error: SvcError,
   headers: Record<string, string> = {},
-  status = error.status,
+  { status = error.status, wording }: { status?: number; wording?: Wording } = {},
 ): Response {
-  const body = { ...problemOf(error), status }
+  const body = { ...problemOf(error, wording), status }
   return new Response(JSON.stringify(body), {
     status: body.status,
     headers: {

@@ -81,7 +81,11 @@ export async function mediaAnswer(
     await stream.cancel()
     const problem = `expected a part of the ${size} bytes there are`
     const error = badArgument('Range', problem, { hint: 'Ask for a part of them, or leave the header out.' })
-    return problemResponse(error, { 'content-range': `bytes */${size}`, 'accept-ranges': 'bytes' }, 416)
+    return problemResponse(
+      error,
+      { 'content-range': `bytes */${size}`, 'accept-ranges': 'bytes' },
+      { status: 416 },
+    )
   }
   const { from, length } = part
   headers['content-range'] = `bytes ${from}-${from + length - 1}/${size}`

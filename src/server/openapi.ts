@@ -26,7 +26,7 @@ import { addSharedRoute, addWebhookRoutes, isShared } from './webhook-routes.ts'
 
 export interface OpenApiOptions {
   gateway: Gateway
-  config: Pick<Config, 'host' | 'token' | 'allowHosts' | 'maxUploadBytes'>
+  config: Pick<Config, 'host' | 'token' | 'allowHosts' | 'maxUploadBytes'> & Partial<Pick<Config, 'basePath'>>
   tools: readonly Tool[]
   log: Log
   version: string
@@ -109,7 +109,13 @@ function emptyApp({
   log,
   clock = systemClock,
 }: Pick<OpenApiOptions, 'gateway' | 'config' | 'log' | 'clock'>): Parts {
-  const context = { gateway, log: log.child('rest'), waiting: new Waiting(), clock }
+  const context = {
+    gateway,
+    log: log.child('rest'),
+    waiting: new Waiting(),
+    clock,
+    basePath: config.basePath,
+  }
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
   // Before the routes, since a hook holds for what comes after it. Routes answer their own failures: what arrives here is
   // a path or method that no route has, or a fault of Elysia.

@@ -2,6 +2,7 @@
 import { Kind, type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { wordingAt } from '../inspect/advised-commands.ts'
 import type { ErrorCode } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { decodedUri } from '../platform/header.ts'
@@ -20,6 +21,8 @@ export interface RouteContext {
   readonly log: Log
   readonly waiting: Waiting
   readonly clock: Clock
+  /** The data directory, for commands that errors name. */
+  readonly basePath?: string
 }
 
 /** What a route says about itself besides its schemas: for the OpenAPI document. */
@@ -65,10 +68,11 @@ export const jsonAnswer = {
 /** The answer of a failure, whatever was thrown. */
 export const failed = (
   error: unknown,
-  { log }: RouteContext,
+  { log, basePath }: RouteContext,
   tool?: string,
   signal?: AbortSignal,
-): Response => problemResponse(toSvcError(error, log, { tool, signal }))
+): Response =>
+  problemResponse(toSvcError(error, log, { tool, signal }), {}, { wording: wordingAt('http', basePath) })
 
 /** What the work answers, or the answer of its failure. */
 export const answered = (

@@ -15,7 +15,7 @@ import {
 } from '../model/webhook.ts'
 import { WebhookTest } from '../push/webhooks.ts'
 import { parse } from '../tools/parse.ts'
-import { asTime, parseTime } from '../tools/schema.ts'
+import { asTime, parseTime, Shaped } from '../tools/schema.ts'
 import { sendMedia } from './media-routes.ts'
 import { queryOf } from './paths.ts'
 import { answered, decoded, jsonAnswer, jsonRoutes, type RouteContext } from './route.ts'
@@ -176,9 +176,16 @@ function actRoutes(add: Add, webhooks: Webhooks): void {
 const SharedPath = closed({
   webhook: bounded(64),
   message_id: bounded(512),
-  item: Type.String({ pattern: '^(\\d{1,3}|message)$' }),
+  item: Shaped('^(\\d{1,3}|message)$', 'the number of a file, or message', 'What the link leads to.'),
 })
-const SharedQuery = closed({ expires: Type.String({ pattern: '^\\d{1,12}$' }), signature: bounded(100) })
+const SharedQuery = closed({
+  expires: Shaped(
+    '^\\d{1,12}$',
+    'a time in seconds since 1970, as in the link',
+    'Until when the link works.',
+  ),
+  signature: bounded(100),
+})
 
 /** Whether anybody may ask for this path: its own signature says who may. */
 export const isShared = (path: string): boolean => path.startsWith('/shared/')

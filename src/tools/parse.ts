@@ -165,7 +165,8 @@ export function words(schema: JsonSchema): string {
   if ('const' in schema) return JSON.stringify(schema.const)
   switch (schema.type) {
     case 'string': {
-      if (schema.pattern !== undefined) return `a string like ${schema.pattern}`
+      // `Shaped` says the shape of one; an expression is no word.
+      if (schema.pattern !== undefined) return 'a string of a certain form'
       if (schema.maxLength !== undefined)
         return `a string of ${schema.minLength ?? 0} to ${schema.maxLength} characters`
       return schema.minLength ? 'a string that is not empty' : 'a string'

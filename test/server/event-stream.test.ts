@@ -158,6 +158,21 @@ test('the place of a named reader is kept, and moves when it comes again with wh
   expect((await read(1)).texts).toEqual(['3'])
 })
 
+test('a place that is none is refused by the name that it came under', async () => {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  for (const [query, headers, field] of [
+    ['?after=x', {}, 'after'],
+    ['', { 'last-event-id': 'x' }, 'Last-Event-ID'],
+    ['?after=0', { 'last-event-id': '-1' }, 'Last-Event-ID'],
+  ] as const) {
+    const refused = await fetch(`${rest.url}/events${query}`, { headers })
+    const { code, details, detail } = await refused.json()
+    expect([code, details.errors[0].field]).toEqual(['invalid_arguments', field])
+    expect(detail).toStartWith(`${field}: `)
+  }
+})
+
 test('what retention took before it was read is said to be gone', async () => {
   await using t = await withGateway({ start: false })
   await using rest = await restOf(t.gateway)
@@ -197,7 +212,13 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   const response = await fetch(`${rest.url}/asyncapi.json`)
   const { asyncapi, channels, components } = await response.json()
   expect([response.status, asyncapi]).toEqual([200, '3.1.0'])
-  expect(Object.keys(channels.events.messages)).toEqual([...eventTypes])
+  expect(Object.keys(channels.events.messages)).toEqual([...eventTypes, 'gone'])
+  await using lost = await eventSource(`${rest.url}/events?after=another-1`, {
+    authorization: 'Bearer a-long-enough-token',
+  })
+  const { event, data: told } = (await lost.next())!
+  expect(event).toBe('gone')
+  expect(parse(components.messages.gone.payload, told) as object).toEqual(told)
   expect(Object.keys(channels.webhooks.messages)).toEqual([...eventTypes, 'webhook.test'])
   const from = await t.gateway.events.head()
   await using stream = await eventSource(`${rest.url}/events?after=${from}`, {

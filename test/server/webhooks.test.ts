@@ -1,8 +1,11 @@
 /** Webhooks over HTTP, and the links in their deliveries. */
 import { expect, test } from 'bun:test'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { AddedWebhook, ReplayedWebhook, WebhookEndpoint } from '../../src/model/webhook.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { receiver } from '../push/receiver.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { type Json, restOf, startRest } from '../support/rest.ts'
 
@@ -97,4 +100,36 @@ test('links in a delivery open the media and the whole message without a token, 
   ).toBe(403)
   expect(await wrong(url => url.searchParams.delete('signature'))).toBe(422)
   expect((await fetch(`${rest.url}/webhooks`)).status).toBe(401)
+})
+
+test('what is wrong with a link is said without the expression that found it', async () => {
+  await using rest = await startRest()
+  const at = client(rest.url)
+  for (const path of [
+    '/shared/a/b/0',
+    '/shared/a/b/0?expires=x&signature=y',
+    '/shared/a/b/nothing?expires=1&signature=y',
+    '/shared/a/b/0?expires=1&signature=y&more=1',
+  ]) {
+    const { status, body } = await at('GET', path)
+    expect([path, status, body.code]).toEqual([path, 422, 'invalid_arguments'])
+    expect(body.detail).not.toMatch(/[\\^$]/)
+  }
+})
+
+test('a command that an error names is for the directory of the service', async () => {
+  const folder = folderOfTest()
+  const [dir, sandbox] = [join(folder, 'data'), join(folder, 'a sandbox')]
+  await mkdir(join(sandbox, 'sandbox'), { recursive: true })
+  for (const [basePath, flags] of [
+    [dir, ` -d ${dir}`],
+    [sandbox, ` --sandbox -d '${sandbox}'`],
+  ] as const) {
+    await using rest = await startRest({ basePath })
+    const { body } = await client(rest.url)('POST', '/webhooks', {
+      url: 'http://10.0.0.1/',
+      allow_private: true,
+    })
+    expect(body.hint).toContain(`svc webhook add <url> --allow-private${flags}`)
+  }
 })

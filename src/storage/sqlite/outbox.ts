@@ -285,5 +285,6 @@ const tooMany = (waiting: number) =>
 
 const tooManyAsked = () =>
   new SvcError('quota_exhausted', `${askLimit} sends of this session wait for a person to say yes already`, {
-    hint: 'Stop sending, and ask a person to go through them: in the panel, or with svc approvals.',
+    hint: 'Stop sending, and ask a person to go through them, in the panel or on the command line.',
+    next: { action: 'run', command: ['approvals'] },
   })
