@@ -125,13 +125,17 @@ function Trouble({ endpoint }: { endpoint: WebhookEndpoint }) {
               reason: deliveryProblem(disabled_code, disabled_reason),
             })}
         </p>
-        {isOff(endpoint) && (
-          <button type="button" class="button" onClick={() => act(webhooks.resume(id), 'webhooks.resumed')}>
-            <Icon name="play" />
-            {t('webhooks.resume')}
-            <span class="visually-hidden"> {isolated(url)}</span>
-          </button>
-        )}
+        <button
+          type="button"
+          class="button"
+          onClick={() =>
+            act(webhooks.resume(id), isOff(endpoint) ? 'webhooks.resumed' : 'webhooks.tried_again')
+          }
+        >
+          <Icon name="play" />
+          {t(isOff(endpoint) ? 'webhooks.resume' : 'webhooks.try_again')}
+          <span class="visually-hidden"> {isolated(url)}</span>
+        </button>
       </div>
     </div>
   )

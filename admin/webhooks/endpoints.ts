@@ -14,6 +14,9 @@ export type { AddedWebhook, NewWebhookInput, ReplayedWebhook, WebhookDelivery, W
 /** All of them, oldest first; undefined until they have been asked for. */
 export const endpoints = signal<readonly WebhookEndpoint[] | undefined>(undefined)
 
+/** After this the status is asked for again of one that is tried at once. */
+const triedMs = 2000
+
 let asked = 0
 /** An answer that a later question has overtaken is older than what is there. @throws ApiError */
 export async function loadEndpoints(): Promise<void> {
@@ -45,7 +48,12 @@ export const webhooks = {
       ),
     ),
   pause: (id: string) => changed(request<WebhookEndpoint>('POST', at(id, '/pause'))),
-  resume: (id: string) => changed(request<WebhookEndpoint>('POST', at(id, '/resume'))),
+  async resume(id: string) {
+    const answer = await changed(request<WebhookEndpoint>('POST', at(id, '/resume')))
+    // What is tried now has an outcome a moment later.
+    if (answer.status === 'failing') setTimeout(() => loadEndpoints().catch(() => {}), triedMs)
+    return answer
+  },
   rotate: (id: string) => changed(request<AddedWebhook>('POST', at(id, '/rotate'))),
   /** @param from id of an event, or an ISO time */
   replay: (id: string, from: string) => changed(replay(id, { from })),

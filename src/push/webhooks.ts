@@ -136,12 +136,12 @@ export class Webhooks {
     return this.get(id)
   }
 
-  /** Goes on from where it was, at once; also with one that svc switched off. */
+  /** Goes on from where it was, and tries at once what failed; also with one that svc switched off. */
   async resume(id: string): Promise<WebhookEndpoint> {
     const { disabled } = await this.#webhook(id)
     const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
     const fresh = disabled && { ...on, last_error_code: undefined }
-    await this.#change(id, { paused: false, ...fresh, next_try_at: undefined })
+    await this.#change(id, { paused: false, ...fresh })
     return this.get(id)
   }
 

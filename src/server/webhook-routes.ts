@@ -141,7 +141,7 @@ function actRoutes(add: Add, webhooks: Webhooks): void {
     [
       'resume',
       'Resume a webhook',
-      'Deliveries go on from where they were; also of one that svc switched off.',
+      'Deliveries go on from where they were, and what failed is tried at once; also of one that svc switched off, or that fails.',
     ],
   ] as const)
     add(`POST /webhooks/:id/${word}`, `${word}_webhook`, {

@@ -50,8 +50,7 @@ export interface Webhook extends NewWebhook {
   /** Why it was switched off, and when (Unix ms). */
   disabled?: { reason: string; code?: WebhookEnding; at: number }
   /**
-   * Another one whenever another process delivers, it was sent back in the log, or a session was renamed: who delivers reads
-   * anew what is kept.
+   * Changes when another process delivers, it is resumed or replayed, or a session is renamed: what is kept is read again.
    */
   epoch: number
   /** Cursor: up to here events come again, since somebody asked for it. */
@@ -142,7 +141,7 @@ export interface Webhooks {
 
   add(webhook: NewWebhook): Promise<void>
 
-  /** @returns whether there is one of that id */
+  /** `paused: false` begins a new epoch, and what failed is tried at once. @returns whether there is one of that id */
   change(id: string, change: WebhookChange): Promise<boolean>
 
   /**

@@ -164,4 +164,22 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     for (const one of [secret, renewed]) verify(second, one)
     expect(panel.complaints).toEqual([])
   })
+
+  test('one that fails is tried again at once', async () => {
+    await using panel = await withPanel()
+    using r = receiver(() => new Response(null, { status: 429, headers: { 'retry-after': '36000' } }))
+    const { id } = await panel.gateway.webhooks.add({ url: r.url, allow_private: true })
+    await panel.sandbox.say('while it fails')
+    await panel.until('it fails', async () => (await panel.gateway.webhooks.get(id)).status === 'failing')
+    const { hand, card, isForAll } = await openPage(panel, '/webhooks')
+    const again = card.getByRole('button', { name: t('webhooks.try_again') })
+    await again.waitFor()
+    await isForAll('failing')
+    r.answer = () => 200
+    const tried = r.got.length
+    await hand.press(again)
+    await panel.until('it came', () => r.got.length > tried)
+    await card.getByText(t('webhooks.status_active'), { exact: true }).waitFor()
+    expect(panel.complaints).toEqual([])
+  })
 })

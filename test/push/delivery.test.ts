@@ -144,6 +144,36 @@ test('410 switches an endpoint off, which is an event that others get', async ()
   expect(gone.texts()).toEqual(['one', 'two'])
 })
 
+test('resumed, an endpoint that fails is tried at once, and so is an event that failed alone', async () => {
+  const clock = testClock()
+  await using t = await withUsers(2, { clock })
+  using busy = receiver(() => new Response(null, { status: 429, headers: { 'retry-after': '36000' } }))
+  using r = receiver()
+  const [good, bad] = t.users
+  let refused = 0
+  r.answer = ({ body }) => (body.data.from_user === bad && refused++ < 2 ? 500 : 200)
+  const failing = await t.gateway.webhooks.add({ url: busy.url, ...received })
+  const one = await t.gateway.webhooks.add({ url: r.url, ...received })
+  await sayAll(t, 2, t.users)
+  await t.soon('both were tried', async () => (await status(t, failing.id)) === 'failing' && refused === 1)
+  // The other user's messages are delivered: the event that failed has waits of its own, the next one of 5 minutes.
+  let said = 0
+  await later(t, 'it failed twice', 500, () => {
+    void t.sandbox.say(`more ${said++}`, { from: good! })
+    return refused === 2
+  })
+  await t.soon(
+    'noted',
+    async () => (await tries(t, one.id)).filter(({ outcome }) => outcome === 'failed').length === 2,
+  )
+  busy.answer = () => 200
+  for (const { id } of [failing, one]) await t.gateway.webhooks.resume(id)
+  const before = clock.monotonic()
+  await later(t, 'both are there', 100, () => busy.texts().includes('1') && r.texts().includes('1'))
+  expect(clock.monotonic() - before).toBeLessThan(60_000)
+  await t.soon('active', async () => (await status(t, failing.id)) === 'active')
+})
+
 test('after 429 nothing is tried before Retry-After says so', async () => {
   const clock = testClock()
   await using t = await withGateway({ clock })

@@ -107,8 +107,14 @@ export function memoryWebhooks(db: Tables): Webhooks {
       db.wake()
     },
     change: async (id, { rotation, ...wanted }) =>
-      change(id, ({ webhook }) => {
+      change(id, kept => {
+        const { webhook } = kept
         Object.assign(webhook, wanted, rotation && { secrets: rotated(webhook.secrets, rotation) })
+        if (wanted.paused !== false) return
+        Object.assign(webhook, { epoch: webhook.epoch + 1, next_try_at: undefined })
+        kept.lanes = kept.lanes.map(lane =>
+          lane.trouble ? { ...lane, trouble: { ...lane.trouble, retry_at: 0 } } : lane,
+        )
       }),
     rewind: async (id, position, replayed) =>
       change(id, kept => {

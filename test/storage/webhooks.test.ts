@@ -62,6 +62,28 @@ onEach(openStore => {
     expect(now).toMatchObject({ paused: false, secrets })
   })
 
+  test('resumed, it is in another epoch, and what failed is due at once', async () => {
+    await using t = await openStore()
+    const { webhooks } = t.store
+    await webhooks.add(endpoint('a'))
+    const trouble = { event: 'e9', tries: 2, failed_at: 100, retry_at: 200 }
+    const lanes = [
+      { session: 's', user: 'c', position: 'at-9', trouble },
+      { session: 's', user: 'd', position: 'at-12' },
+    ]
+    await webhooks.progress.keep('a', went({ lanes, health: { next_try_at: 200 } }))
+    await webhooks.change('a', { paused: true })
+    expect((await webhooks.get('a'))?.epoch).toBe(0)
+    await webhooks.change('a', { paused: false })
+    expect(await webhooks.get('a')).toMatchObject({ epoch: 1, paused: false })
+    expect((await webhooks.get('a'))?.next_try_at).toBeUndefined()
+    expect(await webhooks.progress.lanes('a')).toEqual([
+      { ...lanes[0]!, trouble: { ...trouble, retry_at: 0 } },
+      lanes[1]!,
+    ])
+    expect(await webhooks.progress.keep('a', went())).toBe(false)
+  })
+
   test('of two rotations at once the later one’s secret is new, and the other one’s that of before', async () => {
     await using t = await openStore()
     const { webhooks } = t.store

@@ -114,9 +114,9 @@ export const commands = [
     work: ({ webhooks }, id) => webhooks.pause(id),
     show: oneText,
   }),
-  ofOne('resume', 'resume a paused or switched-off endpoint', 'Deliver what waits, then new events', {
+  ofOne('resume', 'resume an endpoint, and try at once what failed', 'Deliver what waits, then new events', {
     about:
-      'Resumes deliveries to an endpoint that was paused, or that svc has switched off. It continues with the first event that was not delivered.',
+      'Resumes deliveries to an endpoint that was paused, or that svc has switched off. It continues with the first event that was not delivered. If an endpoint fails, svc tries it at once instead of at its next time.',
     work: ({ webhooks }, id) => webhooks.resume(id),
     show: oneText,
   }),
