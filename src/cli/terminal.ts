@@ -170,6 +170,15 @@ const writeError = (error: Error): Error =>
 /** Text from outside on one line: whatever a terminal would obey, and what turns the direction of writing, by number. */
 export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))
 
+/** Characters of a text that a list shows. */
+const listedText = 300
+
+/** A text as a list shows it, to be made safe: of a long one the beginning, and `whole`, which says how to read all of it. */
+export const listed = (text: string, whole: string): string =>
+  text.length <= listedText
+    ? text
+    : `${text.slice(0, listedText).replace(/[\ud800-\udbff]$/, '')}… (${text.length} characters; ${whole})`
+
 /** The lines of a text from outside, each made safe. */
 export const safeLines = (text: string): string[] =>
   text.split(/\r\n|[\n\v\f\u0085\u2028\u2029]/).map(line => seen(line))

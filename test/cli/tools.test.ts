@@ -287,10 +287,12 @@ describe('beside a running service', () => {
     expect(await errorOf(['send', user, 'too much'], 1)).toMatchObject({ code: 'quota_exhausted' })
     await writeFile(join(home, 'picture.png'), Buffer.from('iVBORw0KGgo=', 'base64'))
     const picture = ['--image', join(home, 'picture.png')]
-    const queued = await run(['send', user, 'later', ...picture, '--when-closed', 'queue'])
+    const queued = await run(['send', user, `later ${'x'.repeat(900)}`, ...picture, '--when-closed', 'queue'])
     expect(queued).toMatchObject({ status: 0, stderr: '' })
     const id = /svc outbox cancel (\d+)/.exec(queued.stdout)![1]!
-    expect((await run(['outbox'])).stdout).toMatch(new RegExp(`\\n${id} .* later \\| picture.png\\n$`))
+    expect((await run(['outbox'])).stdout).toMatch(
+      new RegExp(`\\n${id} .* later x{100,400}… \\(906 .*\\) \\| picture.png\\n$`),
+    )
     expect(await json('outbox', '--session', 'default')).toMatchObject([{ outbox_id: id }])
     await json('users', 'name', user, 'Auntie')
     expect(await json('outbox', '-u', 'auntie')).toMatchObject([{ outbox_id: id, user_name: 'Auntie' }])
@@ -321,6 +323,22 @@ describe('beside a running service', () => {
     expect((await run(['users', 'name', 'Mum'])).status).toBe(2)
     expect((await run(['users', 'name', 'Mum', '--clear'])).status).toBe(0)
     expect((await run(['users'])).stdout).not.toContain('Mum')
+  })
+
+  test('a long text is listed in short, with the command that shows all of it', async () => {
+    const long = `${'long 长😀'.repeat(1000)} end`
+    await service.phone('say', { text: long })
+    await said('after a long one')
+    const args = ['events', '--types', 'message.received', '-n', '2']
+    const [stdout = ''] = (await run(args)).stdout.split('\n')
+    expect(stdout.length).toBeLessThan(700)
+    expect(stdout.isWellFormed()).toBe(true)
+    expect(stdout).toContain(String(long.length))
+    const [, command = ''] = / svc (.*) shows all/.exec(stdout)!
+    expect(command).toContain(`-d ${dir}`)
+    const whole = await svc(command.split(' '), { home })
+    expect(whole.stdout).toContain(long)
+    expect((await run([...args, '--json'])).stdout).toContain(long)
   })
 
   test('what happened is listed, as text and as JSON lines', async () => {

@@ -10,7 +10,7 @@ import { itemWords } from '../chat.ts'
 import { againFlags, type Command, type CommandSpec, ListOption, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
 import { note, sessionsText, writeFollowing, writeNote } from '../show.ts'
-import { oneLine } from '../terminal.ts'
+import { listed, oneLine } from '../terminal.ts'
 import { typedStart } from '../typed-time.ts'
 
 interface Flags {
@@ -84,7 +84,8 @@ async function showEvents(command: Command): Promise<void> {
   // From a place on it is the first of them; else the newest.
   const isTail = most !== undefined && begin === undefined && !follow
   const tail: Event[] = []
-  const tell = (event: Event) => out.write(json ? `${jsonLine(event)}\n` : lineOf(event))
+  const again = againFlags(command)
+  const tell = (event: Event) => out.write(json ? `${jsonLine(event)}\n` : lineOf(event, again))
   let count = 0
   for await (const event of found) {
     count++
@@ -101,15 +102,19 @@ type Events = Gateway['events']
 const placeOf = async (start: EventStart, events: Events): Promise<string> =>
   'event' in start ? start.event : events.head(start.since)
 
-function lineOf({ id, type, timestamp, data }: Event): string {
+function lineOf({ id, type, timestamp, data }: Event, again: string): string {
   const what =
     'items' in data
       ? [
           data.session,
           data.status,
           data.user_name ?? (data.direction === 'sent' ? data.to_user : data.from_user),
-          data.text,
-          ...data.items.filter(({ kind }) => kind !== 'TEXT').map(itemWords),
+          listed(
+            [data.text, ...data.items.filter(({ kind }) => kind !== 'TEXT').map(itemWords)]
+              .filter(Boolean)
+              .join('  '),
+            `svc history -n 1 --before ${data.id + 1}${again} shows all`,
+          ),
         ]
       : 'change' in data
         ? [data.name, data.change]

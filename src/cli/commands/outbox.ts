@@ -6,7 +6,7 @@ import { table } from '../columns.ts'
 import type { Command } from '../command.ts'
 import { wordCommand } from '../result.ts'
 import { note, type Shown, waitOf } from '../show.ts'
-import { colours, oneLine } from '../terminal.ts'
+import { colours, listed, oneLine } from '../terminal.ts'
 import { inputCommand } from '../tool-flags.ts'
 
 const ofApproval = (command: Command) =>
@@ -70,6 +70,8 @@ export const commands = [
   }),
 ]
 
+const jsonShowsAll = '--json shows all'
+
 type WaitingPart = OutboxEntry['parts'][number]
 
 /** A table of what waits: `parts` tell what each part holds, `waiting` is a column before them. */
@@ -91,20 +93,17 @@ function waitingTable(
 /** The table of what waits. */
 function outboxText(entries: readonly OutboxEntry[]): Shown {
   if (entries.length === 0) return { text: '', note: note('nothing waits') }
-  const partText = ({ text, file_name, kind }: WaitingPart) => oneLine(text ?? file_name ?? kind)
+  const partText = ({ text, file_name, kind }: WaitingPart) =>
+    oneLine(listed(text ?? file_name ?? kind, jsonShowsAll))
   return { text: waitingTable(entries, partText, ['WAITS FOR', waitOf]) }
 }
-
-/** Characters of a text that are shown of what waits for a yes. */
-const shownText = 300
 
 /** What waits for a yes. */
 function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
   if (entries.length === 0) return { text: '', note: note('nothing waits for a yes') }
   const partText = ({ kind, text = '', file_name = '', size = 0, source = '' }: WaitingPart) => {
     if (kind !== 'text') return `${kind} ${oneLine(file_name)}, ${byteSize(size)}, from ${oneLine(source)}`
-    if (text.length <= shownText) return oneLine(text)
-    return `${oneLine(text.slice(0, shownText))}… (${text.length} characters; --json shows all)`
+    return oneLine(listed(text, jsonShowsAll))
   }
   return {
     text: waitingTable(entries, partText),
