@@ -172,6 +172,8 @@ export const api = {
     request<{ success: boolean }>('POST', `/api/sessions/${part(name)}/default`, {}),
   conversations: (signal?: AbortSignal) =>
     request<{ conversations: Conversation[] }>('GET', '/api/conversations', undefined, signal),
+  markUnread: (session: string, userId: string) =>
+    request<{ success: boolean }>('POST', '/api/conversations/unread', { session, user_id: userId }),
   markRead: (session: string, userId: string, upTo: number) =>
     request<{ success: boolean }>('POST', '/api/conversations/read', {
       session,

@@ -1,6 +1,6 @@
 /** What the service says as it happens, as signals that the pages read. */
 import { batch, computed, signal } from '@preact/signals'
-import type { ReadBody } from '../src/server/admin/bodies.ts'
+import type { ReadBody, UnreadBody } from '../src/server/admin/bodies.ts'
 import {
   ApiError,
   api,
@@ -17,6 +17,7 @@ import {
   forgetReceived,
   listMessage,
   markTalkRead,
+  markTalkUnread,
   peerOf,
   type Talks,
   talkKey,
@@ -222,7 +223,11 @@ const newsOf = (message: Message): News => ({
 })
 
 /** A conversation was marked here: shown before the service tells of it. */
-export const marked = (mark: (changed: Talks) => void): void => batch(() => takeIn([{ take: mark }]))
+export function marked(mark: (changed: Talks) => void): void {
+  const news: News = { take: mark }
+  for (const events of unanswered) events.push(news)
+  batch(() => takeIn([news]))
+}
 
 /**
  * A browser keeps six lines to a host, for all its tabs together: with as many panels open the next one would not even
@@ -261,6 +266,7 @@ export function follow(refusedMs = 3000): void {
       )
     on('message', newsOf)
     on<ReadBody>('read', mark => ({ take: changed => markTalkRead(changed, mark) && askAgain() }))
+    on<UnreadBody>('unread', mark => ({ take: changed => markTalkUnread(changed, mark) }))
     on<{ sessions: SessionWithUsers[] }>(
       'sessions',
       told => ({ take: () => setAccounts(told.sessions) }),

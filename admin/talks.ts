@@ -1,5 +1,5 @@
 /** The list of conversations, as messages, marks and accounts change it. */
-import type { ReadBody } from '../src/server/admin/bodies.ts'
+import type { ReadBody, UnreadBody } from '../src/server/admin/bodies.ts'
 import type { Conversation, Message, SessionUser } from './api.ts'
 
 /** By `talkKey`, the newest last. */
@@ -72,8 +72,8 @@ export function markTalkRead(talks: Talks, { session, user_id, up_to }: ReadBody
 }
 
 /** Somebody wants to come back to a conversation. */
-export function markTalkUnread(talks: Talks, session: string, userId: string): void {
-  const key = talkKey(session, userId)
+export function markTalkUnread(talks: Talks, { session, user_id }: UnreadBody): void {
+  const key = talkKey(session, user_id)
   const known = talks.get(key)
   if (known?.unread === 0) talks.set(key, { ...known, unread: 1 })
 }

@@ -7,6 +7,9 @@ export const now = signal(Date.now())
 /** How far the service's clock is ahead of this one's. */
 let ahead = 0
 let wasHeard = false
+const hearing = Promise.withResolvers<void>()
+/** Resolves once the service has said its time. */
+export const timeIsKnown: Promise<void> = hearing.promise
 /** A longer step is no tick: the machine slept, or its clock was set. */
 const stepMs = 120_000
 /** When that happened last, by the service's clock, unix ms: what was known before says nothing about now. */
@@ -29,6 +32,7 @@ export function heardTime(at: number): void {
   if (Number.isNaN(apart)) return
   const isFirst = !wasHeard
   wasHeard = true
+  hearing.resolve()
   if (Math.abs(apart - ahead) < worthMs) return
   ahead = Math.abs(apart) < worthMs ? 0 : apart
   // How far this machine's clock is off is no step of the service's.

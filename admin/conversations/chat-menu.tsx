@@ -1,12 +1,14 @@
 /** What one may do with a conversation besides answering. */
 import { useSignal } from '@preact/signals'
 import { t } from '../i18n.ts'
+import { conversationOf } from '../live.ts'
 import { navigate } from '../service-urls.ts'
 import { copy } from '../ui/copy.tsx'
-import { Menu } from '../ui/menu.tsx'
+import { type Action, Menu } from '../ui/menu.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { Jump } from './jump.tsx'
 import { hrefOf, narrowly, type Place, searchNow } from './place.ts'
+import { mark } from './read-marks.ts'
 import type { Thread } from './thread.ts'
 
 /** Searches in this conversation; on a phone that is another page. */
@@ -25,6 +27,15 @@ export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
     if (await copy(place.userId)) tell(t('action.copied'))
   }
   const toMedia = () => navigate(hrefOf({ ...place, media: 'IMAGE', m: undefined }))
+  const talk = conversationOf(place.session, place.userId)
+  // An open chat with somebody at it is read: it closes, and they come back to it.
+  const putOff = () => {
+    if (!talk) return
+    navigate(hrefOf({ q: place.q, filter: place.filter }))
+    document.getElementById('main')?.focus()
+    void mark({ ...talk, unread: 0 })
+  }
+  const unread: Action = { id: 'unread', label: t('chat.mark_unread'), icon: 'unread', run: putOff }
   return (
     <>
       <Menu
@@ -33,6 +44,7 @@ export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
           { id: 'search', label: t('chat.search'), icon: 'search', run: () => searchHere(place) },
           { id: 'jump', label: t('chat.jump'), icon: 'calendar', run: () => ask(true) },
           { id: 'media', label: t('gallery.title'), icon: 'image', run: toMedia },
+          ...(talk ? [unread] : []),
           { id: 'copy', label: t('chat.copy_id'), icon: 'copy', run: copyId },
         ]}
       />

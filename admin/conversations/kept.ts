@@ -6,6 +6,7 @@ import { signal } from '@preact/signals'
 import { clear, createStore, del, entries, set } from 'idb-keyval'
 import { ApiError, type ProblemDetails } from '../api.ts'
 import { base } from '../service-urls.ts'
+import type { Outgoing } from './pieces.ts'
 
 /** A message that was to be sent. */
 export interface KeptMessage {
@@ -31,7 +32,7 @@ interface KeptError {
   retry_after?: number
 }
 
-export const keptError = (error: unknown): KeptError =>
+const keptError = (error: unknown): KeptError =>
   error instanceof ApiError
     ? {
         ...{ status: error.status, code: error.code, detail: error.message, hint: error.hint },
@@ -39,6 +40,12 @@ export const keptError = (error: unknown): KeptError =>
         ...(error.retryAfter !== undefined && { retry_after: error.retryAfter }),
       }
     : { status: 0, code: 'internal', detail: String(error) }
+
+export function keptFrom({ key, text, files, queue, after, at, error }: Outgoing): KeptMessage {
+  const problem = error.value
+  const kept = { key, text, files: files.map(({ file }) => file), queue, after, at }
+  return problem === undefined ? kept : { ...kept, error: keptError(problem) }
+}
 
 /** Files beside the draft, and those of stored messages that were refused, by row. */
 interface KeptFiles {
@@ -54,8 +61,13 @@ const store: typeof disk = async (mode, work) => disk(mode, work)
 const draftPrefix = `svc.draft${base} `
 const draftAt = (session: string, userId: string) => draftPrefix + JSON.stringify([session, userId])
 
-/** What was not sent last in a conversation: its text, or else the names of its files. By JSON of session and user. */
-export const unsent = signal<ReadonlyMap<string, string>>(new Map())
+/** A message that was not sent: its text, or else the names of its files; and the newest row when it was written. */
+interface Unsent {
+  words: string
+  after: number
+}
+/** What was not sent last in a conversation, by JSON of session and user. */
+export const unsent = signal<ReadonlyMap<string, Unsent>>(new Map())
 export const unsentAt = (session: string, userId: string): string => JSON.stringify([session, userId])
 
 /** What would be lost with the page. */
@@ -115,15 +127,22 @@ export function keepFiles(session: string, userId: string, files: KeptFiles): vo
   else keep(key, files)
 }
 
+const unsentOf = ({ text, files, after }: KeptMessage): Unsent => ({
+  words: text || files.map(({ name }) => name).join(', '),
+  after,
+})
+
 export function keepMessage(session: string, userId: string, message: KeptMessage): void {
-  const words = message.text || message.files.map(({ name }) => name).join(', ')
-  if (message.error) unsent.value = new Map(unsent.value).set(unsentAt(session, userId), words)
+  if (message.error) unsent.value = new Map(unsent.value).set(unsentAt(session, userId), unsentOf(message))
   keep(['message', session, userId, message.key], message)
 }
 
-/** @param isLast whether nothing else of this conversation is unsent */
-export function forgetMessage(session: string, userId: string, key: string, isLast: boolean): void {
-  if (isLast) unsent.value = new Map([...unsent.value].filter(([at]) => at !== unsentAt(session, userId)))
+/** @param left what else of this conversation is unsent, the last of it */
+export function forgetMessage(session: string, userId: string, key: string, left?: KeptMessage): void {
+  const all = new Map(unsent.value)
+  if (left) all.set(unsentAt(session, userId), unsentOf(left))
+  else all.delete(unsentAt(session, userId))
+  unsent.value = all
   forget(['message', session, userId, key])
 }
 

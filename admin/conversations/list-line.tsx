@@ -2,8 +2,10 @@
 
 import type { Conversation, Message } from '../api.ts'
 import { t } from '../i18n.ts'
-import { sessions } from '../live.ts'
+import { nameOf, sessions } from '../live.ts'
+import { isolated } from '../sessions/names.ts'
 import { peerOf } from '../talks.ts'
+import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
 import { Avatar, Who } from './avatar.tsx'
@@ -12,6 +14,7 @@ import { unsent, unsentAt } from './kept.ts'
 import type { Line } from './lines.ts'
 import { itemWords, preview, wordsOf } from './message-summary.ts'
 import { hrefOf, type Place } from './place.ts'
+import { mark } from './read-marks.ts'
 import { isShort, RightBadge, rightOf } from './reply-permission.tsx'
 import type { Search } from './search.ts'
 import { around, Marked } from './text.tsx'
@@ -60,6 +63,7 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
   const { session, user_id, last_message, unread } = one
   const right = rightOf(session, user_id)
   const notSent = unsent.value.get(unsentAt(session, user_id))
+  const isAnswered = last_message.direction === 'received' && last_message.id > (notSent?.after ?? 0)
   return (
     <Link
       class="conversation"
@@ -77,18 +81,39 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
         </span>
         <span class="lower">
           {notSent !== undefined ? (
-            <span class="badge bad">{t('delivery.refused')}</span>
+            <span class="badge bad" title={notSent.words}>
+              {t('delivery.refused')}
+            </span>
           ) : (
             last_message.status && <Delivery status={last_message.status} />
           )}
           <span class={`cut foreign soft grow${unread > 0 ? ' strong' : ''}`} dir="auto">
-            {notSent ?? preview(last_message)}
+            {notSent && !isAnswered ? notSent.words : preview(last_message)}
           </span>
           {isShort(right) && <RightBadge right={right} />}
           <Unread count={unread} />
         </span>
       </span>
     </Link>
+  )
+}
+
+/** Beside a conversation, where a pointer or the keyboard is. */
+export function MarkButton({ one, tabIndex }: { one: Conversation; tabIndex: number }) {
+  const isUnread = one.unread > 0
+  const text = t(isUnread ? 'chat.mark_read' : 'chat.mark_unread')
+  const name = nameOf(one.session, one.user_id) ?? one.user_id
+  return (
+    <button
+      type="button"
+      class="button icon-only mark"
+      tabIndex={tabIndex}
+      title={text}
+      aria-label={`${text}: ${isolated(name)}`}
+      onClick={() => void mark(one)}
+    >
+      <Icon name={isUnread ? 'check' : 'unread'} size={16} />
+    </button>
   )
 }
 

@@ -12,7 +12,7 @@ import { Link } from '../ui/link.tsx'
 import { Filters } from './filters.tsx'
 import { keyOf, linesOf } from './lines.ts'
 import { useArrows } from './list-keyboard.ts'
-import { LineView } from './list-line.tsx'
+import { LineView, MarkButton } from './list-line.tsx'
 import { type Filter, hrefOf, type Place } from './place.ts'
 import { keyOfSearch, Search } from './search.ts'
 import { useVirtual } from './virtual.ts'
@@ -180,6 +180,9 @@ export function List({ place }: { place: Place }) {
                       tabIndex={index === current ? 0 : -1}
                       isOpen={index === open}
                     />
+                    {line.kind === 'conversation' && (
+                      <MarkButton one={line.one} tabIndex={index === current ? 0 : -1} />
+                    )}
                   </div>
                 )
               )

@@ -2,21 +2,21 @@
  * What is written and on its way in one conversation: the draft, its files, and messages that the service has not
  * stored yet. Outlives the view, so that going elsewhere interrupts nothing; and, as far as the browser keeps it, the page.
  */
-import { batch, type Signal, signal } from '@preact/signals'
+import { batch, effect, type Signal, signal, untracked } from '@preact/signals'
 import { ApiError, api, type Message } from '../api.ts'
-import { conversationOf, onMessages } from '../live.ts'
+import { conversationOf, online, onMessages } from '../live.ts'
 import { peerOf } from '../talks.ts'
+import { exactly, timeIsKnown } from '../times.ts'
 import { breath } from '../ui/breath.ts'
 import { type Attachment, attachmentOf, uploadAgain } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
 import {
   draftOf,
   forgetMessage,
-  type KeptMessage,
   keepDraft,
   keepFiles,
   keepMessage,
-  keptError,
+  keptFrom,
   keptOf,
   written,
 } from './kept.ts'
@@ -25,6 +25,8 @@ import { threadOf } from './thread.ts'
 
 /** What was under way when the page went is sent on without asking, unless the person has been away for long. */
 const sendOnMs = 10 * 60_000
+/** The service knows a key for a day. */
+const keyMs = 20 * 60 * 60_000
 const interrupted = { status: 0, code: 'interrupted', detail: '' }
 
 export class Desk {
@@ -53,7 +55,21 @@ export class Desk {
         this.#noteOutcome(message)
       }
     })
+    let wasOnline = online.value
+    effect(() => {
+      const isBack = online.value && !wasOnline
+      wasOnline = online.value
+      if (isBack) untracked(() => this.#sendUnanswered())
+    })
     this.#chain = this.#restore()
+  }
+
+  /** The service is there again: what it did not answer goes out under its key, and so not twice. */
+  #sendUnanswered(): void {
+    for (const one of this.outgoing.value) {
+      const { code } = (one.error.value ?? {}) as Partial<ApiError>
+      if (code === 'unreachable' && exactly() - one.at < keyMs) this.retry(one)
+    }
   }
 
   write(text: string): void {
@@ -106,7 +122,8 @@ export class Desk {
 
   drop(one: Outgoing): void {
     this.outgoing.value = this.outgoing.value.filter(other => other !== one)
-    forgetMessage(this.session, this.userId, one.key, this.outgoing.value.length === 0)
+    const left = this.outgoing.value.findLast(({ state }) => state.value === 'failed')
+    forgetMessage(this.session, this.userId, one.key, left && keptFrom(left))
   }
 
   /** Whether a message that was refused can be sent once more. */
@@ -121,7 +138,7 @@ export class Desk {
 
   #go(text: string, files: readonly Attachment[], queue: boolean): void {
     const one = outgoingOf(this, {
-      ...{ key: crypto.randomUUID(), text, files, queue, at: Date.now() },
+      ...{ key: crypto.randomUUID(), text, files, queue, at: exactly() },
       after: conversationOf(this.session, this.userId)?.last_message.id ?? 0,
     })
     this.#keep(one)
@@ -138,12 +155,14 @@ export class Desk {
       this.files.value = [...Array.from(files.attached, attachmentOf), ...this.files.value]
       this.#setRefused(new Map([...files.refused, ...this.#refused.value]))
     }
+    // How long ago that was is told by the service's clock.
+    if (messages.some(({ error }) => !error)) await timeIsKnown
     const known = new Set(this.outgoing.value.map(({ key }) => key))
     const before = messages
       .filter(({ key }) => !known.has(key))
       .map(kept => {
         const one = outgoingOf(this, { ...kept, files: Array.from(kept.files, attachmentOf) })
-        const error = kept.error ?? (Date.now() - kept.at > sendOnMs ? interrupted : undefined)
+        const error = kept.error ?? (exactly() - kept.at > sendOnMs ? interrupted : undefined)
         if (error) this.#fail(one, new ApiError(error.status, error))
         return one
       })
@@ -166,13 +185,8 @@ export class Desk {
     return messages.reverse()
   }
 
-  #keep({ key, text, files, queue, after, at, error }: Outgoing): void {
-    const problem = error.value
-    const kept: KeptMessage = {
-      ...{ key, text, queue, after, at, files: files.map(({ file }) => file) },
-      ...(problem !== undefined && { error: keptError(problem) }),
-    }
-    keepMessage(this.session, this.userId, kept)
+  #keep(one: Outgoing): void {
+    keepMessage(this.session, this.userId, keptFrom(one))
   }
 
   #keepFiles(): void {
@@ -201,6 +215,11 @@ export class Desk {
   async #run(one: Outgoing): Promise<void> {
     const stored = () => one.pieces.value.length < (one.text === '' ? 0 : 1) + one.files.length
     try {
+      // By then the service may have forgotten its key.
+      if (exactly() - one.at > keyMs) {
+        for (const message of await this.#stored()) this.#claim(message)
+        if (stored()) return this.drop(one)
+      }
       // A page that goes in the middle finds it under its key, and no draft of it beside that.
       await written()
       const ids = await Promise.all(one.files.map(({ uploaded }) => uploaded))

@@ -1,9 +1,9 @@
 /** Who has seen what. */
 import { useSignal, useSignalEffect } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { api } from '../api.ts'
-import { conversationOf, marked } from '../live.ts'
-import { markTalkRead } from '../talks.ts'
+import { api, type Conversation } from '../api.ts'
+import { conversationOf, marked, refresh } from '../live.ts'
+import { markTalkRead, markTalkUnread } from '../talks.ts'
 import { tellError } from '../ui/toasts.tsx'
 import type { Thread } from './thread.ts'
 
@@ -42,4 +42,21 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
         telling.value = false
       })
   })
+}
+
+/** Marks a conversation as read, or as unread, for all panels: at once in the list, and back where the service refuses. */
+export async function mark({ session, user_id, unread, last_message }: Conversation): Promise<void> {
+  try {
+    if (unread > 0) {
+      const read = { session, user_id, up_to: last_message.id }
+      marked(changed => void markTalkRead(changed, read))
+      await api.markRead(session, user_id, last_message.id)
+    } else {
+      marked(changed => markTalkUnread(changed, { session, user_id }))
+      await api.markUnread(session, user_id)
+    }
+  } catch (error) {
+    tellError(error)
+    await refresh().catch(() => {})
+  }
 }

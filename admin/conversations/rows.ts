@@ -39,8 +39,10 @@ export function rowsOf(
   const coming = outgoing.flatMap(one => one.pieces.value.map(message => ({ message, one })))
   const all = [...stored, ...coming.map(({ message }) => message)]
   // What waited and went out later stands where it was written, and its time is later than what follows.
-  const days = all.map(({ timestamp }) => timestamp)
+  const days = stored.map(({ timestamp }) => timestamp)
   for (let at = days.length - 2; at >= 0; at--) days[at] = Math.min(days[at]!, days[at + 1]!)
+  // What was not sent stands below what came since.
+  for (const { message } of coming) days.push(Math.max(message.timestamp, days.at(-1) ?? 0))
   let unreadSeen = readUpTo === undefined
   let isFirst = true
   return all.map((message, at) => {

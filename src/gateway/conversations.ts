@@ -98,6 +98,18 @@ export class Conversations {
     await this.#ports.threads.markRead(name, userId, upTo)
   }
 
+  /**
+   * One message more is unread, as though the newest had not been looked at; of one with unread messages it stays as it is.
+   *
+   * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
+   */
+  async markUnread(session: string, userId: string): Promise<void> {
+    const { threads } = this.#ports
+    const name = sessionName(session)
+    const thread = await threads.thread(userId, name)
+    if (thread?.unread === 0) await threads.markRead(name, userId)
+  }
+
   /** Messages per hour of the last `count` hours, the running one last. */
   async hours(count: number): Promise<Hour[]> {
     const { clock } = this.#runtime

@@ -50,7 +50,7 @@ export interface PanelGateway extends Gateway {
     /** The file of a message, by its row: also while it waits, since somebody is to say yes to it. */
     show(request: { row: number; sized?: boolean }, signal: AbortSignal): Promise<OpenedMedia>
   }
-  readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'hours'>
+  readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'markUnread' | 'hours'>
   readonly signIns: SignIns
   /** The system's; in a sandbox that of the simulated world, which its phone moves. */
   readonly clock: Clock

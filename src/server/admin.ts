@@ -147,6 +147,7 @@ function addRoutes(
   addMessageRoutes(app, context, {
     ...{ maxUploadBytes: config.maxUploadBytes, log: context.log },
     onRead: mark => events.tell('read', mark),
+    onUnread: mark => events.tell('unread', mark),
   })
   addWebhookRoutes(app, context, '/api')
   const live = (request: Request) =>
@@ -255,7 +256,7 @@ const liveDetail = {
   operationId: 'events',
   summary: 'Live changes',
   description:
-    'Server-sent events: hello at the start, message (also when the status of a sent one changes), read (somebody looked at a conversation), sessions, names (an account is gone or has another name), status, and now and then the time (Unix milliseconds).',
+    'Server-sent events: hello at the start, message (also when the status of a sent one changes), read (somebody looked at a conversation), unread (somebody marked one as unread), sessions, names (an account is gone or has another name), status, and now and then the time (Unix milliseconds).',
   tags: ['panel'],
   ...noted({ errors: doorErrors }),
 }

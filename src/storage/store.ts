@@ -229,8 +229,11 @@ export interface Conversations {
   /** The sessions in which the user has a name, or wrote any of the newest 30 messages with them. */
   sessionsOf(user: string): Promise<readonly string[]>
 
-  /** Everything up to that row has been looked at; a lower row than before changes nothing. Not durable. */
-  markRead(session: string, peer: string, upTo: number): Promise<void>
+  /**
+   * Everything up to that row has been looked at; a lower row than before changes nothing. Without a row one message more
+   * is unread, until a row is given or WeChat takes a later answer. Not durable.
+   */
+  markRead(session: string, peer: string, upTo?: number): Promise<void>
 
   /** Sent messages that wait or are being handed over, and why one waits; of many the newest 1,000. In no order. */
   open(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]>

@@ -44,7 +44,12 @@ const mcpGateway = () =>
   Object.assign(new MemoryGateway(), {
     clock: systemClock,
     changes: { subscribe: () => () => {} },
-    conversations: { list: async () => [], markRead: async () => {}, hours: async () => [] },
+    conversations: {
+      list: async () => [],
+      markRead: async () => {},
+      markUnread: async () => {},
+      hours: async () => [],
+    },
   })
 const shared = (gateway: ReturnType<typeof mcpGateway>) => ({
   gateway,

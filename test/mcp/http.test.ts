@@ -23,7 +23,12 @@ async function startDoor(
   const gateway = Object.assign(new MemoryGateway(), {
     clock: systemClock,
     changes: { subscribe: () => () => {} },
-    conversations: { list: async () => [], markRead: async () => {}, hours: async () => [] },
+    conversations: {
+      list: async () => [],
+      markRead: async () => {},
+      markUnread: async () => {},
+      hours: async () => [],
+    },
   })
   /** Of each server, in the order in which sessions were opened. */
   const closed: AbortSignal[] = []

@@ -32,6 +32,7 @@ const calls: readonly (readonly [string, string, string?])[] = [
   ['POST', '/api/sessions/default/default', '{}'],
   ['POST', '/api/messages', '{"to":"victim@im.wechat","text":"evil"}'],
   ['POST', '/api/conversations/read', '{"session":"default","user_id":"a","up_to":1}'],
+  ['POST', '/api/conversations/unread', '{"session":"default","user_id":"a"}'],
   ['POST', '/api/media?file_name=evil', 'evil'],
   ['POST', '/api/sign-in', `{"token":"${token}"}`],
   ['POST', '/api/sign-out', '{}'],

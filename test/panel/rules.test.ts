@@ -82,7 +82,36 @@ test('a browser without a database keeps nothing, and is asked before the page i
   ])
   expect(isAsked()).toBe(true)
   keepFiles('default', 'somebody', { attached: [], refused: new Map() })
-  forgetMessage('default', 'somebody', 'none', true)
+  forgetMessage('default', 'somebody', 'none')
   await written()
   expect(isAsked()).toBe(false)
+})
+
+test('below a message that was not sent days ago, what came since stands under its own days', async () => {
+  const { rowsOf } = await import('../../admin/conversations/rows.ts')
+  const { outgoingOf } = await import('../../admin/conversations/pieces.ts')
+  const dayMs = 86_400_000
+  const noon = new Date(2026, 2, 10, 12).getTime()
+  const { messages } = await panel.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })
+  const at = (id: number, timestamp: number) => ({ ...messages[0]!, id, timestamp })
+  const what = { key: 'k', text: 'not sent', files: [], queue: false, after: 1, at: noon + 60_000 }
+  const draft = outgoingOf({ session: 'default', userId: 'u' }, what)
+  const stored = [at(1, noon), at(2, noon + dayMs), at(3, noon + 3 * dayMs)]
+  const rows = rowsOf(stored, [draft], undefined)
+  expect(rows.map(({ newDay }) => newDay)).toEqual([true, true, true, false])
+  expect(rowsOf([stored[0]!], [draft], undefined).map(({ newDay }) => newDay)).toEqual([true, false])
+  const tomorrow = outgoingOf({ session: 'default', userId: 'u' }, { ...what, at: noon + 4 * dayMs })
+  expect(rowsOf(stored, [tomorrow], undefined).at(-1)?.newDay).toBe(true)
+})
+
+test('when something was written is told by the clock of the service, however wrong the browser’s is', async () => {
+  const { deskOf } = await import('../../admin/conversations/outgoing.ts')
+  const { api } = await import('../../admin/api.ts')
+  panel.clock.step(7 * 3_600_000)
+  await api.status()
+  const desk = deskOf('default', 'nobody')
+  desk.write('now')
+  desk.send()
+  expect(Math.abs(desk.outgoing.value[0]!.at - panel.clock.now())).toBeLessThan(60_000)
+  await panel.until('it is refused', () => desk.outgoing.value[0]?.state.value !== 'sending')
 })

@@ -3,7 +3,19 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { write } from '../support/panel.ts'
 import { type PanelState, withPanelState } from '../support/panel-state.ts'
 
-const sessions = ['default', 'flood', 'asks', 'silent', 'read', 'answered', 'burst', 'marked', 'other']
+const sessions = [
+  'default',
+  'flood',
+  'asks',
+  'silent',
+  'read',
+  'answered',
+  'burst',
+  'marked',
+  'later',
+  'away',
+  'other',
+]
 let panel: PanelState
 let live: typeof import('../../admin/live.ts')
 beforeAll(async () => {
@@ -262,6 +274,53 @@ test('what somebody has read or answered elsewhere counts as read', async () => 
   await panel.send({ session: 'answered', to: userOf('answered'), text: 'an answer' })
   await panel.until('the other is answered', () => live.unread.value === all - 2)
   expect([talk('read')?.unread, talk('answered')?.unread]).toEqual([0, 0])
+})
+
+test('a conversation that is marked as unread is so in every panel, and is read once its end is seen again', async () => {
+  await write(panel, 'come back to me', 'later')
+  await isListed('later', 'come back to me')
+  const { api } = await import('../../admin/api.ts')
+  const { mark } = await import('../../admin/conversations/read-marks.ts')
+  await mark(talk('later')!)
+  expect(talk('later')?.unread).toBe(0)
+  // Elsewhere.
+  await api.markUnread('later', userOf('later'))
+  await panel.until('it is told', () => talk('later')?.unread === 1)
+  await live.refresh()
+  expect(talk('later')?.unread).toBe(1)
+  await write(panel, 'and again', 'later')
+  await panel.until('one more', () => talk('later')?.unread === 2)
+  await mark(talk('later')!)
+  await mark(talk('later')!)
+  await live.refresh()
+  expect(talk('later')?.unread).toBe(1)
+  await api.markRead('later', userOf('later'), talk('later')!.last_message.id)
+  await panel.until('it is read', () => talk('later')?.unread === 0)
+})
+
+test('what the service did not answer goes out once it is there again, under its key and so once', async () => {
+  const { deskOf } = await import('../../admin/conversations/outgoing.ts')
+  await write(panel, 'are you there?', 'away')
+  await isListed('away', 'are you there?')
+  const desk = deskOf('away', userOf('away'))
+  const sent = async () =>
+    (await panel.sandbox.messages({ from: 'bot', user: userOf('away') })).map(({ items }) => items[0]?.text)
+  const failed = () => desk.outgoing.value.filter(({ state }) => state.value === 'failed').length
+  // The service takes it, and the answer gets lost.
+  const lost = panel.hold(/^\/api\/messages$/)
+  desk.write('taken')
+  desk.send()
+  await lost.asked
+  const again = await panel.silence()
+  lost.release(Response.error())
+  await panel.until('it is known', () => !live.online.value)
+  desk.write('not taken')
+  desk.send()
+  await panel.until('one waits at least', () => failed() > 0)
+  await again()
+  await panel.until('all is sent', async () => live.online.value && (await sent()).includes('not taken'))
+  await panel.until('nothing is left', () => desk.outgoing.value.length === 0)
+  expect(await sent()).toEqual(['taken', 'not taken'])
 })
 
 // The last one: what the rename makes the panel ask for comes up to a second later.

@@ -88,7 +88,10 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await bubble(page, 'failed.pdf').waitFor()
     await page.goto(`${panel.url}/conversations`)
     // The list shows what was not sent, not what was sent last.
-    await page.getByRole('link', { name: /Not sent\s*failed/ }).click()
+    await page.getByRole('link', { name: /Not sent\s*failed/ }).waitFor()
+    // Words that came since are not hidden by it.
+    await panel.sandbox.say('newer words')
+    await page.getByRole('link', { name: /Not sent\s*newer words/ }).click()
     await log(page).getByRole('alert').getByRole('button', { name: 'Try again' }).click()
     await panel.sandbox.seen(messages => messages.length === 2)
     await field(page).press('Enter')
@@ -98,7 +101,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     // The answer may have been on its way: then it is asked for again, under its key, and stands twice until it comes.
     await panel.until('each once', async () => {
       const drafts = await bubble(page, 'a draft').count()
-      return drafts === 1 && (await log(page).locator('article').count()) === 5
+      return drafts === 1 && (await log(page).locator('article').count()) === 6
     })
     expect(await page.getByRole('button', { name: /^Remove / }).count()).toBe(0)
 

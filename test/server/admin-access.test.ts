@@ -47,6 +47,7 @@ const closed = [
   'POST /api/messages',
   'POST /api/media',
   'POST /api/conversations/read',
+  'POST /api/conversations/unread',
   'POST /api/sign-out',
   'DELETE /api/outbox/1',
 ]

@@ -268,6 +268,17 @@ test('unread is what came since the last answer or the mark, and hours are count
   expect((await one()).unread).toBe(1)
   await admin.call('POST', '/api/messages', { to: user_id, text: 'answered' })
   expect(await one()).toMatchObject({ unread: 0 })
+  await using reader = await listen(admin)
+  await reader.next(named('hello'))
+  const unmark = () => admin.call('POST', '/api/conversations/unread', { session, user_id })
+  expect((await unmark()).body).toEqual({ success: true })
+  expect((await reader.next(named('unread'))).data).toEqual({ session, user_id })
+  expect((await one()).unread).toBe(1)
+  // It stays as it is.
+  await unmark()
+  expect((await one()).unread).toBe(1)
+  await mark(Number.MAX_SAFE_INTEGER)
+  expect((await one()).unread).toBe(0)
   await say('e')
   expect((await one()).unread).toBe(1)
 

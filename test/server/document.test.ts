@@ -115,6 +115,7 @@ describe("the panel's document", () => {
         'GET /api/webhooks/{id}/log',
         'GET /healthz',
         'POST /api/conversations/read',
+        'POST /api/conversations/unread',
         'POST /api/media',
         'POST /api/messages',
         'POST /api/outbox/{id}/approve',

@@ -45,6 +45,32 @@ onEach(openStore => {
     expect(await conversations.thread('u', 's')).toMatchObject({ last: { text: '3' } })
   })
 
+  test('a conversation that is marked as unread has one unread message more, until it is read or answered', async () => {
+    await using t = await openStore()
+    const { conversations } = t.store
+    const answer = async (text: string) => {
+      const begun = await sending(t.store, 's', 'b', out(text))
+      await t.store.outbox.settle(begun, { status: 'accepted', spent: false })
+    }
+    await receive(t.store, '1')
+    await answer('one')
+    await conversations.markRead('s', 'u')
+    // One that was answered, too.
+    expect(await unread(t.store)).toBe(1)
+    await receive(t.store, '2')
+    expect(await unread(t.store)).toBe(2)
+    await conversations.markRead('s', 'u', 99)
+    expect(await unread(t.store)).toBe(0)
+    await conversations.markRead('s', 'u')
+    await conversations.markRead('s', 'u', 1)
+    expect(await unread(t.store)).toBe(1)
+    await conversations.markRead('s', 'u')
+    await answer('another')
+    expect(await unread(t.store)).toBe(0)
+    await receive(t.store, '3')
+    expect(await unread(t.store)).toBe(1)
+  })
+
   test('what another program received is shown, and is no news', async () => {
     await using t = await openStore()
     await t.store.consumers.claim('late', { limit: 1 })

@@ -299,16 +299,18 @@ export class MemoryStore implements face.Store {
       const read = this.#db.marks.find(isOf(last.session, peer))?.upTo ?? 0
       const own = rows.slice(0, 100).filter(isOf(last.session))
       const isTaken = (row: (typeof own)[number]) => row.status === 'accepted' || row.status === 'suspect'
-      const seen = own.findIndex(row => row.past || isTaken(row) || row.id <= read)
+      const seen = own.findIndex(row => row.past || isTaken(row) || row.id <= Math.abs(read))
       const refused = rows.every(row => row.status === 'refused')
       const since = seen === -1 ? own : own.slice(0, seen)
-      const unread = since.filter(row => row.direction === 'received').length
+      const marked = read < 0 && seen !== -1 && own[seen]!.id <= -read ? 1 : 0
+      const unread = since.filter(row => row.direction === 'received').length + marked
       return { last: this.#shown(last), unread, refused }
     },
     markRead: async (session, user, upTo) => {
       const before = this.#db.marks.find(isOf(session, user))
       const mark = before ?? { session, user, upTo: 0 }
-      mark.upTo = Math.max(mark.upTo, Math.min(upTo, this.#db.last.row))
+      const head = this.#db.last.row
+      mark.upTo = upTo === undefined ? -head : Math.max(mark.upTo, Math.min(upTo, head))
       if (!before) this.#db.marks.push(mark)
     },
     open: async () =>

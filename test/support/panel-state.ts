@@ -112,6 +112,7 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
     localStorage: {
       getItem: (key: string) => kept.get(key) ?? null,
       setItem: (key: string, value: string) => void kept.set(key, value),
+      removeItem: (key: string) => void kept.delete(key),
     },
     document: Object.assign(new EventTarget(), {
       ...{ visibilityState: 'visible', documentElement: {} },

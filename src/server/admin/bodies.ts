@@ -97,6 +97,12 @@ export const ReadBody = closed({
 })
 export type ReadBody = Static<typeof ReadBody>
 
+export const UnreadBody = closed({
+  session: bounded(200),
+  user_id: bounded(512),
+})
+export type UnreadBody = Static<typeof UnreadBody>
+
 const { bot_id: _, offset: __, ...filters } = HistoryInput.properties
 export const MessagesQuery = closed({
   ...filters,

@@ -1,5 +1,4 @@
 /** The panel's messages: conversations, pages of them, sending, media, what waits, and how much goes on. */
-import type { Static } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { Conversation } from '../../model/conversation.ts'
 import { SendResult } from '../../model/message.ts'
@@ -16,7 +15,8 @@ interface MessageOptions {
   maxUploadBytes: number
   log: Log
   /** Tells the open panels. */
-  onRead(mark: Static<typeof bodies.ReadBody>): void
+  onRead(mark: bodies.ReadBody): void
+  onUnread(mark: bodies.UnreadBody): void
 }
 
 /** Adds /api/conversations, /api/messages, /api/media, /api/outbox, /api/users and /api/stats. */
@@ -38,7 +38,11 @@ function lineOf({ last_message, ...rest }: Conversation): bodies.ConversationLin
 }
 
 /** Adds /api/conversations with all below it, and /api/stats. */
-function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: MessageOptions): void {
+function addConversationRoutes(
+  app: Elysia,
+  context: PanelContext,
+  { onRead, onUnread }: MessageOptions,
+): void {
   const { conversations } = context.gateway
   const add = jsonRoutes(app, context, 'messages')
   add('GET /api/conversations', 'conversations', {
@@ -51,13 +55,27 @@ function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: M
   })
   add('POST /api/conversations/read', 'mark_read', {
     summary: 'Mark a conversation as read up to a message',
-    description: 'For the panel alone: consumers of recv are not moved. A mark never goes back.',
+    description:
+      'For the panel alone: consumers of recv are not moved. A lower row than before changes nothing.',
     body: bodies.ReadBody,
     answer: bodies.Success,
     errors: ['store_unavailable'],
     run: async ({ body }) => {
       await conversations.markRead(body.session, body.user_id, body.up_to)
       onRead(body)
+      return { success: true }
+    },
+  })
+  add('POST /api/conversations/unread', 'mark_unread', {
+    summary: 'Mark a conversation as unread',
+    description:
+      'One message more counts as unread, until the conversation is marked as read or WeChat takes another answer. One with unread messages stays as it is.',
+    body: bodies.UnreadBody,
+    answer: bodies.Success,
+    errors: ['store_unavailable'],
+    run: async ({ body }) => {
+      await conversations.markUnread(body.session, body.user_id)
+      onUnread(body)
       return { success: true }
     },
   })

@@ -50,8 +50,11 @@ export class Conversations extends EnginePart {
     const last = first && this.messages.byId(first.id)
     if (!last) return undefined
     const own = newest.filter(row => row.session === first.session)
-    const read = this.#position(first.session, peer)
-    const seen = own.findIndex(row => row.id <= read || endsUnread(row))
+    const mark = Number(
+      this.db.get`SELECT position FROM read_mark WHERE session = ${first.session} AND peer = ${peer}`
+        ?.position ?? 0,
+    )
+    const seen = own.findIndex(row => row.id <= Math.abs(mark) || endsUnread(row))
     const refused =
       newest.every(row => row.status === 'refused') &&
       !this.db.get(
@@ -59,7 +62,8 @@ export class Conversations extends EnginePart {
         ...[peer, ...named],
       )
     const since = seen === -1 ? own : own.slice(0, seen)
-    return { last, unread: since.filter(row => row.sent === 0).length, refused }
+    const marked = Number(mark < 0 && seen !== -1 && own[seen]!.id <= -mark)
+    return { last, unread: since.filter(row => row.sent === 0).length + marked, refused }
   }
 
   suspects(since: number): Map<string, number> {
@@ -72,12 +76,13 @@ export class Conversations extends EnginePart {
     return found
   }
 
-  markRead(session: string, peer: string, upTo: number): void {
-    const position = Math.min(upTo, this.messages.head())
-    for (const key of this.messages.sessionKeys(session)) {
+  markRead(session: string, peer: string, upTo?: number): void {
+    const head = this.messages.head()
+    // Below 0: somebody marked it as unread when that row was the newest.
+    const position = upTo === undefined ? -head : Math.min(upTo, head)
+    for (const key of this.messages.sessionKeys(session))
       this.db.run`INSERT INTO read_mark (session, peer, position) VALUES (${key}, ${peer}, ${position})
-        ON CONFLICT DO UPDATE SET position = excluded.position WHERE excluded.position > position`
-    }
+        ON CONFLICT DO UPDATE SET position = excluded.position WHERE excluded.position > position OR excluded.position < 0`
   }
 
   open(): { id: number; status: SentStatus; reason_code?: string }[] {
@@ -108,10 +113,5 @@ export class Conversations extends EnginePart {
       const ours = kept.get(span) ?? { every: 0, out: 0 }
       return { span, received: every - ours.every, sent: ours.out }
     })
-  }
-
-  #position(session: number, peer: string): number {
-    const mark = this.db.get`SELECT position FROM read_mark WHERE session = ${session} AND peer = ${peer}`
-    return Number(mark?.position ?? 0)
   }
 }
