@@ -1,10 +1,12 @@
 import { expect, test } from 'bun:test'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Command } from 'commander'
 import { addConfigOptions, quiet } from '../src/cli/command.ts'
 import { type Config, type Flags, flagKey, optionTable, readConfig, spelledOut } from '../src/config.ts'
 import { isSvcError } from '../src/model/error.ts'
+import { folderOfTest } from './support/folder.ts'
 
 const home = homedir()
 /** The refusal's text, or the config when there is none. */
@@ -118,6 +120,21 @@ test('with the sandbox everything lies in its own folder', () => {
   expect(config.basePath).toBe(join(home, '.svc-sandbox'))
   expect(config.mediaRoot).toBe(join(home, '.svc-sandbox', 'media'))
   expect(readConfig({ sandbox: true, basePath: 'here' }, {}).mediaRoot).toBe(resolve('here', 'media'))
+})
+
+test('a path is taken as the disk writes it, where that differs in Unicode form alone', () => {
+  const top = folderOfTest()
+  const [apart, composed] = ['Cafe\u0301', 'Caf\u00e9']
+  mkdirSync(join(top, apart))
+  writeFileSync(join(top, apart, apart), 'token')
+  const flags = { basePath: join(top, composed), tokenFile: join(top, composed, composed) }
+  const found = { basePath: join(top, apart), tokenFile: join(top, apart, apart) }
+  expect(readConfig(flags, {})).toMatchObject({ ...found, mediaRoot: join(top, apart, 'media') })
+  mkdirSync(join(top, composed))
+  expect(readConfig(flags, {})).toMatchObject(flags)
+  for (const name of ['a\u0323\u0307', '\u1ea1\u0307']) mkdirSync(join(top, name))
+  expect(refusal({ basePath: join(top, '\u0227\u0323') })).toContain('path')
+  expect(readConfig({ basePath: join(top, '新') }, {}).basePath).toBe(join(top, '新'))
 })
 
 test('a value that is not understood is refused by the name under which it was given', () => {

@@ -49,7 +49,7 @@ const shows: Readonly<Record<string, Show>> = {
   download: (saved: Downloaded) => ({
     text: `${oneLine(saved.path)}\n`,
     note: note(
-      `saved ${byteSize(saved.size)}, ${oneLine(saved.content_type)}${saved.sha256 ? `, sha256 ${saved.sha256}` : ''}`,
+      `saved ${byteSize(saved.size)}, ${oneLine(saved.content_type)}${saved.sha256 ? `, sha256 ${saved.sha256}` : ''}${saved.renamed ? `; the sender's name of the file could not be kept: ${saved.renamed}` : ''}`,
     ),
   }),
   history: historyText,
@@ -100,7 +100,8 @@ function sendText(result: SendResult, to: string, again: string): string {
   if (result.repeated)
     lines.push('an earlier send had this key: this became of it, and nothing was sent again')
   for (const part of result.parts) {
-    const renamed = part.kind !== part.sent_as ? `, sent as ${part.sent_as}` : ''
+    const named = part.renamed ? `, named ${oneLine(part.file_name ?? '')} (${part.renamed})` : ''
+    const renamed = `${part.kind !== part.sent_as ? `, sent as ${part.sent_as}` : ''}${named}`
     if (result.parts.length > 1 || part.error || renamed)
       lines.push(
         `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(adviceFor(part.error, result.session, again))}` : ''}`,

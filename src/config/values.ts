@@ -1,5 +1,7 @@
 /** How the values of options are read: each gives undefined for what it does not understand. */
-import { join, resolve } from 'node:path'
+import { existsSync, readdirSync } from 'node:fs'
+import { join, resolve, sep } from 'node:path'
+import { hasForms, sameName } from '../platform/files.ts'
 import { homeFolder } from '../platform/process.ts'
 
 /** How fast one may send: per session `perSecond`, and to one user `perWindow` in any `windowMs`. */
@@ -26,7 +28,26 @@ export function switched(text: string): boolean | undefined {
 /** Absolute. A shell expands `~` in an argument, but not in a unit file or a compose file. */
 export function folder(text: string): string | undefined {
   if (text === '' || text.includes('\0')) return undefined
-  return resolve(/^~(?=$|[\\/])/.test(text) ? join(homeFolder(), text.slice(1)) : text)
+  return foundOnDisk(resolve(/^~(?=$|[\\/])/.test(text) ? join(homeFolder(), text.slice(1)) : text))
+}
+
+/** As `onDisk` finds it, at once: options are read before anybody waits. */
+function foundOnDisk(path: string): string {
+  let [at = '', ...names] = path.split(sep)
+  for (const name of names) {
+    const folder = `${at}${sep}`
+    at = folder + name
+    if (hasForms(name) && !existsSync(at)) at = folder + sameName(namesIn(folder), name, 'path')
+  }
+  return at
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
 }
 
 /** The name of a reader, as `recv` takes it. */

@@ -6,19 +6,14 @@ import { type MediaReference, mediaOf } from '../ilink/decode.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
-import { diskError, keepStream, staleMs, unfinished } from '../platform/file-stream.ts'
-import {
-  createUnique,
-  ensurePrivateDir,
-  errorCodeOf,
-  insideDir,
-  safeBaseName,
-  sweep,
-} from '../platform/files.ts'
+import { defined } from '../platform/fields.ts'
+import { diskError, keepStream, staleMs } from '../platform/file-stream.ts'
+import { createUnique, ensurePrivateDir, errorCodeOf, insideDir, onDisk, sweep } from '../platform/files.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
+import { cutName, type FileName, fileNameOf, nameOnDisk, partialName } from './file-name.ts'
 import { allowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
 
@@ -47,9 +42,8 @@ const countedBytes = 256 * 1024 * 1024
 const rememberedSizes = 1000
 
 /** Decrypted media on its way out. The stream must be read to its end or cancelled. */
-export interface OpenedMedia {
+export interface OpenedMedia extends FileName {
   stream: ReadableStream<Uint8Array>
-  file_name: string
   content_type: string
   /** Bytes, where upstream told. */
   size?: number
@@ -76,13 +70,13 @@ export class Downloads {
   async open(request: OpenRequest, signal: AbortSignal): Promise<OpenedMedia> {
     const found = await this.#find(request.message_id, request.item)
     const { stream, size } = await this.#fetch(found, request, signal)
-    const named = found.fileName === undefined ? undefined : safeBaseName(found.fileName, 'file')
-    const fromName = named && (await typeOfName(named))
-    if (named && fromName) return { stream, file_name: named, content_type: fromName, size }
+    const named = found.fileName === undefined ? undefined : fileNameOf(found.fileName, 'file')
+    const fromName = named && (await typeOfName(named.file_name))
+    if (named && fromName) return { ...named, stream, content_type: fromName, size }
     const { type, rest } = await sniffType(stream)
-    const file_name =
-      named ?? `${found.kind}-${safeBaseName(request.message_id, 'media')}.${await extensionOf(type)}`
-    return { stream: rest, file_name, content_type: type, size }
+    const unnamed = `${found.kind}-${request.message_id.replace(/[^\w.-]/g, '_')}.${await extensionOf(type)}`
+    const own = named ?? fileNameOf(unnamed, found.kind)
+    return { ...own, stream: rest, content_type: type, size }
   }
 
   /**
@@ -109,8 +103,10 @@ export class Downloads {
     const { signal } = either
     await this.#find(request.message_id, request.item)
     const folder = await this.#saveFolder(request.save_dir, call)
-    const { stream, file_name, content_type, size } = await this.open(request, signal)
-    const partial = join(folder, `.${file_name}.${crypto.randomUUID().slice(0, 8)}.part`)
+    const { stream, content_type, size, ...named } = await this.open(request, signal)
+    const { file_name, renamed } = nameOnDisk(named)
+    const id = crypto.randomUUID()
+    const partial = join(folder, `.${id.slice(9)}.${id.slice(0, 8)}.part`)
     const progress = (done: number) => call.progress?.({ what: `download ${file_name}`, done, total: size })
     progress(0)
     const written = await keepStream(stream, partial, {
@@ -118,14 +114,20 @@ export class Downloads {
       ...{ durable: true, collected: true, progress },
     })
     try {
-      const target = await createUnique(folder, file_name)
+      const target = await createUnique(folder, mark => cutName(file_name, mark))
       await target.handle.close()
       // Over our own empty placeholder: a reader that finds the name finds the whole file a moment later.
       await rename(partial, target.path)
       const { path } = target
       const { sha256 } = written.digests
-      const saved = { path, size: written.size, file_name: basename(path), content_type }
-      return sha256 === undefined ? saved : { ...saved, sha256 }
+      return defined({
+        path,
+        size: written.size,
+        file_name: basename(path),
+        content_type,
+        renamed,
+        sha256,
+      })
     } catch (error) {
       await rm(partial, { force: true })
       throw diskError(error)
@@ -157,7 +159,7 @@ export class Downloads {
   async sweep(): Promise<void> {
     const { clock } = this.#runtime
     const { folders } = this.#ports
-    await sweep(join(folders.mediaRoot, 'downloads'), unfinished, clock.now() - staleMs)
+    await sweep(join(folders.mediaRoot, 'downloads'), partialName, clock.now() - staleMs)
   }
 
   async #find(messageId: string, item: number): Promise<MediaReference> {
@@ -196,7 +198,7 @@ export class Downloads {
     const judged = (path: string) => allowedPath({ path, field: 'save_dir', refusal }, folders, call)
     const real = given === undefined ? usual : await judged(given)
     // The user gets the name that was given.
-    const folder = given !== undefined && call.local === true ? resolve(given) : real
+    const folder = given !== undefined && call.local === true ? await onDisk(resolve(given)) : real
     try {
       if (folder === usual) await ensurePrivateDir(usual, { parents: false })
       else await mkdir(folder, { recursive: true, mode: 0o700 })

@@ -4,7 +4,7 @@ import { parse, resolve } from 'node:path'
 import process from 'node:process'
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import { insideDir, liesIn, realWay } from '../platform/files.ts'
+import { insideDir, liesIn, onDisk, realWay } from '../platform/files.ts'
 import { homeFolder } from '../platform/process.ts'
 
 /** Two folders, by their real paths. */
@@ -60,11 +60,14 @@ async function reached(
 ): Promise<string> {
   if (local === false) return insideDir(mediaRoot, given, field)
   // A link that leads nowhere fails when it is opened, with its reason.
-  if (local === true) return realWay(resolve(given)).catch(() => resolve(given))
+  if (local === true) {
+    const path = await onDisk(resolve(given), field)
+    return realWay(path).catch(() => path)
+  }
   const path = resolve(local[0] ?? mediaRoot, given)
   for (const folder of [...local, mediaRoot]) {
     try {
-      return await insideDir(folder, path)
+      return await insideDir(folder, path, field)
     } catch (error) {
       if (!isSvcError(error, 'forbidden')) throw error
     }

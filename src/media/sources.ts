@@ -7,10 +7,10 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
 import { keepStream, mediaFolder } from '../platform/file-stream.ts'
-import { safeBaseName } from '../platform/files.ts'
 import { md5Of, type OpenedFile, openRegular, steadyFile } from '../platform/steady-file.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { expectImage } from './content-type.ts'
+import { fileNameOf } from './file-name.ts'
 import { allowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
 import type { Uploads } from './uploads.ts'
@@ -83,8 +83,8 @@ export class Sources {
     const opened = await this.#openPath(given, call)
     try {
       const md5 = await md5Of(opened, call.signal)
-      const file_name = safeBaseName(content.file_name ?? basename(given), 'file')
-      return { ...steadyFile(opened, { md5 }), kind: content.kind, file_name, md5 }
+      const named = fileNameOf(content.file_name ?? basename(given), 'file')
+      return { ...steadyFile(opened, { md5 }), ...named, kind: content.kind, md5 }
     } catch (error) {
       await opened.handle.close()
       throw error
@@ -146,9 +146,9 @@ export class Sources {
     })
     const remove = () => rm(path, { force: true })
     try {
-      const file_name = safeBaseName(content.file_name ?? name ?? '', content.kind)
+      const named = fileNameOf(content.file_name ?? name ?? '', content.kind)
       const opened = await openRegular(path, { maxBytes })
-      return { ...steadyFile(opened, { remove }), kind: content.kind, file_name, md5: digests.md5! }
+      return { ...steadyFile(opened, { remove }), ...named, kind: content.kind, md5: digests.md5! }
     } catch (error) {
       await remove()
       throw error

@@ -2,11 +2,11 @@
 import { SvcError } from '../model/error.ts'
 import type { AcceptedUpload } from '../model/media.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
-import { safeBaseName } from '../platform/files.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { imageBytes } from './content-type.ts'
+import { type FileName, fileNameOf } from './file-name.ts'
 import type { MediaPorts } from './ports.ts'
 
 export interface GivenUpload {
@@ -40,10 +40,10 @@ export class Uploads {
     const { digest, kind, size } = upload
     const body = kind === 'image' ? imageBytes(upload.body, 'kind') : upload.body
     const upload_id = crypto.randomUUID()
-    const file_name = safeBaseName(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
+    const named = fileNameOf(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
     const placed = await this.#ports.places.uploads.put(upload_id, body, {
       ...{ digest, size, maxBytes: this.#ports.maxUploadBytes, signal: either.signal },
-      note: { file_name, ...(kind && { kind }) },
+      note: { ...named, ...(kind && { kind }) },
     })
     const { sha256, expires_at = 0 } = placed
     return { upload_id, size: placed.size, sha256, expires_at }
@@ -65,8 +65,12 @@ export class Uploads {
       })
     }
     const { md5, note } = file
-    const given = String(note.file_name)
-    return { ...file, kind: content.kind, file_name: safeBaseName(content.file_name ?? given, given), md5 }
+    const given: FileName = {
+      file_name: String(note.file_name),
+      ...(typeof note.renamed === 'string' && { renamed: note.renamed }),
+    }
+    const named = content.file_name === undefined ? given : fileNameOf(content.file_name, given.file_name)
+    return { ...file, ...named, kind: content.kind, md5 }
   }
 
   /** Removes those whose day is over, and what a crash left half written. */

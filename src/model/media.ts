@@ -16,6 +16,9 @@ export const Downloaded = Type.Object({
   size: integer('Bytes.'),
   file_name: Type.String(),
   content_type: Type.String(),
+  renamed: optional(
+    text("What of the sender's name of the file could not be kept; absent when nothing had to be changed."),
+  ),
   sha256: Sha256,
 })
 export type Downloaded = Static<typeof Downloaded>

@@ -168,6 +168,10 @@ export const SendPart = Type.Object({
     'voice goes as a file: WeChat never shows voice bubbles of a bot.',
   ),
   status: SentStatus,
+  file_name: optional(
+    text('The name that the receiver sees, where the one that was given could not be kept.'),
+  ),
+  renamed: optional(text('Then also: what of the name that was given could not be kept.')),
   ...outcome,
 })
 export type SendPart = Static<typeof SendPart>

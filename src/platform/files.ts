@@ -4,7 +4,6 @@
  * Modes are set explicitly, so a generous umask changes nothing. Durable means: a reader after a power cut sees the
  * whole old content or the whole new one, and what was reported as written is there.
  */
-import { Buffer } from 'node:buffer'
 import type { Stats } from 'node:fs'
 import {
   chmod,
@@ -23,7 +22,7 @@ import {
   unlink,
   writeFile,
 } from 'node:fs/promises'
-import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { randomBytes } from './lazy-crypto.ts'
@@ -229,65 +228,20 @@ export async function setAside(path: string): Promise<string> {
   throw new Error(`no free name to set ${basename(path)} aside`)
 }
 
-const longestNameBytes = 200
-const longestExtensionBytes = 32
-// To normalise a run of accents takes time with its square: 15 ms for these, 17 s for 40,000.
-const mostNormalized = 1024
-const deviceName = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\.|$)/i
-// Control and invisible formatting characters (bidi overrides make "gpj.exe" read "exe.jpg"), lone surrogates and
-// line separators. The zero-width joiner and the variation selectors stay: emoji are made of them.
-const unseen =
-  /\u034f|[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
-
 /**
- * A name from a stranger as a base name that every file system takes: no separators, control characters, bidi
- * overrides, characters that nobody sees (tags carry whole sentences to a language model), leading dots, trailing dots or spaces, device names; at most 200 bytes, cut between characters, with its
- * extension kept.
- */
-export function safeBaseName(name: string, fallback: string): string {
-  const clean = cleaned(name) || cleaned(fallback) || 'file'
-  return deviceName.test(clean) ? `_${clean}` : clean
-}
-
-function cleaned(name: string): string {
-  // A name never needs more than this; the rest of a megabyte is not worth looking at.
-  const seen = name.slice(-4096).replace(unseen, '')
-  const text = seen.length > mostNormalized ? seen : seen.normalize('NFC')
-  const base = text
-    .slice(Math.max(text.lastIndexOf('/'), text.lastIndexOf('\\')) + 1)
-    .replace(/[<>:"|?*]/g, '_')
-    .trim()
-    .replace(/^[. ]+|[. ]+$/g, '')
-  if (Buffer.byteLength(base) <= longestNameBytes) return base
-  const found = extname(base)
-  const extension = Buffer.byteLength(found) <= longestExtensionBytes ? found : ''
-  const stem = extension ? base.slice(0, -extension.length) : base
-  return cutBytes(stem, longestNameBytes - Buffer.byteLength(extension)).replace(/[. ]+$/, '') + extension
-}
-
-/** The longest beginning of at most `limit` bytes that does not cut a character, as a reader sees it. */
-function cutBytes(text: string, limit: number): string {
-  let bytes = 0
-  let kept = ''
-  for (const { segment } of new Intl.Segmenter(undefined, { granularity: 'grapheme' }).segment(text)) {
-    bytes += Buffer.byteLength(segment)
-    if (bytes > limit) return kept
-    kept += segment
-  }
-  return kept
-}
-
-/**
- * Creates a new file, 0600, open for writing; when the name is taken, `name (1).ext`, `name (2).ext` … Never
+ * Creates a new file, 0600, open for writing; when the name is taken, the one with ` (1)` in it, ` (2)` … Never
  * overwrites and never follows a link.
+ *
+ * @param nameWith the name with a mark in it, or with ''
  */
-export async function createUnique(dir: string, name: string): Promise<{ path: string; handle: FileHandle }> {
-  const extension = extname(name)
-  const stem = extension ? name.slice(0, -extension.length) : name
+export async function createUnique(
+  dir: string,
+  nameWith: (mark: string) => string,
+): Promise<{ path: string; handle: FileHandle }> {
   for (let tries = 0; tries < 200; tries++) {
     // After a hundred neighbours counting on is slow and pointless.
     const mark = tries === 0 ? '' : ` (${tries < 100 ? tries : randomBytes(4).toString('hex')})`
-    const path = join(dir, `${stem}${mark}${extension}`)
+    const path = join(dir, nameWith(mark))
     try {
       const handle = await open(path, 'wx', privateFile)
       const heir = await heirOf(dir)
@@ -298,7 +252,7 @@ export async function createUnique(dir: string, name: string): Promise<{ path: s
       if (errorCodeOf(error) !== 'EEXIST') throw error
     }
   }
-  throw new Error(`no free name for ${name}`)
+  throw new Error(`no free name for ${nameWith('')}`)
 }
 
 /**
@@ -322,7 +276,10 @@ export async function insideDir(root: string, path: string, field?: string): Pro
       cause: error,
     })
   })
-  const real = await realWay(resolve(realRoot, path)).catch(error => {
+  // Names are looked up in the folder alone, and on the way to it.
+  const mayLook = (at: string) => liesIn(realRoot, at) || liesIn(at, realRoot)
+  const found = await onDisk(resolve(realRoot, path), field, mayLook)
+  const real = await realWay(found).catch(error => {
     throw outside(error)
   })
   if (!liesIn(realRoot, real)) throw outside()
@@ -356,4 +313,43 @@ export async function realWay(path: string): Promise<string> {
       existing = parent
     }
   }
+}
+
+/**
+ * The path with each name in the Unicode form that it has on the disk: where none is there as it is written, one that is the
+ * same in another form (`é` as one character, or as two).
+ *
+ * @param mayLook whether names may be looked for in a folder, given by its real path
+ * @throws SvcError `invalid_arguments` when there are several
+ */
+export async function onDisk(
+  path: string,
+  field = 'path',
+  mayLook = (_folder: string): boolean => true,
+): Promise<string> {
+  let [at = '', ...names] = path.split(sep)
+  for (const name of names) {
+    const folder = `${at}${sep}`
+    at = folder + name
+    if (!hasForms(name) || (await lstatOf(at).catch(() => undefined))) continue
+    const real = await realpath(folder).catch(() => undefined)
+    if (real !== undefined && mayLook(real))
+      at = folder + sameName(await readdir(real).catch(() => []), name, field)
+  }
+  return at
+}
+
+/** Whether a name may be written in several forms of Unicode. */
+export const hasForms = (name: string): boolean => /\P{ASCII}/u.test(name) && name.length <= 1024
+
+/** The one of the names in a folder that is this name in another form; the name itself where none is. @throws as `onDisk` */
+export function sameName(folder: readonly string[], name: string, field: string): string {
+  const wanted = name.normalize('NFC')
+  const found = folder.filter(one => one.normalize('NFC') === wanted)
+  if (found.length <= 1) return found[0] ?? name
+  throw new SvcError(
+    'invalid_arguments',
+    `${found.length} names in its folder differ from ${JSON.stringify(name)} in Unicode form alone`,
+    { field, hint: 'Rename one of them, or give the name exactly as it is on the disk.' },
+  )
 }

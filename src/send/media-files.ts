@@ -13,6 +13,8 @@ export type Caller = Pick<Call, 'signal' | 'local' | 'progress'>
 export interface StagedFile extends SteadyFile {
   kind: MediaKind
   file_name: string
+  /** What of the name that was given could not be kept. */
+  renamed?: string
   /** Lower-case hex. */
   md5: string
 }

@@ -6,6 +6,7 @@ import { adviceOf } from '../model/next-step.ts'
 import type { rightToAnswer } from '../model/session.ts'
 import { defined } from '../platform/fields.ts'
 import type { EndReason, Entry, EntryPart } from '../storage/outbox.ts'
+import type { StagedFile } from './media-files.ts'
 import { cancelledBefore, errorOf, wasCancelled } from './problems.ts'
 
 /**
@@ -45,6 +46,17 @@ export function resultOf(
     ...right,
     ...(waits && { outbox_id: String(entry.id), ...waiting, hint: entry.asked && asksFirst }),
   })
+}
+
+/** The result with the names of files that could not be kept as they were given. @param files of the last parts, in order */
+export function withNames(result: SendResult, files: readonly StagedFile[]): SendResult {
+  const first = result.parts.length - files.length
+  const parts = result.parts.map((part, nth): SendPart => {
+    const { file_name, renamed } = files[nth - first] ?? {}
+    // WeChat shows no names of pictures and videos.
+    return renamed === undefined || part.sent_as !== 'file' ? part : defined({ ...part, file_name, renamed })
+  })
+  return { ...result, parts }
 }
 
 const asksFirst =

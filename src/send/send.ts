@@ -27,7 +27,7 @@ import {
   wroteBefore,
   wroteElsewhere,
 } from './problems.ts'
-import { resultOf } from './result.ts'
+import { resultOf, withNames } from './result.ts'
 import { SharedCalls } from './shared-calls.ts'
 import { showTyping, typeOnce } from './typing.ts'
 import type { Worker } from './worker.ts'
@@ -238,9 +238,10 @@ export class Sender {
         ...files.map(file => ({ kind: file.kind, file })),
       ]
       const draft = { request, session, bot, pieces, files }
-      return request.when_closed === 'queue' || approval
-        ? await this.#queue(draft, caller)
-        : await this.#send(draft, caller)
+      const result = await (request.when_closed === 'queue' || approval
+        ? this.#queue(draft, caller)
+        : this.#send(draft, caller))
+      return result && withNames(result, files)
     } finally {
       await release(files)
     }

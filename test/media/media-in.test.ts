@@ -98,22 +98,23 @@ describe('download', () => {
   test('names: Chinese ones stay, hostile ones become harmless, nothing is overwritten', async () => {
     await using t = await withGateway()
     const folder = join(t.mediaRoot, 'downloads')
+    const kept = ['年度报告(终版).pdf', '.bashrc', 'a"b:c.txt', 'con.txt', `${'长'.repeat(80)}.docx`, 'x.tmp']
     const names: [string, RegExp][] = [
-      ['年度报告(终版).pdf', /^年度报告\(终版\)\.pdf$/],
+      ...kept.map((name): [string, RegExp] => [name, new RegExp(`^${RegExp.escape(name)}$`)]),
       ['../../x', /^x$/],
       ['/etc/passwd', /^passwd$/],
       ['C:\\Windows\\evil.exe', /^evil\.exe$/],
-      ['con.txt', /^_con\.txt$/],
-      ['.bashrc', /^bashrc$/],
       ['a\u0000b\n\u202Egpj.exe', /^abgpj\.exe$/],
       [`${'长'.repeat(300)}.docx`, /^长+\.docx$/],
       ['..', /^file$/],
+      ['.x.0123abcd.part', /^_\.x\.0123abcd\.part$/],
     ]
     for (const [name, expected] of names) {
       const bytes = randomBytes(20)
       const saved = await download(t, { message_id: await sent(t, 'file', bytes, name) })
       expect(saved.file_name).toMatch(expected)
-      expect(Buffer.byteLength(saved.file_name)).toBeLessThanOrEqual(200)
+      expect(Buffer.byteLength(saved.file_name)).toBeLessThanOrEqual(255)
+      expect(typeof saved.renamed).toBe(kept.includes(name) ? 'undefined' : 'string')
       expect(dirname(saved.path)).toBe(folder)
       expect(sha256(await readFile(saved.path))).toBe(sha256(bytes))
     }
@@ -140,6 +141,16 @@ describe('download', () => {
     expect(dirname((await download(t, { message_id, save_dir: 'new/folder' })).path)).toBe(
       join(t.mediaRoot, 'new', 'folder'),
     )
+    // A folder is found under its name in another Unicode form.
+    for (const [top, call] of [
+      [t.mediaRoot, {}],
+      [folderOfTest(), { local: true }],
+    ] as const) {
+      await mkdir(join(top, 'Cafe\u0301'))
+      const { path } = await download(t, { message_id, save_dir: join(top, 'Caf\u00e9', 'new') }, call)
+      expect(path).toBe(join(top, 'Cafe\u0301', 'new', 'a.bin'))
+      expect(await filesIn(top)).not.toContain('Caf\u00e9')
+    }
     const saved = await download(t, { message_id, save_dir: outside }, { local: true })
     expect(saved.path).toBe(join(outside, 'a.bin'))
     expect((await stat(outside)).mode & 0o777).toBe(0o755)

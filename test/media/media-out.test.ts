@@ -132,6 +132,30 @@ describe('a CDN in trouble', () => {
   })
 })
 
+describe('names', () => {
+  test('the receiver sees the name as it was given; what could not be kept is said', async () => {
+    await using t = await withTalk()
+    const long = `${'长'.repeat(100)}.docx`
+    for (const [nth, file_name] of [
+      '.env',
+      'a"b:c?.txt',
+      `${'x'.repeat(236)}.txt`,
+      '..\\x.txt',
+      long,
+    ].entries()) {
+      const path = join(t.mediaRoot, 'in', `${nth}.txt`)
+      await writeFile(path, 'x')
+      for (const media of [{ path }, { data: 'eA==' }]) {
+        const { parts } = await send(t, { kind: 'file', file_name, ...media })
+        const { file_name: shown = file_name, renamed } = parts[0]!
+        expect((await seen(t)).file_name).toBe(shown)
+        expect(typeof renamed).toBe(nth < 3 ? 'undefined' : 'string')
+        expect(shown).toBe([file_name, file_name, file_name, 'x.txt', `${'长'.repeat(83)}.docx`][nth]!)
+      }
+    }
+  })
+})
+
 describe('leftovers', () => {
   test('what a crash left half written goes, what is in use stays', async () => {
     await using t = await withTalk({ start: true })
@@ -148,6 +172,7 @@ describe('leftovers', () => {
       join(downloads, 'photo.jpg'),
       join(downloads, 'mine.part'),
       join(uploads, crypto.randomUUID()),
+      join(downloads, 'somebodys.tmp'),
     ]
     const long = Date.now() / 1000 - 2 * 60 * 60
     for (const path of [...old, ...kept]) {

@@ -58,6 +58,52 @@ describe('path', () => {
     },
   )
 
+  test('a file is found under its name in another Unicode form; the exact name goes first, and two are too many', async () => {
+    await using t = await withTalk()
+    const [outside, working] = [folderOfTest(), folderOfTest()]
+    const [composed, apart] = ['Caf\u00e9', 'Cafe\u0301']
+    for (const [top, options] of [
+      [t.mediaRoot, remote],
+      [outside, { local: true }],
+      [working, { local: [working] }],
+    ] as const) {
+      await t.sandbox.say('go on')
+      await t.until('there are answers', async () => (await used(t)) === 0)
+      for (const [nth, [onDisk, typed]] of [
+        [apart, composed],
+        [composed, apart],
+        ['한'.normalize('NFD'), '한'],
+        ['\u212b', '\u00c5'],
+      ].entries()) {
+        const folder = join(top, `${nth}${onDisk}`)
+        await mkdir(folder, { recursive: true })
+        await writeFile(join(folder, `${onDisk}.txt`), `found ${nth}`)
+        const path = join(top, `${nth}${typed}`, `${typed}.txt`)
+        expect((await send(t, { kind: 'file', path }, options)).success).toBe(true)
+        expect(Buffer.from((await seen(t)).bytes).toString()).toBe(`found ${nth}`)
+      }
+      const folder = join(top, `0${apart}`)
+      await writeFile(join(folder, `${composed}.txt`), 'exact')
+      await send(t, { kind: 'file', path: join(folder, `${composed}.txt`) }, options)
+      expect(Buffer.from((await seen(t)).bytes).toString()).toBe('exact')
+      await writeFile(join(folder, 'a\u0323\u0307.txt'), 'x')
+      await writeFile(join(folder, '\u1ea1\u0307.txt'), 'x')
+      expect(
+        await failure(send(t, { kind: 'file', path: join(folder, '\u0227\u0323.txt') }, options)),
+      ).toMatchObject({ code: 'invalid_arguments', field: 'media[0].path' })
+    }
+    // What is judged is what was found, and nothing is looked for elsewhere.
+    await writeFile(join(outside, `${apart}.txt`), 'secret')
+    await symlink(join(outside, `${apart}.txt`), join(t.mediaRoot, `${apart}-link`))
+    await symlink(outside, join(t.mediaRoot, `${apart}-folder`))
+    for (const path of [
+      `${composed}-link`,
+      `${composed}-folder/${composed}.txt`,
+      join(outside, `${composed}.txt`),
+    ])
+      expect(await failure(send(t, { kind: 'file', path }))).toMatchObject({ code: 'forbidden' })
+  })
+
   test("svc's own files go to nobody, whoever asks and by whatever way; what lies in the media root does", async () => {
     const kind = 'file'
     await using t = await withTalk()
