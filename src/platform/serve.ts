@@ -3,12 +3,14 @@
  * that were not accepted, and a stop that ends.
  *
  * What a connection may do on Bun 1.4.5, as measured (its timers tick every 4 s):
- * - Before its first request no handler sees it. Bun itself closes it after 12 s: with no byte, with half a header, and with
- *   one that drips. Until then it costs an open file, of which the process may have as many as the system's hard limit
- *   allows (Bun raises the soft one): `ulimit -Hn` above what strangers can hold open keeps room for everybody else.
+ * - Before its first request no handler sees it. Bun closes it after 12 s: with no byte, with half a header, and with one that
+ *   drips. Until then it costs an open file: keep `ulimit -Hn` above what strangers can hold open (Bun raises the soft limit).
  * - After a request it may be silent for `strangerSeconds`, in a body too, which has to come at a fair pace.
  * - A call that was accepted waits as long as it takes. Its body has a deadline where it is read (`server/body.ts`), its
  *   answer may stand still for `usualAnswerSeconds`: a reader of 10 KB/s and more is never cut.
+ * - Requests that are sent ahead (pipelining) are answered in order while each answer is there at once. Behind one that waits,
+ *   or is still written, Bun closes the connection with a FIN: that call is told that its caller left, and the next never runs.
+ *   No handler hears of it, so nothing here can help. Deno answers all.
  *
  * Deno 2.9.6 has no such deadlines, and no way to close a connection: put a proxy in front of it where strangers may come.
  */

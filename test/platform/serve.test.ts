@@ -57,6 +57,78 @@ test('a port in use is an error with its code', async () => {
   expect(error.code).toBe('EADDRINUSE')
 })
 
+describe('two requests in one write', () => {
+  const head = (method: string, path: string, more = '') =>
+    `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${more}\r\n`
+  const post = (path: string, body: string, more = '') =>
+    head('POST', path, `Content-Length: ${body.length}\r\n${more}`) + body
+
+  /** All that comes until the connection ends, or the text holds `last`; and how it ended. */
+  const talk = (server: RunningServer, text: string, last = '(end)') =>
+    new Promise<{ text: string; end: string }>(resolve => {
+      let answer = ''
+      let end = 'open'
+      const socket = connect(server.port, server.hostname, () => socket.write(text))
+      socket.on('data', data => {
+        answer += data
+        if (answer.includes(last)) socket.destroy()
+      })
+      socket.on('end', () => {
+        end = 'FIN'
+      })
+      socket.on('error', ({ message }) => {
+        end = message
+      })
+      socket.on('close', () => resolve({ text: answer, end }))
+    })
+
+  const served = async () => {
+    const asked: string[] = []
+    const waits = Promise.withResolvers<void>()
+    const left = Promise.withResolvers<void>()
+    const server = await start(async request => {
+      const { pathname } = new URL(request.url)
+      asked.push(pathname)
+      if (pathname === '/refused') return new Response('(refused)', { status: 413 })
+      if (pathname === '/closing')
+        return new Response('(closing)', { status: 401, headers: { connection: 'close' } })
+      if (pathname === '/waits') {
+        request.signal.addEventListener('abort', () => left.resolve(), { once: true })
+        await waits.promise
+      }
+      return new Response(`(${pathname} ${await request.text()})`)
+    })
+    return { asked, server, waits, left }
+  }
+
+  test.each([
+    [head('GET', '/a') + head('GET', '/end'), ['(/a )']],
+    [post('/a', 'hello') + head('GET', '/end'), ['(/a hello)']],
+    [head('GET', '/a') + post('/b', 'hello') + head('GET', '/end'), ['(/a )', '(/b hello)']],
+    [post('/refused', 'x'.repeat(300_000)) + head('GET', '/end'), ['(refused)']],
+    [post('/a', 'hello', 'Expect: 100-continue\r\n') + head('GET', '/end'), ['(/a hello)']],
+  ])('what needs no waiting is answered in order: %#', async (text, answers) => {
+    const { server } = await served()
+    const { text: got } = await talk(server, text, '(/end )')
+    expect([...got.matchAll(/\([^)]*\)/g)].map(([one]) => one)).toEqual([...answers, '(/end )'])
+  })
+
+  test('behind an answer that closes the connection nothing runs, and its end is clean', async () => {
+    const { asked, server } = await served()
+    const { text, end } = await talk(server, post('/closing', 'hello') + head('GET', '/b'))
+    expect([text.includes('(closing)'), end, asked]).toEqual([true, 'FIN', ['/closing']])
+  })
+
+  // Bun 1.4.5 knows one request of a connection at a time: see the top of `serve.ts`. A failure here tells that it changed.
+  test('behind an answer that has to wait the connection ends, without a reset or a second run', async () => {
+    const { asked, left, server, waits } = await served()
+    const { text, end } = await talk(server, head('GET', '/waits') + head('GET', '/b'))
+    await left.promise
+    expect({ text, end, asked }).toEqual({ text: '', end: 'FIN', asked: ['/waits'] })
+    waits.resolve()
+  })
+})
+
 test('a request without a usable Host gets 400 and never reaches the handler', async () => {
   let reached = 0
   const server = await start(request => {
