@@ -99,14 +99,16 @@ export class Accounts {
     const suspects = await store.conversations.suspects(since).catch(() => undefined)
     const first = await this.#first()
     const writers = await contexts.writers(records.map(({ name }) => name))
-    return records.map(({ name, bot, damaged }): Session => {
-      const status = bot ? standingOf(bot) : pending?.has(name) && !damaged ? 'logging_in' : 'disconnected'
+    return records.map(({ name, bot, damaged, unreadable }): Session => {
+      const isNew = pending?.has(name) && !damaged && !unreadable
+      const status = bot ? standingOf(bot) : isNew ? 'logging_in' : 'disconnected'
       const { bot_id, user_id, created_at, failing_since }: Partial<BotInfo> = bot ?? {}
       const { poll_error, poll_error_code, poll_error_quote }: Marks = bot ?? {}
       return defined({
         ...{ name, bot_id, user_id, connected: status === 'connected' || status === 'lapsed', status },
         ...{ is_default: name === first, created_at, last_poll_at: bot && poller.lastPoll(bot) },
-        ...{ failing_since, poll_error, poll_error_code, poll_error_quote },
+        ...{ failing_since, poll_error_code, poll_error_quote },
+        poll_error: unreadable?.problem ?? poll_error,
         user_count: writers.get(name) ?? 0,
         suspect_count: suspects?.get(name),
         ...mutedOf(bot ?? {}),
@@ -119,8 +121,11 @@ export class Accounts {
     const { sessions } = this.#ports.state
     const silent: SilentSession[] = []
     for (const record of only === undefined ? await sessions.list() : [await sessions.get(only)]) {
-      const status = record?.bot && standingOf(record.bot)
-      if (status && status !== 'connected') silent.push({ name: record.name, status })
+      if (!record) continue
+      const { bot, name, unreadable } = record
+      const status = bot && standingOf(bot)
+      if (unreadable) silent.push({ name, status: 'disconnected', why: unreadable.problem })
+      else if (status && status !== 'connected') silent.push({ name, status })
     }
     return silent
   }
@@ -155,8 +160,8 @@ export class Accounts {
    * @throws SvcError `session_not_found`, `not_connected` when there is no login to ask with
    */
   async check(name: string): Promise<SessionCheck> {
-    const { name: session, bot } = await this.named(name)
-    if (!bot) throw notConnected(session)
+    const { name: session, bot, unreadable } = await this.named(name)
+    if (!bot) throw unreadable ?? notConnected(session)
     const checked = await this.#ports.check.ask(session, bot)
     const after = (await this.#ports.state.sessions.get(session))?.bot
     return defined({
@@ -204,6 +209,12 @@ export class Accounts {
         return { session: record?.name ?? name, isLoggedIn: record?.bot !== undefined }
       }),
     )
+  }
+
+  /** Why the first session whose files the system refuses to show cannot be used. */
+  async unreadable(): Promise<SvcError | undefined> {
+    const listed = await this.#ports.state.sessions.list()
+    return listed.find(({ unreadable }) => unreadable !== undefined)?.unreadable
   }
 
   /** Whether the login of a session has a context token for a user. */

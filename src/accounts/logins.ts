@@ -95,6 +95,8 @@ export class Logins {
     if (isTold && (login.force || !request.force)) return this.#tell(login)
 
     const record = await this.#ports.sessions.get(name)
+    // A new login would take the place of credentials that may be sound.
+    if (record?.unreadable) throw record.unreadable
     if (record?.bot && record.bot.expired_at === undefined && !request.force)
       return alreadyConnected(record.name, record.bot.bot_id)
     return this.#tell(await this.#start(record?.name ?? name, request.force))

@@ -18,8 +18,8 @@ export async function routeTo(
   wanted: string | undefined,
 ): Promise<ConnectedSession & { before?: WrittenSession | undefined }> {
   if (wanted !== undefined) {
-    const { name, bot } = await accounts.named(sessionName(wanted))
-    if (!bot) throw notConnected(name)
+    const { name, bot, unreadable } = await accounts.named(sessionName(wanted))
+    if (!bot) throw unreadable ?? notConnected(name)
     if (bot.expired_at !== undefined) throw expired(name)
     if (await accounts.knows(name, to)) return { name, bot }
     const before = (await accounts.wroteTo(to)).find(one => one.session === name)
@@ -38,6 +38,8 @@ export async function routeTo(
     const elsewhere = session.bot.user_id === to ? undefined : (loggedOut ?? written[0])
     return { ...session, before: own ?? elsewhere }
   }
+  const unreadable = await accounts.unreadable()
+  if (unreadable) throw unreadable
   if (loggedOut) throw notConnected(loggedOut.session)
   throw new SvcError('not_connected', 'no session is connected, and this user has not written to any session')
 }

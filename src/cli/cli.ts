@@ -4,6 +4,7 @@ import { CommanderError } from 'commander'
 import { type Flags, logFormatGiven } from '../config.ts'
 import { renamed, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import { version } from '../version.ts'
 import { asHelp, leadingOptions, meantOption, namedBy } from './argv.ts'
 import {
@@ -22,7 +23,7 @@ import {
 import { commandGroups, isCommand, needed } from './commands.ts'
 import { forgottenSandbox, hintAtSandbox } from './environment.ts'
 import { isBadUsage, printError } from './print.ts'
-import { type Io, NobodyReads, processIo } from './terminal.ts'
+import { type Io, NobodyReads, NotPrinted, processIo } from './terminal.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
@@ -101,6 +102,7 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
   } catch (error) {
     // You know that you pressed Ctrl-C: it is not an error to tell.
     if (error instanceof CutShort) line.cutBy = error.by
+    else if (error instanceof NotPrinted && line.done) io.err.print(`${line.done}, but ${error.problem}`)
     else {
       const status = await sayWhy(error, { help, args, named, line, io })
       // A prompt hook that ends with 2 would hold the prompt back.
@@ -230,12 +232,14 @@ async function sayWhy(
   if (error instanceof NobodyReads) return 0
   // What the system refuses is no bug.
   const fromSystem = error instanceof Error && 'syscall' in error
+  const path = fromSystem && 'path' in error ? `${error.path}: ` : ''
+  const system = fromSystem ? `${path}${reasonOf(error)}` : undefined
   const hint = fromSystem
     ? 'Check the path, its permissions and the free space.'
     : 'This is a bug in svc; please report it.'
   printError(
     err,
-    new SvcError('internal', error instanceof Error ? error.message : String(error)),
+    new SvcError('internal', system ?? (error instanceof Error ? error.message : String(error))),
     hint,
     json,
   )

@@ -44,6 +44,8 @@ export interface CommandLine {
   hint?(command: Command): Promise<void>
   /** Exit status of a run that throws nothing: 0 done, 1 failed. */
   status: number
+  /** What the command has changed by now, such as `sent`: it counts as done even where its result cannot be printed. */
+  done?: string
   /** The command that runs, from the moment that it does. */
   ran?: Command
   /** How it is declared. */

@@ -39,6 +39,7 @@ export async function runLogin(run: ToolRun): Promise<void> {
       // Without a name this is not the login that somebody else has under way.
       { session_name: defaultSessionName, ...input },
       async status => {
+        if (status.status === 'confirmed') line.done = 'logged in'
         if (json) await io.out.write(`${jsonLine(status)}\n`)
         else await print(status)
       },

@@ -3,7 +3,7 @@ import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
 import { againFlags, type Command, type CommandSpec, toolConfig } from './command.ts'
 import { jsonLine } from './print.ts'
 import { type Shown, sessionsText, writeNote } from './show.ts'
-import type { Io } from './terminal.ts'
+import { type Io, NotPrinted } from './terminal.ts'
 
 type CommandGateway = Pick<PanelGateway, keyof Gateway | 'clock'>
 
@@ -17,16 +17,20 @@ export interface ResultSpec<T, Typed> extends Omit<CommandSpec, 'run'> {
   nothing?: T
   /** Exit status 1 then. */
   nothingFails?: boolean
+  /** What the work has changed, such as `removed`, for who cannot be shown the result. */
+  done?: string
+  /** Of a result that matters more than the deed: takes that back as far as possible. @throws what to tell */
+  unprinted?(gateway: CommandGateway, result: T): Promise<never>
 }
 
 /** Such a command, with the options of all that do one thing. */
 export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpec => {
-  const { typed, work, show, nothing, nothingFails = false, ...spec } = given
+  const { typed, work, show, nothing, nothingFails = false, done, unprinted, ...spec } = given
   return {
     config: 'tool',
     json: 'Print the result as one JSON value.',
     ...spec,
-    async run(command) {
+    async run(command, line) {
       const config = toolConfig(command)
       const again = againFlags(command)
       const tell = async (result: T, seen: Shown) => {
@@ -46,7 +50,12 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
       await using opened = await openForCommand(config, command.io)
       const { gateway } = opened
       const result = await work(gateway, asked, command.io)
-      return tell(result, await show(result, again, { typed: asked, gateway }))
+      const seen = await show(result, again, { typed: asked, gateway })
+      line.done = done
+      return await tell(result, seen).catch(error => {
+        if (unprinted && error instanceof NotPrinted) return unprinted(gateway, result)
+        throw error
+      })
     },
   }
 }

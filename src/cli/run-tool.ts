@@ -77,6 +77,8 @@ export async function runTool(run: ToolRun): Promise<void> {
       const result = await invoke(tool, asTyped(run, gateway), input, call, log)
       bar?.clear()
       const shown = shownResult(tool.name, result, input, againFlags(command))
+      if (shown.failed) line.status = 1
+      line.done = shown.done
       await command.io.out.write(json ? `${jsonLine(result)}\n` : shown.text)
       delivered = true
       if (!json && !call.cutBy) {
@@ -86,7 +88,6 @@ export async function runTool(run: ToolRun): Promise<void> {
         else if (!silent.note) await writeNote(noSession(againFlags(command)), command)
         if (silent) await writeNote(silent, command)
       }
-      if (shown.failed) line.status = 1
     } finally {
       bar?.clear()
       call.done(delivered)

@@ -14,6 +14,8 @@ import { colours, type Output, oneLine } from './terminal.ts'
 export interface Shown {
   readonly text: string
   readonly note?: string
+  /** What was changed, in a few words for who cannot be shown the text. */
+  readonly done?: string
   /** The command did not reach what it was called for: exit status 1. */
   readonly failed?: boolean
 }
@@ -44,22 +46,29 @@ const shows: Readonly<Record<string, Show>> = {
   send: (result: SendResult, again, input) => ({
     text: sendText(result, String(input.to), again),
     failed: !result.success && result.status !== 'queued',
+    done: result.status === 'accepted' ? 'sent' : result.status,
   }),
   // The path alone on its line, for `$(svc download …)`.
   download: (saved: Downloaded) => ({
     text: `${oneLine(saved.path)}\n`,
+    done: `saved to ${oneLine(saved.path)}`,
     note: note(
       `saved ${byteSize(saved.size)}, ${oneLine(saved.content_type)}${saved.sha256 ? `, sha256 ${saved.sha256}` : ''}${saved.renamed ? `; the sender's name of the file could not be kept: ${saved.renamed}` : ''}`,
     ),
   }),
   history: historyText,
   sessions: (sessions: Session[], again) => sessionsText(sessions, again),
-  logout: ({ session }: { session: string }) => ({ text: `logged out: ${oneLine(session)}\n` }),
+  logout: ({ session }: { session: string }) => ({
+    text: `logged out: ${oneLine(session)}\n`,
+    done: 'logged out',
+  }),
   rename_session: ({ old_name, new_name }: { old_name: string; new_name: string }) => ({
     text: `renamed: ${oneLine(old_name)} → ${oneLine(new_name)}\n`,
+    done: 'renamed',
   }),
   set_default: ({ default_session }: { default_session: string }) => ({
     text: `default session: ${oneLine(default_session)}\n`,
+    done: 'changed',
   }),
 }
 
@@ -71,11 +80,13 @@ export const noSession = (again: string): Shown => ({
 
 /** Of recv: whose messages do not come, or may not. */
 export function silentText(silent: readonly SilentSession[], again: string): Shown {
-  const lines = silent.map(({ name, status }) =>
-    status === 'expired'
-      ? `${oneLine(name)} is expired and brings no messages; log in again: svc login ${oneLine(name)}${again}`
-      : `${oneLine(name)} is lapsed: WeChat answers and may bring no messages; see svc check ${oneLine(name)}${again}`,
-  )
+  const lines = silent.map(({ name, status, why }) => {
+    const shown = oneLine(name)
+    if (why !== undefined) return `${shown} brings no messages: ${oneLine(why)}; see svc doctor${again}`
+    return status === 'lapsed'
+      ? `${shown} is lapsed: WeChat answers and may bring no messages; see svc check ${shown}${again}`
+      : `${shown} is ${status} and brings no messages; log in again: svc login ${shown}${again}`
+  })
   return { text: '', ...(lines.length > 0 && { note: note(lines.join('\n')) }) }
 }
 
@@ -169,7 +180,7 @@ export function sessionsText(sessions: readonly Session[], again: string): Shown
   const failing = sessions.flatMap(({ name, failing_since, poll_error }) =>
     poll_error === undefined
       ? []
-      : `polls of ${oneLine(name)} fail since ${localTime(failing_since)}: ${oneLine(poll_error)}`,
+      : `polls of ${oneLine(name)} fail${failing_since === undefined ? '' : ` since ${localTime(failing_since)}`}: ${oneLine(poll_error)}`,
   )
   const muted = sessions.flatMap(({ name, muted_since }) =>
     muted_since === undefined

@@ -4,11 +4,13 @@ import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
 import { format } from 'node:util'
 import { type Environment, ownEnvironment } from '../config.ts'
+import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals, ownCommand, type StopSignal } from '../platform/process.ts'
+import { reasonOf } from '../platform/system-error.ts'
 
 /** What a command reads and writes, and its clock: those of the process, or of a test. */
 export interface Io {
@@ -35,7 +37,7 @@ export interface Output {
   readonly hasColours: boolean
   /** Of the terminal. */
   readonly columns: number | undefined
-  /** Resolves once the text is written. @throws NobodyReads when the other end is closed */
+  /** Resolves once the text is written; on stderr whether it could be or not. @throws NobodyReads when the other end is closed, NotPrinted */
   write(text: string): Promise<void>
   /** Writes a line and does not wait; it does not fail when nobody reads any more. */
   print(line: string): void
@@ -110,7 +112,11 @@ function outputTo(descriptor: 1 | 2): Output {
       return (isShown && stream().columns) || undefined
     },
     // A terminal by its stream, which knows how a console takes text.
-    write: given => (isShown ? shown(stream(), text(given)) : written(descriptor, text(given))),
+    async write(given) {
+      const writing = isShown ? shown(stream(), text(given)) : written(descriptor, text(given))
+      // What a command did does not depend on who can be told about it.
+      await (descriptor === 1 ? writing : writing.catch(() => {}))
+    },
     print: line => (descriptor === 1 ? console.log : error)(text(line)),
   }
 }
@@ -143,6 +149,16 @@ export const columnsOf = ({ err, out }: Io): number => out.columns ?? err.column
 /** The other end of the pipe is closed. */
 export class NobodyReads extends Error {}
 
+/** What a command had to say could not be written, as to a full disk. */
+export class NotPrinted extends SvcError {
+  constructor(cause: unknown) {
+    super('internal', `the result could not be printed: ${reasonOf(cause)}`, {
+      hint: 'Check where the output goes, and the free space there.',
+      cause,
+    })
+  }
+}
+
 const shown = (stream: Writable, text: string): Promise<void> =>
   new Promise((resolve, reject) =>
     stream.write(text, error => (error ? reject(writeError(error)) : resolve())),
@@ -165,7 +181,7 @@ const writeSome = (descriptor: number, bytes: Uint8Array): Promise<number> =>
   )
 
 const writeError = (error: Error): Error =>
-  errorCodeOf(error) === 'EPIPE' ? new NobodyReads(error.message, { cause: error }) : error
+  errorCodeOf(error) === 'EPIPE' ? new NobodyReads(error.message, { cause: error }) : new NotPrinted(error)
 
 /** Text from outside on one line: whatever a terminal would obey, and what turns the direction of writing, by number. */
 export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))

@@ -14,6 +14,8 @@ export interface SessionReport {
   status: SeenSession['status']
   connected: boolean
   is_default: boolean
+  /** Its files are there and the system refuses to show them: `trouble` says why. */
+  unreadable?: true
   bot_id?: string
   user_id?: string
   /** Unix ms, like every time here. */
@@ -96,8 +98,11 @@ export async function readStatus(options: {
   const service = noted.find(({ pid }) => pid === polls.pid) ?? noted[0]
   const sessions = (sight?.sessions ?? []).map((session, at): SessionReport => {
     const { name, status, bot, users } = session
+    const unreadable = session.trouble?.kind === 'unreadable'
+    if (session.trouble?.kind === 'unreadable') told(`${name}/${dataFiles.token}`)(session.trouble.error)
     return {
       ...{ name, status, connected: status === 'connected' || status === 'lapsed', is_default: at === 0 },
+      ...(unreadable && { unreadable }),
       ...{ bot_id: bot?.bot_id, created_at: bot?.created_at, user_id: bot?.user_id },
       ...{ expired_at: bot?.expired_at, lapsed_at: bot?.lapsed_at },
       ...(polls.active && { failing_since: bot?.failing_since, poll_error: bot?.poll_error }),

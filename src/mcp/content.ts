@@ -150,10 +150,12 @@ function nextPlace({ input }: ContentOptions, { id }: Message): string {
   return ack === undefined ? '' : ` with ack ${id} once these are dealt with`
 }
 
-const silence = ({ name, status }: SilentSession) =>
-  status === 'expired'
-    ? `Session ${name} is expired and brings no messages: a person has to log in again, with login.`
-    : `Session ${name} is lapsed: WeChat answers and may bring no messages. A login mends it.`
+const silence = ({ name, status, why }: SilentSession) =>
+  status === 'disconnected'
+    ? `Session ${name} brings no messages: ${why ?? 'its files cannot be used'}.`
+    : status === 'expired'
+      ? `Session ${name} is expired and brings no messages: a person has to log in again, with login.`
+      : `Session ${name} is lapsed: WeChat answers and may bring no messages. A login mends it.`
 
 /** How the messages of an answer are shown. */
 function lookOf({ reading, tools }: ContentOptions): UntrustedOptions {

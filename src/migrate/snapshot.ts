@@ -6,7 +6,7 @@ import { copyFile, mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { absentAs } from '../platform/files.ts'
+import { absentAs, refuseNoFile } from '../platform/files.ts'
 import { openDatabase } from '../platform/sqlite.ts'
 
 /**
@@ -59,7 +59,7 @@ async function copyStill(path: string, copy: string): Promise<void> {
 }
 
 const stampOf = (path: string): Promise<string> =>
-  stat(path, { bigint: true }).then(
-    ({ ino, size, mtimeNs }) => `${ino}:${size}:${mtimeNs}`,
-    absentAs('absent'),
-  )
+  stat(path, { bigint: true }).then(info => {
+    refuseNoFile(path, info)
+    return `${info.ino}:${info.size}:${info.mtimeNs}`
+  }, absentAs('absent'))

@@ -1,8 +1,9 @@
 /** What was found in the folder of another program: its sessions, its history, and what is to be told of it. */
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { faultIn, faultText } from '../model/bad-json.ts'
 import type { BotInfo, UserContext } from '../model/session.ts'
-import { absentAs, errorCodeOf } from '../platform/files.ts'
+import { absentAs, bytesOf, errorCodeOf } from '../platform/files.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import type { PastMessage } from '../storage/messages.ts'
 
 /** The programs that can be moved from. */
@@ -96,11 +97,11 @@ export interface Read {
 export async function readJson(path: string): Promise<Read> {
   let text: string
   try {
-    text = await readFile(path, 'utf8')
+    text = bytesOf(path).toString()
   } catch (error) {
     const code = errorCodeOf(error)
     if (nowhere.includes(code ?? '')) return { trouble: 'is missing', absent: true }
-    return { trouble: `cannot be read (${code ?? 'unknown reason'})` }
+    return { trouble: `cannot be read: ${reasonOf(error)}` }
   }
   // Some editors begin a file with a byte order mark.
   const bare = text.replace(/^\ufeff/, '')

@@ -2,10 +2,10 @@
  * The folder of WeiLink (facts from its release 0.6.2): `<session>/token.json` and `<session>/contexts.json`, or both in
  * the folder itself as its first versions had them, `.default_session`, and the message log `messages.db`.
  */
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { countOf, filledOf, objectOf, textOf } from '../ilink/fields.ts'
 import { defaultSessionName, type UserContext } from '../model/session.ts'
+import { readText } from '../platform/files.ts'
 import { isTaken } from '../platform/lock-engine.ts'
 import { Findings, msOfSeconds, namesIn, readJson, type Source, type SourceSession } from './source.ts'
 import { openWeiLinkHistory } from './weilink-history.ts'
@@ -121,10 +121,7 @@ async function readContexts(
 
 /** What was chosen; else WeiLink's own rule: the one called `default`. */
 async function defaultOf(from: string, folders: ReadonlyMap<string, string>): Promise<string | undefined> {
-  const chosen = await readFile(join(from, '.default_session'), 'utf8').then(
-    text => text.trim(),
-    () => '',
-  )
+  const chosen = (await readText(join(from, '.default_session')).catch(() => ''))?.trim() ?? ''
   if (folders.has(chosen)) return chosen
   return folders.has(defaultSessionName) ? defaultSessionName : undefined
 }

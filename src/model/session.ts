@@ -57,7 +57,9 @@ export type Session = Static<typeof Session>
 /** A session that brings no messages, or may bring none: what recv says beside its messages. */
 export interface SilentSession {
   readonly name: string
-  readonly status: 'expired' | 'lapsed'
+  readonly status: 'expired' | 'lapsed' | 'disconnected'
+  /** Of a disconnected one whose files the system refuses to show. */
+  readonly why?: string
 }
 
 /** A user of a session as the doors show it: whether the bot may answer, how often and until when. */

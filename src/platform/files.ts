@@ -4,7 +4,8 @@
  * Modes are set explicitly, so a generous umask changes nothing. Durable means: a reader after a power cut sees the
  * whole old content or the whole new one, and what was reported as written is there.
  */
-import type { Stats } from 'node:fs'
+import { Buffer } from 'node:buffer'
+import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from 'node:fs'
 import {
   chmod,
   type FileHandle,
@@ -14,7 +15,6 @@ import {
   mkdir,
   open,
   readdir,
-  readFile,
   realpath,
   rename,
   rm,
@@ -182,9 +182,45 @@ export async function createDurably(path: string, text: string): Promise<boolean
   }
 }
 
-/** The file's text; undefined when there is no such file. */
-export const readText = (path: string): Promise<string | undefined> =>
-  readFile(path, 'utf8').catch(absentAs(undefined))
+// A pipe that nobody writes to would keep an ordinary open waiting for good. Windows has neither.
+export const readOnly = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
+/** Far more than a file has that is read whole. */
+const mostBytes = 512 * 1024 * 1024
+
+/** For what lies at a path and is no regular file, in the form of the system's errors. */
+export function refuseNoFile(path: string, info: Pick<Stats, 'isFile' | 'isDirectory'>): void {
+  if (info.isFile()) return
+  const code = info.isDirectory() ? 'EISDIR' : 'EFTYPE'
+  throw Object.assign(new Error(`${path} is no file`), { code, path, syscall: 'open' })
+}
+
+function refuseTooMuch(path: string, info: Stats): void {
+  refuseNoFile(path, info)
+  if (info.size > mostBytes) throw Object.assign(new Error(`${path} is too large`), { code: 'EFBIG', path })
+}
+
+/** @throws the system's error; EISDIR and EFTYPE for what is no file: a pipe may never answer, a device never end */
+export function bytesOf(path: string): Buffer {
+  const file = openSync(path, readOnly)
+  try {
+    refuseTooMuch(path, fstatSync(file))
+    return readFileSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** The file's text; undefined when there is no such file. @throws as `bytesOf` */
+export async function readText(path: string): Promise<string | undefined> {
+  const handle = await open(path, readOnly).catch(absentAs(undefined))
+  if (!handle) return undefined
+  try {
+    refuseTooMuch(path, await handle.stat())
+    return await handle.readFile('utf8')
+  } finally {
+    await handle.close()
+  }
+}
 
 /** What `stat` says of the path after symlinks; undefined when nothing is there. */
 export const statOf = (path: string): Promise<Stats | undefined> => stat(path).catch(absentAs(undefined))

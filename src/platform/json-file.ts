@@ -4,9 +4,9 @@
  * now, since a freed inode is given out again and clocks of file systems tick in milliseconds. The time of the inode
  * tells too: by it a file is looked at anew whose owner or mode changed, since it may not be read any more.
  */
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import { errorCodeOf } from './files.ts'
+import { bytesOf, errorCodeOf } from './files.ts'
 import { unavailable } from './system-error.ts'
 
 export type JsonObject = Record<string, unknown>
@@ -61,10 +61,16 @@ export function folderNames(dir: string): () => readonly string[] {
   }
 }
 
-/** @returns the text of a file now; undefined while there is none */
+/** @returns the text of a file now; undefined while there is none. It throws SvcError `store_unavailable` for one that cannot be read */
 export function smallFile(path: string): () => string | undefined {
-  const looked = new Looked(() => readFileSync(path, 'utf8'))
-  return () => looked.read(path)
+  const looked = new Looked(() => bytesOf(path).toString())
+  return () => {
+    try {
+      return looked.read(path)
+    } catch (error) {
+      throw unavailable(error, `${basename(path)} cannot be read`)
+    }
+  }
 }
 
 /** What stands on disk now. `damaged`: it does not parse, or is no JSON object. */
@@ -76,7 +82,7 @@ export class JsonFiles<T> {
 
   /** @param parse undefined for a JSON object that is not what it should be */
   constructor(parse: (fields: JsonObject) => T | undefined) {
-    this.#looked = new Looked(path => parsed(readFileSync(path, 'utf8'), parse))
+    this.#looked = new Looked(path => parsed(bytesOf(path).toString(), parse))
   }
 
   /**

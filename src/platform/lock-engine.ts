@@ -1,31 +1,35 @@
 /** The two ways to hold a lock file between processes: the kernel's flock, and proper-lockfile where there is none. */
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
 import { readFile, unlink, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import process from 'node:process'
+import { randomBytes } from './lazy-crypto.ts'
 import { openLibc } from './libc.ts'
 import { openLockFolder, staleMs } from './lock-folder.ts'
 import { type LockEngine, type LockKind, leaveNote, refused } from './lock-form.ts'
+import { noLocks } from './system-error.ts'
 
-/** @throws Error when the kind cannot be used here */
+/** @throws Error when the kind cannot be used here; SvcError `store_unavailable` for a file system that lost its locks */
 export async function openEngine(kind: LockKind, path: string): Promise<LockEngine> {
   if (kind === 'lockfile') return openLockFolder(path)
   const file = await openFlockFile(path)
   if (!file) throw new Error('this runtime has no flock')
-  return openFlockEngine(path, file)
+  // A lock that cannot be had would look as if another process held it. What cannot be tried is trusted.
+  if (await flockWorks(path).catch(() => true)) return openFlockEngine(path, file)
+  file.close()
+  throw noLocks(dirname(path))
 }
 
-/** Whether flock works in the folder of `probe`, a path to a file that does not exist: some file systems lack it. */
-export async function flockWorks(probe: string): Promise<boolean> {
+/** Whether flock works beside `path`, tried on a file that nobody else knows: some file systems lack it, some let two have it. */
+export async function flockWorks(path: string): Promise<boolean> {
+  const probe = `${path}.${randomBytes(6).toString('hex')}.tmp`
   await writeFile(probe, '', { flag: 'wx', mode: 0o600 })
+  const files = [await openFlockFile(probe), await openFlockFile(probe)]
   try {
-    const file = await openFlockFile(probe)
-    if (!file) return false
-    try {
-      return await file.tryLock()
-    } finally {
-      file.close()
-    }
+    const [first, second] = files
+    return (await first?.tryLock()) === true && (await second?.tryLock()) === false
   } finally {
+    for (const file of files) file?.close()
     await unlink(probe).catch(() => {})
   }
 }

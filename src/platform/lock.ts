@@ -11,11 +11,11 @@ import { basename, dirname } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from './clock.ts'
-import { createDurably, makePrivate, readText } from './files.ts'
-import { randomBytes } from './lazy-crypto.ts'
+import { createDurably, errorCodeOf, makePrivate, readText } from './files.ts'
 import { flockWorks, openEngine } from './lock-engine.ts'
 import { isLockKind, type LockEngine, type LockKind, refused } from './lock-form.ts'
 import { isNode } from './process.ts'
+import { unavailable } from './system-error.ts'
 
 const defaultTimeoutMs = 10_000
 /** A process that goes on taking the lock in one breath lets others have a try after this long. */
@@ -26,12 +26,19 @@ const breathMs = 8
  *
  * @param options.kind the kind to record in a new file; by default flock where it works
  * @param options.checkEveryMs how often a held lock is looked after, 1 s
- * @throws SvcError `store_unavailable` when the file's recorded kind cannot be used here
+ * @throws SvcError `store_unavailable` when the file, or its recorded kind, cannot be used here
  */
-export async function openLock(
-  path: string,
-  options: { kind?: LockKind; checkEveryMs?: number } = {},
-): Promise<FileLock> {
+export const openLock = (path: string, options: LockOptions = {}): Promise<FileLock> =>
+  opened(path, options).catch(error => {
+    throw unavailable(error, `the lock file ${basename(path)} cannot be used`)
+  })
+
+interface LockOptions {
+  kind?: LockKind
+  checkEveryMs?: number
+}
+
+async function opened(path: string, options: LockOptions): Promise<FileLock> {
   const recorded = (await recordedKind(path)) ?? (await recordKind(path, options.kind))
   await makePrivate(path)
   const refuse = (why: string, cause?: unknown) => refused(path, why, cause)
@@ -46,6 +53,7 @@ export async function openLock(
   } catch (error) {
     // Node alone has no flock: the directory is sound, and its locks are in use.
     if (isNode && recorded === 'flock') throw notForNode(path, error)
+    if (error instanceof SvcError || errorCodeOf(error) !== undefined) throw error
     throw refuse(`records the lock kind "${recorded}", which cannot be used here`, error)
   }
 }
@@ -71,8 +79,7 @@ async function recordedKind(path: string): Promise<string | undefined> {
   return (await readFile(path, 'utf8')).split('\n')[0]
 }
 
-const bestKind = async (path: string): Promise<LockKind> =>
-  (await flockWorks(`${path}.${randomBytes(6).toString('hex')}.tmp`)) ? 'flock' : 'lockfile'
+const bestKind = async (path: string): Promise<LockKind> => ((await flockWorks(path)) ? 'flock' : 'lockfile')
 
 /** Creates the lock file with its kind; the first process decides. */
 async function recordKind(path: string, kind?: LockKind): Promise<string> {

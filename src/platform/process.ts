@@ -2,7 +2,7 @@
  * The process itself: how it was started, how it is stopped, and others that it starts. It imports nothing of ours, since the
  * start of a service loads it twice.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import process from 'node:process'
@@ -103,23 +103,25 @@ export const homeFolder = (): string =>
   (process.platform === 'win32' ? undefined : process.env.HOME) ?? homedir()
 
 /** What asks a process to stop. */
-export type StopSignal = 'SIGINT' | 'SIGTERM'
+export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'
+
+/** Exit status of a process that a signal ended, as a shell reports it. */
+export const signalStatus: Readonly<Record<StopSignal, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 }
 
 /** The same signal within this time is the same wish: the terminal tells a whole group, and wrappers pass it on. */
 const echoMs = 500
 
 /**
- * Calls `stop` on the first SIGINT or SIGTERM; a second one ends the process at once.
+ * Calls `stop` on the first SIGINT, SIGTERM or SIGHUP (a terminal that closes); a second one ends the process at once.
  *
  * @returns takes the handlers away again
  */
 export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
   let first: { signal: string; at: number } | undefined
-  const handlers = (['SIGINT', 'SIGTERM'] as const).map(signal => {
+  const handlers = stopSignals().map(signal => {
     const handler = () => {
       if (first?.signal === signal && performance.now() - first.at < echoMs) return
-      // 128 + the signal's number, as a shell would report it.
-      if (first) process.exit(signal === 'SIGINT' ? 130 : 143)
+      if (first) process.exit(signalStatus[signal])
       first = { signal, at: performance.now() }
       stop(signal)
     }
@@ -128,6 +130,22 @@ export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
   })
   return () => {
     for (const remove of handlers) remove()
+  }
+}
+
+/** Started by nohup, a process goes on when its terminal closes: a handler would undo that. */
+function stopSignals(): StopSignal[] {
+  const isHeard =
+    process.platform === 'linux' ? !ignoresHangUp() : process.getBuiltinModule('node:tty').isatty(0)
+  return isHeard ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT', 'SIGTERM']
+}
+
+function ignoresHangUp(): boolean {
+  try {
+    const [, ignored = ''] = /^SigIgn:\s*\w*(\w)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
+    return Number.parseInt(ignored, 16) % 2 === 1
+  } catch {
+    return false
   }
 }
 

@@ -5,10 +5,14 @@
  */
 
 import { Buffer } from 'node:buffer'
+import { closeSync, constants, openSync } from 'node:fs'
 import { open } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { pathToFileURL } from 'node:url'
-import { errorCodeOf, statOf } from './files.ts'
+import { errorCodeOf, readOnly, refuseNoFile, removeQuietly, statOf } from './files.ts'
+import { randomBytes } from './lazy-crypto.ts'
+import { noLocks } from './system-error.ts'
 
 /** NULL is undefined, in a row as among parameters: absent as everywhere else in svc. */
 export type SqlValue = string | number | Uint8Array | undefined
@@ -192,9 +196,52 @@ class Statements {
   }
 }
 
-/** Opens (and creates, unless readonly) the file. @throws the engine's error when it is not a database */
+/**
+ * Why a database cannot be used, as far as the system tells it of its files: the engine has one word for all of it.
+ * Where a new file cannot be locked either, it is the file system.
+ */
+export async function databaseError(path: string, error: unknown): Promise<unknown> {
+  const code = errorCodeOf(error) ?? ''
+  if (/^SQLITE_(CANTOPEN|READONLY|PERM)/.test(code)) {
+    for (const end of ['', '-wal', '-shm']) {
+      try {
+        closeSync(openSync(path + end, constants.O_RDWR | readOnly))
+      } catch (refused) {
+        if (errorCodeOf(refused) !== 'ENOENT') return refused
+      }
+    }
+  }
+  const isLock =
+    /^SQLITE_(BUSY|PROTOCOL|IOERR_(RDLOCK|LOCK|UNLOCK|SHMLOCK|SHMMAP|SHMOPEN|CHECKRESERVEDLOCK))/.test(code)
+  return isLock && !(await canBeLocked(dirname(path))) ? noLocks(dirname(path), error) : error
+}
+
+/** Whether databases can be locked in a folder. */
+async function canBeLocked(folder: string): Promise<boolean> {
+  const probe = join(folder, `.probe.${randomBytes(6).toString('hex')}.tmp`)
+  try {
+    const engine = await openEngine(probe, {})
+    try {
+      engine.exec('PRAGMA journal_mode = WAL')
+      engine.exec('BEGIN IMMEDIATE; ROLLBACK')
+    } finally {
+      engine.close()
+    }
+    return true
+  } catch {
+    return false
+  } finally {
+    for (const end of ['', '-wal', '-shm', '-journal']) await removeQuietly(probe + end)
+  }
+}
+
+/** Opens (and creates, unless readonly) the file. @throws the engine's error when it is not a database; the system's */
 export async function openDatabase(path: string, options: OpenOptions = {}): Promise<Database> {
-  const engine = await openEngine(path, options)
+  const found = await statOf(path)
+  if (found) refuseNoFile(path, found)
+  const engine = await openEngine(path, options).catch(async error => {
+    throw await databaseError(path, error)
+  })
   const statements = new Statements(engine)
   const first = (sql: Sql, params: SqlValue[]) => {
     const statement = statements.of(sql)
@@ -280,7 +327,7 @@ export async function formOf(path: string): Promise<number | undefined> {
         db.close()
       }
     }
-    await using file = await open(path)
+    await using file = await open(path, readOnly)
     const { buffer, bytesRead } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0)
     const isDatabase = bytesRead === headBytes && buffer.toString('latin1', 0, magic.length) === magic
     return isDatabase ? buffer.readUInt32BE(formAt) : undefined

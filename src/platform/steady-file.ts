@@ -8,6 +8,7 @@ import { type FileHandle, open, stat } from 'node:fs/promises'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'
 import { empty, tooLarge } from './file-stream.ts'
+import { readOnly } from './files.ts'
 import { changedAt, settledAfterMs } from './json-file.ts'
 import { nodeCrypto } from './lazy-crypto.ts'
 import { reasonOf } from './system-error.ts'
@@ -25,8 +26,6 @@ export interface OpenedFile {
 
 /** A read is a way through the thread pool: 700 MB/s in blocks of 128 KiB, 980 so. */
 const blockBytes = 512 * 1024
-// A pipe that nobody writes to would keep an ordinary open waiting for good. Windows has neither.
-const readOnly = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
 const noFollow = constants.O_NOFOLLOW ?? 0
 
 /**

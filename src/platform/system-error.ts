@@ -1,4 +1,7 @@
 /** What the system and the database engine refuse, in words. */
+import { statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from './files.ts'
 
@@ -14,8 +17,12 @@ const reasons: Readonly<Record<string, string>> = {
   EISDIR: 'it is a folder',
   ELOOP: 'its links lead in a circle',
   ENAMETOOLONG: 'it is too long',
+  EFTYPE: 'it is a pipe, a socket or a device, not a file',
+  ENXIO: 'it is a socket or a device, not a file',
+  EFBIG: 'it is too large',
   ENOSPC: 'the disk is full',
   EDQUOT: 'the disk is full',
+  SQLITE_FULL: 'the disk is full',
   EIO: 'the disk fails',
   EADDRINUSE: 'it is in use',
   ECONNREFUSED: 'nothing listens there',
@@ -27,8 +34,24 @@ const reasons: Readonly<Record<string, string>> = {
 /** Why the system refused. */
 export function reasonOf(error: unknown): string {
   const code = errorCodeOf(error)
-  if (code !== undefined) return reasons[code] ?? code
-  return error instanceof Error ? error.message : String(error)
+  if (code === undefined) return error instanceof Error ? error.message : String(error)
+  const reason = reasons[code] ?? code
+  return reason === noRight ? `${reason}${whoseOf(error as Error & { path?: unknown })}` : reason
+}
+
+/** Whose it is, where the error names it and it is not this user's. */
+function whoseOf({ path }: { path?: unknown }): string {
+  const user = process.geteuid?.()
+  if (typeof path !== 'string' || user === undefined) return ''
+  for (const one of [path, dirname(path)]) {
+    try {
+      const { uid } = statSync(one)
+      if (uid !== user) return ` (${one} belongs to user ${uid}, and svc runs as user ${user})`
+    } catch {
+      // It lies in a folder that may not be entered.
+    }
+  }
+  return ''
 }
 
 /** What to do when a file of the data directory cannot be read or written. */
@@ -40,8 +63,13 @@ const remedies: readonly (readonly [RegExp, string])[] = [
   ],
   [/^(ENOENT|ENOTDIR)$/, 'A folder of svc was removed or moved while svc runs. Put it back and restart svc.'],
   [
-    /^(SQLITE_(READONLY|CANTOPEN|PERM|AUTH)|EACCES|EPERM|EROFS|EISDIR)/,
-    'Check owner and permissions of the data directory, the media root and what is in them.',
+    /^(EACCES|EPERM)/,
+    'Run svc as the user that it belongs to, or give the data directory to this user with chown -R.',
+  ],
+  [/^(EISDIR|EFTYPE|ENXIO)/, 'Something else lies where a file of svc belongs: move it away.'],
+  [
+    /^(SQLITE_(READONLY|CANTOPEN|PERM|AUTH)|EROFS)/,
+    'Check owner and permissions of the data directory, the media root and what is in them, and whether the file system is mounted read-only.',
   ],
   [
     /^SQLITE_(CORRUPT|NOTADB)/,
@@ -58,5 +86,13 @@ export function unavailable(error: unknown, what: string): unknown {
   const code = error instanceof SvcError ? '' : (errorCodeOf(error) ?? '')
   const hint = remedies.find(([pattern]) => pattern.test(code))?.[1]
   if (hint === undefined) return error
-  return new SvcError('store_unavailable', `${what} (${code})`, { hint, cause: error })
+  const why = code in reasons ? `: ${reasonOf(error)}` : ''
+  return new SvcError('store_unavailable', `${what}${why} (${code})`, { hint, cause: error })
 }
+
+/** Why nothing can be kept in a folder: processes that share it could not keep out of each other's way. */
+export const noLocks = (folder: string, cause?: unknown): SvcError =>
+  new SvcError('store_unavailable', `the file system of ${folder} does not support locks`, {
+    hint: 'Choose a data directory on a local disk with --base-path, or mount this file system with locks (of NFS: with its lock service, without nolock).',
+    cause,
+  })

@@ -1,8 +1,9 @@
 /** The simulated world, whole: people, logins, messages both ways, media, switches, time; and the file that it is kept in. */
 import { join } from 'node:path'
-import { isSvcError, SvcError } from '../model/error.ts'
-import { ensurePrivateDir, makePrivate } from '../platform/files.ts'
-import { type Database, formOf, openDatabase } from '../platform/sqlite.ts'
+import { SvcError } from '../model/error.ts'
+import { ensurePrivateDir, errorCodeOf, makePrivate } from '../platform/files.ts'
+import { type Database, databaseError, formOf, openDatabase } from '../platform/sqlite.ts'
+import { unavailable } from '../platform/system-error.ts'
 import { type Between, Core, type SandboxOptions } from './core.ts'
 import { Inbox } from './inbox.ts'
 import { Logins } from './logins.ts'
@@ -86,9 +87,13 @@ async function openWorldFile(dir: string): Promise<Database> {
   try {
     return await openWorldAt(path)
   } catch (error) {
-    if (isSvcError(error)) throw error
-    throw new SvcError('store_unavailable', `the sandbox's world in ${path} cannot be opened`, {
-      hint: 'Check its permissions. If it is damaged, move it away with its -wal and -shm files: a new world begins.',
+    const why = unavailable(
+      await databaseError(path, error),
+      `the sandbox's world in ${path} cannot be opened`,
+    )
+    if (!/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? '')) throw why
+    throw new SvcError('store_unavailable', `the sandbox's world in ${path} is damaged`, {
+      hint: 'Move it away with its -wal and -shm files: a new world begins.',
       cause: error,
     })
   }

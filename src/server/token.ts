@@ -1,10 +1,16 @@
 /** The token that callers send: given, or generated once and kept. */
-import { readFile } from 'node:fs/promises'
 import { localFiles } from '../config/local-files.ts'
 import { tokenIn } from '../config/values.ts'
 import type { Config } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { createDurably, ensurePrivateDir, makePrivate, readText, removeQuietly } from '../platform/files.ts'
+import {
+  bytesOf,
+  createDurably,
+  ensurePrivateDir,
+  makePrivate,
+  readText,
+  removeQuietly,
+} from '../platform/files.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
@@ -26,7 +32,7 @@ export async function givenToken({
       hint: 'Give one of them; SVC_TOKEN_FILE and SVC_TOKEN count too.',
     })
   }
-  const read = tokenIn((await readTokenFile(tokenFile)).trim())
+  const read = tokenIn(readTokenFile(tokenFile).trim())
   if (read !== undefined) return read
   throw badArgument(
     '--token-file',
@@ -35,9 +41,9 @@ export async function givenToken({
   )
 }
 
-async function readTokenFile(path: string): Promise<string> {
+function readTokenFile(path: string): string {
   try {
-    return await readFile(path, 'utf8')
+    return bytesOf(path).toString()
   } catch (error) {
     throw badArgument('--token-file', `${path} cannot be read: ${reasonOf(error)}`, {
       hint: 'Name a file that the user of the service may read.',

@@ -1,11 +1,11 @@
 /** Puts svc into a client's settings, takes it out again, or says what that would be. */
 
 import { realpathSync } from 'node:fs'
-import { mkdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { fileExists, realWay, replaceKeepingRights, statOf } from '../platform/files.ts'
+import { bytesOf, fileExists, realWay, replaceKeepingRights, statOf } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { type Client, readBy, type Scope, type Server } from './clients.ts'
 import { type Edit, type Step, sameSettings, Unreadable, valueAt } from './edit.ts'
@@ -227,7 +227,7 @@ async function readSettings(path: string): Promise<SettingsFile> {
   try {
     const target = await realWay(path)
     const isThere = await fileExists(target)
-    const bytes = isThere ? await readFile(target) : new Uint8Array()
+    const bytes = isThere ? bytesOf(target) : new Uint8Array()
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
     const mark = text.startsWith('\ufeff') ? '\ufeff' : ''
     return { path, target, isThere, text: text.slice(mark.length), mark }

@@ -5,6 +5,7 @@
  * What is true of every verb stands in `store.ts`. But an engine that keeps a session in several files may have done the
  * beginning of `save`, `remove` or `rename` when it rejects, or its process is killed.
  */
+import type { SvcError } from '../model/error.ts'
 import type { BotInfo, Marks, UserContext } from '../model/session.ts'
 import type { LoginFlows } from './logins.ts'
 
@@ -17,9 +18,11 @@ export interface State {
 
 export interface SessionRecord {
   name: string
-  /** Absent when the credentials are damaged. */
+  /** Absent when the credentials cannot be used. */
   bot?: BotInfo
   damaged?: true
+  /** Why the system refuses to show them, as `store_unavailable`: they may be sound. */
+  unreadable?: SvcError
 }
 
 /** The sessions, looked at. Nothing here waits for a writer. */

@@ -4,6 +4,7 @@ import { mkdtemp, readdir, readlink, truncate, writeFile } from 'node:fs/promise
 import { join } from 'node:path'
 import { shellWord } from '../../src/platform/format.ts'
 import { sandboxAlone, svc, svcOnTerminal } from '../support/command.ts'
+import { ended } from '../support/ended.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -26,6 +27,41 @@ const post = async (url: string, body: object): Promise<Json> => {
   if (!response.ok) throw new Error(`${url}: ${await response.text()}`)
   return response.json()
 }
+
+describe.skipIf(process.platform !== 'linux')('a full disk in place of stdout', () => {
+  const to = (target: string, ...words: string[]) =>
+    ended(['sh', '-c', `"$@" ${target}`, 'sh', ...svcProgram, ...on(service, ...words)], {
+      cwd: home,
+      env: { PATH: process.env.PATH ?? '', HOME: home },
+    })
+  const say = async (text: string) => (await service.phone('say', { text })).user_id
+
+  test('what was done counts, and is said; what only looks fails', async () => {
+    const user = await say('one')
+    const sent = await to('>/dev/full', 'send', user, 'through')
+    expect(sent).toMatchObject({ status: 0, stdout: '' })
+    expect(sent.stderr).not.toBe('')
+    expect((await to('>/dev/full 2>&-', 'send', user, 'unheard')).status).toBe(0)
+    expect((await to('2>/dev/full', 'send', user, 'muttered')).status).toBe(0)
+    expect((await to('>/dev/full', 'users', 'name', user, 'Mum')).status).toBe(0)
+    const looked = await to('>/dev/full', 'history')
+    expect([looked.status, looked.stderr.startsWith('error: ')]).toEqual([1, true])
+    const { messages } = (await service.call('history', { user_id: user })).body
+    expect(messages.map((message: Json) => message.text)).toEqual(['muttered', 'unheard', 'through', 'one'])
+  })
+
+  test('messages that could not be printed come again, and a webhook whose secret nobody saw is not there', async () => {
+    await to('', 'recv', '-c', 'mine', '--timeout', '0')
+    await say('read me')
+    await until('it is stored', 30_000, async () =>
+      JSON.stringify((await service.call('history', {})).body).includes('read me'),
+    )
+    expect((await to('>/dev/full', 'recv', '-c', 'mine', '--timeout', '0')).status).toBe(1)
+    expect((await to('', 'recv', '-c', 'mine', '--timeout', '0')).stdout).toContain('read me')
+    expect((await to('>/dev/full', 'webhook', 'add', 'https://example.com/hook')).status).toBe(1)
+    expect((await to('', 'webhook', '--json')).stdout).toBe('[]\n')
+  })
+})
 
 describe('login', () => {
   test('draws the code black on white, renews it, asks for the digits, says that it is done', async () => {

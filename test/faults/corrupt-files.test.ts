@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import {
   closeSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -11,11 +12,15 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { bytesOf, errorCodeOf, readText } from '../../src/platform/files.ts'
+import { reasonOf } from '../../src/platform/system-error.ts'
+import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { type Hosted, hosted } from './support/hosted.ts'
 import { cursorsIn } from './support/log-file.ts'
-import { until } from './support/program.ts'
+import { runOnce, until } from './support/program.ts'
 import { openSite, type Site } from './support/upstream.ts'
 
 const garbage = [
@@ -237,6 +242,38 @@ describe('messages.db', () => {
     await site.say('later')
     const expected = stood === cursor ? ['after', 'later'] : ['later']
     await until('what was not stored', 30_000, () => expected.every(text => site.texts().includes(text)))
+  })
+})
+
+describe.skipIf(process.platform === 'win32')('something else in the place of a file', () => {
+  for (const name of ['messages.db', 's/token.json', '.default_session', '.data.lock', '.poll.lock']) {
+    test(`a pipe as ${name}: named within a moment, and left where it is`, async () => {
+      await using site = await openSite()
+      const path = join(site.dir, name)
+      rmSync(path, { force: true })
+      await Bun.$`mkfifo ${path}`
+      // In a process of its own: one that waits for the pipe is killed.
+      const { stdout, stderr } = await runOnce(['sessions', '-d', site.dir])
+      expect(stdout + stderr).toContain(basename(name))
+      expect(stderr).not.toContain('bug in svc')
+      expect(statSync(path).isFIFO()).toBe(true)
+      expect(asides(site, 'token.json')).toEqual([])
+    })
+  }
+
+  test('a folder, a device and a socket are refused as what they are', async () => {
+    const dir = folderOfTest()
+    mkdirSync(join(dir, 'folder'))
+    using _server = Bun.listen({ unix: join(dir, 'socket'), socket: { data() {} } })
+    for (const path of [join(dir, 'folder'), join(dir, 'socket'), '/dev/zero']) {
+      const error = await readText(path).catch((error: unknown) => error)
+      expect(reasonOf(error)).not.toBe(errorCodeOf(error)!)
+      expect(() => bytesOf(path)).toThrow()
+      const { status, stderr } = await svc(['openapi', '--port', '0', '--token-file', path, '-d', dir], {
+        home: dir,
+      })
+      expect([status, stderr.includes(path)]).toEqual([2, true])
+    }
   })
 })
 

@@ -1,6 +1,8 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { ended } from '../support/ended.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { cursorsIn, sessionFiles, usedIn } from './support/log-file.ts'
 import { type Program, until } from './support/program.ts'
 import { openSite, type Site } from './support/upstream.ts'
@@ -162,6 +164,35 @@ test.skipIf(!canTrace)(
   },
   300_000,
 )
+
+for (const { call, error } of [
+  { call: 'flock', error: 'ENOLCK' },
+  { call: 'flock', error: 'EOPNOTSUPP' },
+  { call: 'fcntl', error: 'ENOLCK' },
+  { call: 'fcntl', error: 'ENOSYS' },
+]) {
+  test.skipIf(!canTrace)(
+    `a file system whose ${call} answers ${error}: commands end at once and name the directory, not a process (skipped without strace)`,
+    async () => {
+      await using site = await openSite()
+      const first = await site.start()
+      await first.kill('SIGTERM')
+      const inject = `inject=${call}:error=${error}`
+      const traced = ['strace', '-f', '-o', '/dev/null', '-e', `trace=${call}`, '-e', inject]
+      for (const words of [['openapi', '--port', '0'], ['history']]) {
+        const { status, stderr } = await ended([...traced, ...svcProgram, ...words, '-d', site.dir], {
+          cwd: '/',
+          env: { PATH: process.env.PATH ?? '', HOME: site.dir },
+        })
+        expect(status).toBe(1)
+        expect(stderr).toMatch(/^error: .*locks/m)
+        expect(stderr).toContain(site.dir)
+        expect(stderr).not.toMatch(/another process|hangs/)
+      }
+    },
+    120_000,
+  )
+}
 
 const renames = 'rename,renameat,renameat2'
 for (const { file, act } of [

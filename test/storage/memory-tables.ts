@@ -40,7 +40,7 @@ export type Entry = Omit<outbox.Entry, 'parts'> & {
 }
 export type Lane = outbox.Lane & { owner?: object; until: number }
 
-export type Session = Required<Omit<SessionRecord, 'damaged'>>
+export type Session = Required<Pick<SessionRecord, 'name' | 'bot'>>
 
 export class Tables {
   sessions: Session[] = []

@@ -7,7 +7,14 @@ import { type Program, programNames } from '../../migrate/source.ts'
 import { badArgument } from '../../model/error.ts'
 import { createLog } from '../../platform/log.ts'
 import { table } from '../columns.ts'
-import { type Command, type CommandSpec, chosen, configFrom, toolUsual } from '../command.ts'
+import {
+  type Command,
+  type CommandLine,
+  type CommandSpec,
+  chosen,
+  configFrom,
+  toolUsual,
+} from '../command.ts'
 import { findingLines, jsonLine } from '../print.ts'
 import { colours, type Output, oneLine } from '../terminal.ts'
 
@@ -30,7 +37,7 @@ const movedFrom = (program: Program, summary: string, from: Option): CommandSpec
   ],
   after:
     'The folder of the other program is not changed. Run it again to take over what is new, or what an interrupted run left.\nsvc history finds the messages that were taken over; svc recv does not return them. Exit status 1 can also mean that something could not be taken over.',
-  run: command => runMigrate(program, command),
+  run: (command, line) => runMigrate(program, command, line),
 })
 
 export const commands: readonly CommandSpec[] = [
@@ -57,7 +64,7 @@ export const commands: readonly CommandSpec[] = [
 ]
 
 /** Runs the command. @returns its exit status: 1 when something could not come over */
-async function runMigrate(program: Program, command: Command): Promise<0 | 1> {
+async function runMigrate(program: Program, command: Command, line: CommandLine): Promise<0 | 1> {
   const flags = command.opts<{ from: string; dryRun?: true; json?: true }>()
   const config = configFrom(command, {}, toolUsual)
   // Whoever believes to be in the sandbox is not to change the real directory.
@@ -79,6 +86,7 @@ async function runMigrate(program: Program, command: Command): Promise<0 | 1> {
   const log = createLog(config.logLevel, command.io.log)
   const applied = flags.dryRun ? undefined : await applyMove(plan, { config, clock, log })
   const report = reportOf(plan, applied)
+  if (applied) line.done = 'done'
   await out.write(flags.json ? `${jsonLine(report)}\n` : textOf(report, out))
   return report.complete ? 0 : 1
 }

@@ -34,6 +34,7 @@ export const commands = [
     takes: command => command.argument('<id>', 'Id of the queued send, as svc outbox and svc send show it.'),
     examples: [['svc outbox cancel 12', 'By its id']],
     work: ({ outbox }, id) => outbox.cancel(id),
+    done: 'cancelled',
     show: ended => cancelledText(ended, 'cancelled'),
   }),
   wordCommand({
@@ -55,6 +56,7 @@ export const commands = [
     takes: ofApproval,
     examples: [['svc approvals yes 12', 'By its id']],
     work: ({ outbox }, id) => outbox.approve(id),
+    done: 'approved',
     show: approvedText,
   }),
   wordCommand({
@@ -64,6 +66,7 @@ export const commands = [
     takes: ofApproval,
     examples: [['svc approvals no 12', 'By its id']],
     work: ({ outbox }, id) => outbox.cancel(id),
+    done: 'declined',
     told: ({ code, options, problem }) =>
       new SvcError(code, problem, { ...options, ...(code === 'not_found' && { next: seeApprovals }) }),
     show: ended => cancelledText(ended, 'declined'),

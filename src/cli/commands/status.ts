@@ -51,11 +51,11 @@ export function statusText(seen: StatusReport): string {
   const at = service_url === undefined ? '' : `${listens} at ${oneLine(service_url)}`
   const waits = outbox.sends === 0 ? '' : `, ${counted(outbox.sends, 'send')} waiting: ${advised('outbox')}`
   const asks = seen.approvals === 0 ? '' : `, ${seen.approvals} waiting for a yes: ${advised('approvals')}`
-  const lost = sessions.find(session => !session.connected)
+  const lost = sessions.find(session => !session.connected && !session.unreadable)
   const connected = `${connected_count} of ${session_count} connected`
   const sight =
     lost === undefined
-      ? green(connected)
+      ? (connected_count < session_count ? red : green)(connected)
       : `${red(connected)}; log in again: ${advised(`login ${shellWord(lost.name)}`)}`
   const lines = [
     `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,

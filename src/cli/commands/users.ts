@@ -56,6 +56,7 @@ export const commands = [
       return { user_id, name, session }
     },
     work: ({ users }, request) => users.name(request),
+    done: 'named',
     show: ({ name, namesakes, session, user_id }) => ({
       text: `${oneLine(session)}: ${oneLine(user_id)} ${name === undefined ? 'has no name' : `is ${oneLine(name)}`}\n`,
       ...(namesakes && { note: note(sharedText(namesakes)) }),

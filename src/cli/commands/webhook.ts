@@ -1,4 +1,5 @@
 /** `svc webhook`: endpoints that events are delivered to. */
+import { SvcError } from '../../model/error.ts'
 import { closed, text } from '../../model/shapes.ts'
 import {
   type AddedWebhook,
@@ -26,7 +27,7 @@ const ofOne = <T>(
   word: string,
   summary: string,
   does: string,
-  spec: Pick<Parameters<typeof wordCommand<T>>[0], 'about' | 'work' | 'show'>,
+  spec: Pick<Parameters<typeof wordCommand<T>>[0], 'about' | 'work' | 'show' | 'done' | 'unprinted'>,
 ) =>
   wordCommand({
     ...{ words: `webhook ${word}`, summary, takes: takesId },
@@ -72,6 +73,10 @@ export const commands = [
     ],
     work: ({ webhooks }, added) => webhooks.add(added),
     show: secretText,
+    async unprinted({ webhooks }, { id }) {
+      await webhooks.remove(id)
+      throw unshown('no webhook was added: its secret, which is shown once, could not be printed')
+    },
   }),
   ofOne('show', 'show whether an endpoint works', 'Whether it works; if not, since when and why', {
     about:
@@ -86,6 +91,7 @@ export const commands = [
       using call = commandCall(io)
       return await webhooks.test(id, call.signal)
     },
+    done: 'tested',
     show: ({ success, status, took_ms, detail }) => ({
       text: success
         ? `${colours.green('delivered')}  HTTP ${status}, ${took_ms} ms\n`
@@ -112,12 +118,14 @@ export const commands = [
   ofOne('pause', 'stop deliveries until the endpoint is resumed', 'Later events wait', {
     about: 'Stops deliveries to an endpoint until it is resumed. Events that happen in the meantime wait.',
     work: ({ webhooks }, id) => webhooks.pause(id),
+    done: 'paused',
     show: oneText,
   }),
   ofOne('resume', 'resume an endpoint, and try at once what failed', 'Deliver what waits, then new events', {
     about:
       'Resumes deliveries to an endpoint that was paused, or that svc has switched off. It continues with the first event that was not delivered. If an endpoint fails, svc tries it at once instead of at its next time.',
     work: ({ webhooks }, id) => webhooks.resume(id),
+    done: 'resumed',
     show: oneText,
   }),
   ofOne('rotate', 'replace the secret of an endpoint', 'Make a new secret; it is shown once', {
@@ -125,6 +133,9 @@ export const commands = [
       'Makes a new secret for an endpoint and shows it once. For 24 hours deliveries are also signed with the old secret.',
     work: ({ webhooks }, id) => webhooks.rotate(id),
     show: secretText,
+    async unprinted() {
+      throw unshown('the secret was replaced, and the new one, which is shown once, could not be printed')
+    },
   }),
   resultCommand({
     words: 'webhook replay',
@@ -148,6 +159,7 @@ export const commands = [
     },
     work: ({ clock, webhooks }, { id, start, dryRun }) =>
       webhooks.replay(id, { ...start(clock.now()), dry_run: dryRun }),
+    done: 'done',
     show: (replayed, _again, { typed }) => ({
       text: `${replayText(replayed, typed.dryRun)}\n${oneText(replayed).text}`,
     }),
@@ -155,9 +167,15 @@ export const commands = [
   ofOne('remove', 'remove an endpoint', 'Its log goes with it', {
     about: 'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
     work: ({ webhooks }, id) => webhooks.remove(id),
+    done: 'removed',
     show: ({ id }) => ({ text: `removed: ${oneLine(id)}\n` }),
   }),
 ]
+
+const unshown = (problem: string) =>
+  new SvcError('internal', problem, {
+    hint: 'Check where the output goes, and the free space there, then run the command again.',
+  })
 
 function replayText({ replay }: ReplayedWebhook, dryRun = false): string {
   const { events, events_is_lower_bound, since } = replay

@@ -58,6 +58,7 @@ async function lookAtSessions(dir: string): Promise<SeenSessions> {
           status: record.bot ? standingOf(record.bot) : 'disconnected',
           ...(record.bot && { bot: record.bot }),
           ...(record.damaged && { trouble: { kind: 'damaged' } }),
+          ...(record.unreadable && { trouble: { kind: 'unreadable', error: record.unreadable.cause } }),
           contexts: kind,
           users: new Map(
             kind === 'read' ? [...contexts.known(name)].filter(([, context]) => hasWritten(context)) : [],

@@ -7,7 +7,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
-import { type Database, openDatabase } from '../../platform/sqlite.ts'
+import { type Database, databaseError, openDatabase } from '../../platform/sqlite.ts'
 import { unavailable } from '../../platform/system-error.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { Events as EventsFace } from '../events.ts'
@@ -279,7 +279,7 @@ export class SqliteStore implements face.Store, LogHalf {
     } catch (error) {
       db?.close()
       if (error instanceof SvcError) throw error
-      throw unavailable(error, 'messages.db cannot be opened')
+      throw unavailable(await databaseError(path, error), 'messages.db cannot be opened')
     }
   }
 

@@ -12,7 +12,7 @@ const quickly = 1000
 /** Files looked at in a row; then others have their turn. */
 const stride = 50
 
-export class Roll<Known extends { bot?: unknown; damaged?: true }> {
+export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: unknown }> {
   readonly #folders: () => readonly string[]
   readonly #read: (folder: string) => Promise<Known | undefined>
   readonly #onChange: (record: Known) => void
@@ -126,7 +126,8 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
     try {
       const record = await this.#read(folder)
       const before = this.#known.get(folder)
-      if (record?.bot === before?.bot && record?.damaged === before?.damaged) return
+      const isSame = (['bot', 'damaged'] as const).every(key => record?.[key] === before?.[key])
+      if (isSame && Boolean(record?.unreadable) === Boolean(before?.unreadable)) return
       this.#records = undefined
       const at = before ? this.#all.indexOf(before) : this.#all.length
       if (record) {

@@ -312,10 +312,11 @@ export class SessionFiles implements Sessions {
     try {
       found = this.#files.read(path)
     } catch (error) {
+      if (!(error instanceof SvcError)) throw error
       // Of this session alone: the others go on.
       if (!this.#isSession(folder)) return undefined
       this.#warnOnce(folder, ailments[0], { error })
-      return { name: folder, damaged: true }
+      return { name: folder, unreadable: error }
     }
     if (found.kind === 'read') {
       if (!this.#isSession(folder)) return undefined
