@@ -11,7 +11,7 @@ import type { WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
 import { EventStreams } from './event-readers.ts'
 import { unopenedStream } from './event-stream.ts'
-import { isHead, queryOf } from './paths.ts'
+import { isHead, prefixOf, queryOf } from './paths.ts'
 import { answered, declared, doorErrors, jsonRoutes, noted, type RouteContext } from './route.ts'
 
 const StreamQuery = closed({
@@ -167,11 +167,11 @@ export function addEventRoutes(app: Elysia, context: RouteContext): FollowLink {
         },
       },
     ],
-    async run({ body }) {
+    async run({ body, request }) {
       const { cursor } = await begin(body, undefined)
       const after = cursor || '0'
       const code = links.add({ ...body, after })
-      return { url: `${eventsPath}?link=${code}`, after, expires_at: clock.now() + linkMs }
+      return { url: `${prefixOf(request) ?? ''}${eventsPath}?link=${code}`, after, expires_at: clock.now() + linkMs }
     },
   })
   return request => {
