@@ -198,6 +198,9 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
       const wrong = wrongParameter(request.url)
       if (wrong) return wrong
       const id = request.headers.get('mcp-session-id')
+      // What GET of a session opens is a stream.
+      if (request.method === 'HEAD' && id !== null)
+        return sessions.has(id, caller) ? unopenedStream() : noSession()
       const posted = request.method === 'POST' ? await readJson(request) : { value: undefined }
       if (posted instanceof Response) return posted
       const { value } = posted

@@ -132,6 +132,14 @@ describe('what is no message', () => {
         expect([body, [202, 400].includes(status) || status]).toEqual([body, true])
       }
     }
+    for (const [headers, status] of [
+      [session, 200],
+      [lost, 404],
+      [{}, 405],
+    ] as const) {
+      const head = await fetch(door.url, { method: 'HEAD', headers: headers as Record<string, string> })
+      expect(head.status).toBe(status)
+    }
     expect((await fetch(door.url)).status).toBe(405)
     expect((await fetch(door.url, { method: 'PUT' })).status).toBe(405)
     const elsewhere = await fetch(`${door.server.url}/sse`)
