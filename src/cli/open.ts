@@ -59,6 +59,12 @@ export async function openForCommand(
   }
 }
 
+/** The same for a command that only reads: it takes the directory as what it is, the sandbox's or not. */
+export async function openToRead(config: Config, io: Io): Promise<Opened> {
+  const { isSandbox } = await lookAtDirectory(config.basePath, config.sandbox)
+  return await openForCommand({ ...config, sandbox: isSandbox }, io)
+}
+
 /** The call of one command; disposing takes the signal handlers away. */
 interface CommandCall extends Call, Disposable {
   /** The signal that ended it, if one did. */

@@ -13,6 +13,8 @@ export interface ResultSpec<T, Typed> extends Omit<CommandSpec, 'run'> {
   work(gateway: CommandGateway, typed: Typed, io: Io): Promise<T>
   /** The result for people; `again` as of `againFlags`. */
   show(result: T, again: string, of: { typed: Typed; gateway: CommandGateway }): Shown | Promise<Shown>
+  /** It changes nothing, see `openToRead`. */
+  reads?: true
   /** What there is to see where there is no data directory, unless something was named: then none is made. */
   nothing?: T
   /** Exit status 1 then. */
@@ -25,7 +27,7 @@ export interface ResultSpec<T, Typed> extends Omit<CommandSpec, 'run'> {
 
 /** Such a command, with the options of all that do one thing. */
 export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpec => {
-  const { typed, work, show, nothing, nothingFails = false, done, unprinted, ...spec } = given
+  const { typed, work, show, reads, nothing, nothingFails = false, done, unprinted, ...spec } = given
   return {
     config: 'tool',
     json: 'Print the result as one JSON value.',
@@ -42,12 +44,12 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
         return seen.failed ? 1 : 0
       }
       const asked = await typed(command)
-      const { isAbsent, openForCommand, refuseAbsent } = await import('./open.ts')
+      const { isAbsent, openForCommand, openToRead, refuseAbsent } = await import('./open.ts')
       if (nothing !== undefined && command.args.length === 0 && (await isAbsent(config))) {
         refuseAbsent(command.opts())
         return tell(nothing, { ...sessionsText([], again), failed: nothingFails })
       }
-      await using opened = await openForCommand(config, command.io)
+      await using opened = await (reads ? openToRead : openForCommand)(config, command.io)
       const { gateway } = opened
       const result = await work(gateway, asked, command.io)
       const seen = await show(result, again, { typed: asked, gateway })

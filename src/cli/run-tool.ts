@@ -7,7 +7,7 @@ import { invoke, type Tool } from '../tools/index.ts'
 import { agreed, readStdin } from './ask.ts'
 import { chatLines } from './chat.ts'
 import { againFlags, type Command, type CommandLine, toolConfig } from './command.ts'
-import { commandCall, isAbsent, openForCommand, refuseAbsent } from './open.ts'
+import { commandCall, isAbsent, openForCommand, openToRead, refuseAbsent } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
 import {
@@ -68,7 +68,7 @@ export async function runTool(run: ToolRun): Promise<void> {
   using call = commandCall(command.io, bar && { progress: bar.step })
   let delivered = false
   try {
-    await using opened = await openForCommand(config, command.io)
+    await using opened = await (tool.effect === 'read' ? openToRead : openForCommand)(config, command.io)
     const { gateway, log } = opened
     const input = { ...typed, ...flags.times(command, gateway.clock.now()) }
     try {

@@ -130,7 +130,7 @@ describe('a reader who has had enough', () => {
       ['sessions', 'rename', '-h'],
       ['completion', 'bash'],
       ['complete', '--', 'svc', ''],
-      ['setup', 'cursor', '--print'],
+      ['setup', 'cursor', '--print', '--any-file'],
       ['status', '--json', '--sandbox'],
       ['sessions', '--json', '--sandbox'],
       ['doctor', '--json', '--sandbox', '--port', '0'],

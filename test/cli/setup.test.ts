@@ -9,6 +9,7 @@ import { valueAt } from '../../src/setup/edit.ts'
 import { tools } from '../../src/tools/index.ts'
 import { serveHere, svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
+import { freePort } from '../support/port.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
 const home = folderOfFile()
@@ -24,12 +25,18 @@ describe('svc setup', () => {
     const dir = await freshHome()
     for (const { name } of clients) {
       const { status, stdout, stderr } = await setup([name, '--print'], { home: dir })
-      expect([status, stderr]).toEqual([0, ''])
+      // What is said of an entry that is written is said of one that is only shown, beside it.
+      expect([status, stderr]).toEqual([0, expect.stringContaining('--any-file')])
       expect(stdout).toStartWith(`${dir}/`)
       expect(stdout).toContain('svc')
       expect(stdout).toContain('stdio')
       expect(stdout).not.toContain('.exe')
     }
+    const silent = `http://127.0.0.1:${await freePort()}/mcp`
+    const warned = await setup(['cursor', '--print', '--url', silent], { home: dir })
+    expect(warned).toMatchObject({ status: 0, stderr: expect.stringContaining(`${silent} now`) })
+    expect(warned.stdout).not.toContain('warning')
+    expect((await setup(['cursor', '--print', '--remove'], { home: dir })).stderr).toBe('')
     expect(await readdir(dir)).toEqual([])
   })
 

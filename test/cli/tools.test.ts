@@ -341,6 +341,40 @@ describe('beside a running service', () => {
     expect((await run([...args, '--json'])).stdout).toContain(long)
   })
 
+  test('what only reads takes a directory as what it is, and nothing else does', async () => {
+    await said('for those who only read')
+    const { id } = await json('webhook', 'add', 'https://1.1.1.1/')
+    const plainly = (args: string[]) => svc([...args, '-d', dir], { home })
+    for (const args of [
+      ['status'],
+      ['sessions'],
+      ['users'],
+      ['history'],
+      ['events'],
+      ['outbox'],
+      ['approvals'],
+      ['webhook'],
+      ['webhook', 'show', id],
+      ['webhook', 'log', id],
+    ]) {
+      const { status, stderr } = await plainly(args)
+      expect([args, status, stderr.includes('error')]).toEqual([args, 0, false])
+    }
+    expect((await plainly(['history', '--json'])).stdout).toContain('for those who only read')
+    for (const args of [
+      ['recv'],
+      ['send', user, 'no'],
+      ['logout', 'default'],
+      ['users', 'name', user, 'No'],
+      ['webhook', 'remove', id],
+      ['outbox', 'cancel', '1'],
+    ]) {
+      const { status, stderr } = await plainly(args)
+      expect([args, status, stderr.includes('--sandbox')]).toEqual([args, 2, true])
+    }
+    await json('webhook', 'remove', id)
+  })
+
   test('what happened is listed, as text and as JSON lines', async () => {
     await said('what happens?')
     await json('send', user, 'this')

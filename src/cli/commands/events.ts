@@ -65,7 +65,7 @@ async function showEvents(command: Command): Promise<void> {
   if (limit !== undefined && most === undefined)
     throw badArgument('--limit', `expected an integer from 1 to 1000, got ${JSON.stringify(limit)}`)
   const config = toolConfig(command)
-  const { commandCall, isAbsent, openForCommand, refuseAbsent } = await import('../open.ts')
+  const { commandCall, isAbsent, openToRead, refuseAbsent } = await import('../open.ts')
   if (!follow && (await isAbsent(config))) {
     refuseAbsent(asked)
     if (!json) await writeNote(sessionsText([], againFlags(command)), command)
@@ -73,7 +73,7 @@ async function showEvents(command: Command): Promise<void> {
   }
   const { err, out } = command.io
   using call = commandCall(command.io)
-  await using opened = await openForCommand(config, command.io)
+  await using opened = await openToRead(config, command.io)
   const { clock, events } = opened.gateway
   const wanted = await events.wanted(asked)
   const begin = start ? await placeOf(start(clock.now()), events) : after

@@ -72,8 +72,12 @@ async function runSetup(command: Command): Promise<void> {
   const client = clients.find(({ name }) => name === command.args[0])
   if (!client) throw badArgument('<client>', 'expected a client that svc knows')
   const request = await requestOf(client, flags, command)
-  const { server } = request
-  if (flags.print) return show(await preview(request), print)
+  if (flags.print) {
+    show(await preview(request), print)
+    // Beside what is shown, for people who paste it.
+    if (!flags.remove) await sayMore(request, flags, client, { out: command.io.err, err: command.io.err })
+    return
+  }
   if (flags.remove) {
     for (const result of await takeBack(request)) print(saidOf(result, request, 'not'))
     return
@@ -86,18 +90,29 @@ async function runSetup(command: Command): Promise<void> {
     throw error
   }
   print(`next: ${(flags.project && client.nextOfProject) || client.next}`)
-  if ('url' in request.server && request.server.tokenVariable !== undefined)
+  await sayMore(request, flags, client, command.io)
+  print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
+}
+
+/** What to do besides, and what seems wrong: said of an entry that was written, and of one that is only shown. */
+async function sayMore(
+  { server }: SetupRequest,
+  flags: SetupFlags,
+  client: Client,
+  io: Pick<Io, 'out' | 'err'>,
+): Promise<void> {
+  const { print } = io.out
+  if ('url' in server && server.tokenVariable !== undefined)
     print(
       client.tokenInEntry
         ? 'next: put the token of the service into the entry, as its SVC_TOKEN.'
-        : `next: let ${client.title} have the token of the service, as ${request.server.tokenVariable}.`,
+        : `next: let ${client.title} have the token of the service, as ${server.tokenVariable}.`,
     )
-  if ('url' in server) await judgeAddress(server, flags.url ?? '', command.io)
+  if ('url' in server) await judgeAddress(server, flags.url ?? '', io)
   if ('command' in server && !server.command.includes('--any-file'))
     print(
       `files: it may name those in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file opens the rest.`,
     )
-  print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
 }
 
 /** What svc's MCP answers to a GET without a token, a Host of its own or a session. */

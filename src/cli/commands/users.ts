@@ -16,6 +16,7 @@ export const commands = [
       'Lists the users who have written to the bot since its login, latest first, with the number of answers left and the time until which they can be sent. WeChat lets a bot answer about 10 times within about 24 hours after a user wrote.',
     takes: command => command.argument('[session]', 'Only users of this session.'),
     examples: [['svc users', 'The users that svc send can reach now']],
+    reads: true,
     work: ({ users }, session) => users.list(session ? { session } : {}),
     nothing: [],
     async show(users, again, { typed: session, gateway }) {

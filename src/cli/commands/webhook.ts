@@ -27,7 +27,10 @@ const ofOne = <T>(
   word: string,
   summary: string,
   does: string,
-  spec: Pick<Parameters<typeof wordCommand<T>>[0], 'about' | 'work' | 'show' | 'done' | 'unprinted'>,
+  spec: Pick<
+    Parameters<typeof wordCommand<T>>[0],
+    'about' | 'reads' | 'work' | 'show' | 'done' | 'unprinted'
+  >,
 ) =>
   wordCommand({
     ...{ words: `webhook ${word}`, summary, takes: takesId },
@@ -42,6 +45,7 @@ export const commands = [
     about:
       'Lists the endpoints that events are delivered to: messages received, the status of messages sent, changes of accounts. The process that receives messages also delivers, signed as Standard Webhooks says; each event is delivered at least once, and in order within a conversation.',
     examples: [['svc webhook', 'Every endpoint']],
+    reads: true,
     work: ({ webhooks }) => webhooks.list(),
     nothing: [],
     show: listText,
@@ -81,6 +85,7 @@ export const commands = [
   ofOne('show', 'show whether an endpoint works', 'Whether it works; if not, since when and why', {
     about:
       'Shows an endpoint: its status, the events it gets, how many deliveries succeeded and failed, and why the last one failed.',
+    reads: true,
     work: ({ webhooks }, id) => webhooks.get(id),
     show: oneText,
   }),
@@ -112,6 +117,7 @@ export const commands = [
       defaults: { limit: 20 },
     },
     examples: [[`svc webhook log ${id} --outcome gave_up`, 'Events that svc gave up']],
+    reads: true,
     work: ({ webhooks }, { id, ...query }) => webhooks.log(id, query),
     show: logText,
   }),
