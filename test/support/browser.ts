@@ -68,6 +68,7 @@ export function contextsOf(browser: Browser): Contexts {
       idle.set(key, alike)
       const kept: Kept = alike.pop() ?? { context: await browser.newContext(wanted) }
       const { context } = kept
+      await context.grantPermissions([...(wanted.permissions ?? [])])
       const page = await context.newPage()
       await page.setViewportSize(viewport ?? { width: 1280, height: 800 })
       await page.emulateMedia({ colorScheme })
