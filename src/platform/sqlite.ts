@@ -171,31 +171,6 @@ function withoutNulls(statement: Compiled, row: Record<string, Native | undefine
   for (const column of statement.columns) if (row[column] === null) row[column] = undefined
 }
 
-/** The statements of a database, compiled: the newest ones. */
-class Statements {
-  readonly #engine: Engine
-  readonly #compiled = new Map<Sql, Compiled>()
-
-  constructor(engine: Engine) {
-    this.#engine = engine
-  }
-
-  of(sql: Sql): Compiled {
-    const known = this.#compiled.get(sql)
-    if (known) return known
-    const statement = this.#engine.prepare(typeof sql === 'string' ? sql : sql.join('?'))
-    this.#compiled.set(sql, statement)
-    const [oldest] = this.#compiled.keys()
-    if (oldest !== undefined && this.#compiled.size > statementLimit) this.#compiled.delete(oldest)
-    return statement
-  }
-
-  close(): void {
-    for (const { finalize } of this.#compiled.values()) finalize?.()
-    this.#compiled.clear()
-  }
-}
-
 /**
  * Why a database cannot be used, as far as the system tells it of its files: the engine has one word for all of it.
  * Where a new file cannot be locked either, it is the file system.
@@ -242,9 +217,18 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   const engine = await openEngine(path, options).catch(async error => {
     throw await databaseError(path, error)
   })
-  const statements = new Statements(engine)
+  const compiled = new Map<Sql, Compiled>()
+  const statementOf = (sql: Sql): Compiled => {
+    const known = compiled.get(sql)
+    if (known) return known
+    const statement = engine.prepare(typeof sql === 'string' ? sql : sql.join('?'))
+    compiled.set(sql, statement)
+    const [oldest] = compiled.keys()
+    if (oldest !== undefined && compiled.size > statementLimit) compiled.delete(oldest)
+    return statement
+  }
   const first = (sql: Sql, params: SqlValue[]) => {
-    const statement = statements.of(sql)
+    const statement = statementOf(sql)
     const row = statement.get(...params)
     if (row) withoutNulls(statement, row)
     return row
@@ -264,7 +248,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   return {
     exec: sql => engine.exec(sql),
     all<R>(sql: Sql, ...params: SqlValue[]) {
-      const statement = statements.of(sql)
+      const statement = statementOf(sql)
       const rows = statement.all(...params)
       for (const row of rows) withoutNulls(statement, row)
       return rows as R[]
@@ -272,7 +256,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     get: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R | undefined,
     one: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R,
     each<R>(sql: Sql, params: readonly SqlValue[], visit: (row: R) => boolean) {
-      const statement = statements.of(sql)
+      const statement = statementOf(sql)
       coded(() => {
         for (const row of statement.iterate(...params)) {
           withoutNulls(statement, row)
@@ -280,7 +264,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
         }
       })
     },
-    run: (sql, ...params) => statements.of(sql).run(...params),
+    run: (sql, ...params) => statementOf(sql).run(...params),
     transaction(work) {
       if (depth > 0) return work()
       if (stuck) rollback()
@@ -299,7 +283,8 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
       }
     },
     close() {
-      statements.close()
+      for (const { finalize } of compiled.values()) finalize?.()
+      compiled.clear()
       engine.close()
     },
   }
