@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { App } from './app.tsx'
 import { lookForUnsent } from './conversations/kept.ts'
-import { readLanguage, startTexts } from './i18n.ts'
+import { followLanguage, readLanguage, startTexts } from './i18n.ts'
 import { follow } from './live.ts'
 import { loadPage, others, pages } from './pages.ts'
 import { herePath } from './service-urls.ts'
@@ -20,6 +20,7 @@ const notifies = localStorage.getItem('svc.notify') === 'on'
 async function start() {
   await startTexts()
   readLanguage()
+  followLanguage()
   await breath()
   render(<App />, document.getElementById('app')!)
   await breath()

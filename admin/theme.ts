@@ -5,9 +5,9 @@ export type Theme = 'system' | 'light' | 'dark'
 export const themes: readonly Theme[] = ['system', 'light', 'dark']
 
 const chosenAt = 'svc.theme'
-const kept = localStorage.getItem(chosenAt)
+const known = (kept: string | null): Theme => themes.find(one => one === kept) ?? 'system'
 
-export const theme = signal<Theme>(themes.find(one => one === kept) ?? 'system')
+export const theme = signal<Theme>(known(localStorage.getItem(chosenAt)))
 
 const dark = matchMedia('(prefers-color-scheme: dark)')
 
@@ -23,4 +23,8 @@ export function startTheme(): void {
     apply()
   })
   dark.addEventListener('change', apply)
+  // Chosen in another tab; there all choices were forgotten where there is no key.
+  addEventListener('storage', ({ key, newValue }: StorageEvent) => {
+    if (key === chosenAt || key === null) theme.value = known(newValue)
+  })
 }

@@ -1,6 +1,6 @@
-/** Times in the viewer's zone and language. */
+/** Times in the viewer's zone and language, by the browser's own order and hours. */
 import { signal } from '@preact/signals'
-import { inLanguage, t } from './i18n.ts'
+import { inLanguage, isTwentyFour, t, timeFormat } from './i18n.ts'
 
 /** Unix ms by the service's clock, moved on every half minute and when the page is looked at again: ages follow it. */
 export const now = signal(Date.now())
@@ -43,15 +43,29 @@ export function heardTime(at: number): void {
 setInterval(tick, 30_000)
 document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && tick())
 
-const formatted = (at: number, options: Intl.DateTimeFormatOptions): string =>
-  inLanguage(Intl.DateTimeFormat, options).format(at)
+const formatted = (at: number, options: Intl.DateTimeFormatOptions): string => timeFormat(options).format(at)
 const fromNow = (count: number, unit: Intl.RelativeTimeFormatUnit): string =>
   spaced(inLanguage(Intl.RelativeTimeFormat, { numeric: 'auto' }).format(count, unit))
 /** As our own Chinese texts have it: a space between a number and what it counts. */
 const spaced = (text: string): string => text.replace(/\d(?=\p{Script=Han})/gu, '$&\u00a0')
 
-/** 14:05 */
-export const clock = (at: number): string => formatted(at, { hour: '2-digit', minute: '2-digit' })
+const toTheMinute = { hour: 'numeric', minute: '2-digit' } as const
+
+/** 14:05; 2:05 PM */
+export const clock = (at: number): string => timeFormat(toTheMinute, isTwentyFour()).format(at)
+
+/** 14; 2 PM */
+export const hourName = (at: number): string => formatted(at, { hour: 'numeric' })
+
+/** 14:00 – 15:00 */
+export const span = (from: number, to: number): string => timeFormat(toTheMinute).formatRange(from, to)
+
+/** 06/11/2026 14:05:09: to compare with a log. */
+export const stamp = (at: number): string =>
+  `${timeFormat({ dateStyle: 'short' }, true).format(at)} ${timeFormat({ timeStyle: 'medium' }, isTwentyFour()).format(at)}`
+
+/** November 2026 */
+export const month = (at: number): string => formatted(at, { month: 'long', year: 'numeric' })
 
 /** The whole of it, for tooltips and for `<time>`. */
 export const whole = (at: number): string => formatted(at, { dateStyle: 'full', timeStyle: 'medium' })
@@ -97,7 +111,7 @@ export const short = (at: number): string =>
     ? clock(at)
     : dayOf(now.value) - dayOf(at) < 7 * dayMs
       ? formatted(at, { weekday: 'short' })
-      : formatted(at, { day: 'numeric', month: 'numeric' })
+      : timeFormat({ day: 'numeric', month: 'numeric' }, true).format(at)
 
 const steps = [
   ['day', dayMs],

@@ -6,8 +6,8 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { api, type Hour } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { inLanguage, number, t } from '../i18n.ts'
-import { day, now, sameDay } from '../times.ts'
+import { number, t } from '../i18n.ts'
+import { day, hourName, now, sameDay, span } from '../times.ts'
 import { useAnswer } from './answers.ts'
 
 const height = 168
@@ -215,7 +215,7 @@ function Bars({ hour, x, step, y, isChosen, top, plotHeight, labelled, isLast }:
           y={height - 6}
           text-anchor={isLast ? 'end' : 'middle'}
         >
-          {hourOf(hour.from)}
+          {hourName(hour.from)}
         </text>
       )}
     </g>
@@ -234,11 +234,7 @@ export function highest(value: number): number {
   return [2, 4, 6, 8, 10].map(times => times * power).find(round => round >= value) ?? value
 }
 
-/** 6 PM, 18 */
-const hourOf = (at: number): string => inLanguage(Intl.DateTimeFormat, { hour: 'numeric' }).format(at)
-
-const range = (from: number): string =>
-  inLanguage(Intl.DateTimeFormat, { hour: '2-digit', minute: '2-digit' }).formatRange(from, from + hourMs)
+const range = (from: number): string => span(from, from + hourMs)
 
 /** Today, 14:00 – 15:00: 3 received, 5 sent. */
 const hourWords = ({ from, received, sent }: Hour): string =>

@@ -1,9 +1,9 @@
 /** The newest tries to deliver to a webhook, newest first. */
 import { useCallback } from 'preact/hooks'
 import { deliveryProblem, errorText } from '../errors.ts'
-import { inLanguage, t } from '../i18n.ts'
+import { t } from '../i18n.ts'
 import { useAnswer } from '../overview/answers.ts'
-import { whole } from '../times.ts'
+import { stamp, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { type WebhookDelivery, type WebhookEndpoint, webhooks } from './endpoints.ts'
 import { outcomeLooks } from './words.ts'
@@ -47,7 +47,7 @@ function Delivery({ one, onReplay }: { one: WebhookDelivery; onReplay(): void })
   // The status alone stands there already.
   const isSaid = detail === undefined || detail === `HTTP ${status}`
   const why = isSaid ? undefined : deliveryProblem(code, detail)
-  const time = inLanguage(Intl.DateTimeFormat, { dateStyle: 'short', timeStyle: 'medium' }).format(at)
+  const time = stamp(at)
   return (
     <li class="delivery-try">
       <div>

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
+import en from '../../locales/en.json'
+import zh from '../../locales/zh.json'
 import { violationsInBothThemes } from '../support/axe.ts'
-import { hasBrowser } from '../support/browser.ts'
+import { hasBrowser, watch } from '../support/browser.ts'
 import { withPanel, write } from '../support/panel.ts'
 
 const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'settings.title': 'Réglages' }
@@ -23,6 +25,85 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByRole('link', { name: 'Vue d’ensemble' }).waitFor()
     const visitor = await panel.open({ locale: 'fr-CA' })
     await visitor.getByRole('heading', { level: 1, name: 'Vue d’ensemble' }).waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('theme and language reach the other tabs at once', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/settings' })
+    const other = await page.context().newPage()
+    watch(other, panel.url, panel.complaints)
+    try {
+      await other.goto(`${panel.url}/sessions`)
+      await other.getByRole('heading', { level: 1, name: en['nav.sessions'] }).waitFor()
+      await page.getByRole('radio', { name: en['settings.theme_dark'] }).check()
+      await other.locator('html[data-theme=dark]').waitFor()
+      await page.getByRole('combobox').selectOption('zh')
+      await other.getByRole('heading', { level: 1, name: zh['nav.sessions'] }).waitFor()
+      expect(await other.evaluate(() => document.documentElement.lang)).toBe('zh')
+      // What forgets all choices forgets the theme; a language is left as it is.
+      await page.evaluate(() => localStorage.clear())
+      await other.locator('html[data-theme=light]').waitFor()
+      await other.getByRole('heading', { level: 1, name: zh['nav.sessions'] }).waitFor()
+      expect(panel.complaints).toEqual([])
+    } finally {
+      await page.evaluate(() => localStorage.clear())
+      await other.close()
+    }
+  })
+
+  test('times and numbers are written as the browser’s own locale writes them, in every language of the panel', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const [{ timestamp } = { timestamp: 0 }] = (await panel.gateway.history.page({ limit: 1, offset: 0 }))
+      .messages
+    const clock = { hour: 'numeric', minute: '2-digit' } as const
+    const page = await panel.open({ path: '/icon.svg' })
+    await page.addInitScript(() => {
+      const [own = 'en', language = 'en'] = sessionStorage.getItem('wanted')?.split(' ') ?? []
+      Object.defineProperty(navigator, 'languages', { get: () => [own] })
+      localStorage.setItem('svc.language', language)
+    })
+    const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
+    for (const { locale, language, at = locale, options = clock, date, number } of [
+      { locale: 'en-US', language: 'en', date: 'en-US' },
+      { locale: 'en-GB', language: 'en', date: 'en-GB' },
+      { locale: 'de-DE', language: 'en', date: 'en-DE', number: '100.000' },
+      // Browsers know no English of Brazil, nor Chinese of the United States.
+      { locale: 'pt-BR', language: 'en', date: 'en-001' },
+      {
+        ...{ locale: 'en-US', language: 'zh', at: 'zh-CN', date: 'zh-CN', number: '100,000' },
+        options: { ...clock, hourCycle: 'h12' } as const,
+      },
+      // Its texts are in our characters, not in those of Taiwan.
+      { locale: 'zh-TW', language: 'zh', at: 'zh-Hans-TW', date: 'zh-Hans-TW' },
+    ]) {
+      await page.evaluate(wanted => sessionStorage.setItem('wanted', wanted), `${locale} ${language}`)
+      if (number !== undefined) {
+        await page.goto(`${panel.url}/settings`)
+        await page.getByText(number).waitFor()
+      }
+      await page.goto(panel.url + chat)
+      const shown = page.locator('article time')
+      await shown.waitFor()
+      // As the browser itself has it: not all know the same.
+      const time = (locale: string, options: Intl.DateTimeFormatOptions) =>
+        page.evaluate(
+          ({ timestamp, locale, options }) => new Intl.DateTimeFormat(locale, options).format(timestamp),
+          { timestamp, locale, options },
+        )
+      const wanted = { locale, language, shown: await time(at, options) }
+      expect({ locale, language, shown: await shown.innerText() }).toEqual(wanted)
+      // The whole of it, on pointing.
+      const title = (await shown.getAttribute('title')) ?? ''
+      expect([locale, title]).toEqual([
+        locale,
+        expect.stringContaining(await time(date, { dateStyle: 'full' })),
+      ])
+    }
+    await page.evaluate(() => {
+      localStorage.clear()
+    })
     expect(panel.complaints).toEqual([])
   })
 

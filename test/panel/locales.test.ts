@@ -87,6 +87,22 @@ test('every text is asked for, and every text that is asked for is there with wh
   expect(sources.asked.length).toBeGreaterThan(100)
 })
 
+test('formatters are made in one place, and nothing is written in a locale of its own', async () => {
+  const made =
+    /\bIntl\.(?!DateTimeFormatOptions|NumberFormatOptions|RelativeTimeFormatUnit)\w+|\.toLocale(Date|Time)?String\(/
+  const root = resolve(import.meta.dirname, '../../admin')
+  const found: string[] = []
+  for (const name of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
+    if (!/\.tsx?$/.test(name)) continue
+    const lines = readFileSync(join(root, name), 'utf8').split('\n')
+    // What is handed to `inLanguage` is made by it.
+    const own = lines.filter(line => made.test(line.replaceAll(/\binLanguage\(Intl\.\w+/g, '')))
+    found.push(...own.map(line => `${name.replaceAll('\\', '/')}: ${line.trim()}`))
+  }
+  expect(found.filter(line => !/^(i18n|language-data)\.ts:/.test(line))).toEqual([])
+  expect(found.length).toBeGreaterThan(5)
+})
+
 test('no text stands in the pages themselves', () => {
   expect(sources.loose).toEqual([])
 })
