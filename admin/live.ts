@@ -233,7 +233,7 @@ export function marked(mark: (changed: Talks) => void): void {
  * A browser keeps six lines to a host, for all its tabs together: with as many panels open the next one would not even
  * load. So a tab that nobody sees gives its line away when another one asks, and looks now and then instead.
  */
-const tabs = new BroadcastChannel('svc.line')
+const tabs = new BroadcastChannel(`svc.line${base}`)
 const lookMs = 20_000
 /** Before a silence is told (`patienceMs` of app.tsx). */
 const againMs = 1000

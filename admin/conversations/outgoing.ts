@@ -23,6 +23,10 @@ import {
 import { costOf, type Outgoing, outgoingOf, piecesFrom, restate, standsFor } from './pieces.ts'
 import { threadOf } from './thread.ts'
 
+/** crypto.randomUUID is there for pages served by TLS alone, or from this machine. */
+const newKey = () =>
+  Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(16).padStart(8, '0')).join('')
+
 /** What was under way when the page went is sent on without asking, unless the person has been away for long. */
 const sendOnMs = 10 * 60_000
 /** The service knows a key for a day. */
@@ -138,7 +142,7 @@ export class Desk {
 
   #go(text: string, files: readonly Attachment[], queue: boolean): void {
     const one = outgoingOf(this, {
-      ...{ key: crypto.randomUUID(), text, files, queue, at: exactly() },
+      ...{ key: newKey(), text, files, queue, at: exactly() },
       after: conversationOf(this.session, this.userId)?.last_message.id ?? 0,
     })
     this.#keep(one)
