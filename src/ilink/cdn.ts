@@ -2,11 +2,10 @@
 import { SvcError } from '../model/error.ts'
 import { backoffMs, type Clock, systemClock } from '../platform/clock.ts'
 import { fetchPublic } from '../platform/fetch.ts'
-import { maskText } from '../platform/log.ts'
 import type { Slots } from '../platform/slots.ts'
 import { type ByteSource, decryptStream, paddedSize, parseAesKey } from './crypto.ts'
 import type { MediaReference } from './decode.ts'
-import { type Fetch, ILinkError, isILinkError, joinUrl } from './http.ts'
+import { type Fetch, ILinkError, isILinkError, joinUrl, saidIn } from './http.ts'
 import { complete, exactly, streamOf, watchIdle } from './progress.ts'
 
 export interface CdnUpload {
@@ -47,6 +46,8 @@ export interface CdnOptions {
   clock?: Clock
   /** Longest silence of the other side. */
   idleMs?: number
+  /** Of an upload: how long the other side may be silent in all its attempts together. */
+  patienceMs?: number
   /** How many transfers may be under way; no bound by default. */
   slots?: Slots
 }
@@ -55,6 +56,9 @@ export interface CdnOptions {
 const postHosts = new Set(['novac2c.cdn.weixin.qq.com'])
 const attempts = 3
 const defaultIdleMs = 120_000
+/** An upload that hangs is given up within 90 s, those included in which its address is asked for. */
+const uploadIdleMs = 25_000
+const defaultPatienceMs = 70_000
 /** What may still lie in the buffers between us and the CDN when our last byte has gone out. */
 const bufferedBytes = 4 * 1024 * 1024
 /** The slowest upload reported (notes 2.9). */
@@ -91,7 +95,13 @@ export interface Cdn {
 }
 
 export function createCdn(options: CdnOptions): Cdn {
-  const line: Line = { guarded: fetchPublic, clock: systemClock, idleMs: defaultIdleMs, ...options }
+  const usual = {
+    guarded: fetchPublic,
+    clock: systemClock,
+    idleMs: defaultIdleMs,
+    patienceMs: defaultPatienceMs,
+  }
+  const line: Line = { ...usual, ...options }
   const methods = new Map<string, Method>()
   return {
     upload: upload => uploadTo(line, methods, upload),
@@ -104,6 +114,7 @@ async function persist<T>(
   clock: Clock,
   signal: AbortSignal | undefined,
   attempt: () => Promise<T>,
+  isOver: () => boolean = () => false,
 ): Promise<T> {
   for (let tried = 1; ; tried++) {
     signal?.throwIfAborted()
@@ -111,7 +122,7 @@ async function persist<T>(
       return await attempt()
     } catch (error) {
       if (signal?.aborted) throw signal.reason
-      if (!isILinkError(error) || isFinal(error) || tried >= attempts) throw error
+      if (!isILinkError(error) || isFinal(error) || tried >= attempts || isOver()) throw error
       await clock.sleep(backoffMs(tried - 1, 500, 4000), signal)
     }
   }
@@ -127,17 +138,23 @@ async function uploadTo(
   const fixed = postHosts.has(host)
   let method = fixed ? 'POST' : (methods.get(host) ?? 'PUT')
   let switched = fixed
-  const downloadParam = await persist(line.clock, upload.signal, async () => {
-    try {
-      return await uploadOnce(line, url, method, upload)
-    } catch (error) {
-      const isMethod = isILinkError(error, 'http') && [404, 405].includes(error.facts.status ?? 0)
-      if (switched || !isMethod) throw error
-      switched = true
-      method = method === 'PUT' ? 'POST' : 'PUT'
-      return uploadOnce(line, url, method, upload)
-    }
-  })
+  const silence = { leftMs: line.patienceMs }
+  const downloadParam = await persist(
+    line.clock,
+    upload.signal,
+    async () => {
+      try {
+        return await uploadOnce(line, url, method, upload, silence)
+      } catch (error) {
+        const isMethod = isILinkError(error, 'http') && [404, 405].includes(error.facts.status ?? 0)
+        if (switched || !isMethod) throw error
+        switched = true
+        method = method === 'PUT' ? 'POST' : 'PUT'
+        return uploadOnce(line, url, method, upload, silence)
+      }
+    },
+    () => silence.leftMs <= 0,
+  )
   if (!fixed) {
     const [oldest] = methods.keys()
     if (oldest !== undefined && methods.size >= rememberedHosts) methods.delete(oldest)
@@ -146,11 +163,18 @@ async function uploadTo(
   return { downloadParam }
 }
 
-/** One attempt. @returns the download parameter */
-async function uploadOnce(line: Line, url: string, method: Method, upload: CdnUpload): Promise<string> {
+/** One attempt, which takes the time that it was left without an answer from `silence`. @returns the download parameter */
+async function uploadOnce(
+  line: Line,
+  url: string,
+  method: Method,
+  upload: CdnUpload,
+  silence: { leftMs: number },
+): Promise<string> {
   const { cipherSize, progress, signal } = upload
   using _slot = await line.slots?.take(signal)
-  const allowedMs = line.idleMs + Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
+  const buffersMs = Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
+  const allowedMs = Math.min(Math.min(line.idleMs, uploadIdleMs) + buffersMs, silence.leftMs)
   const watch = watchIdle(allowedMs, signal)
   const source: { failed?: unknown } = {}
   const body = exactly(upload.body(), cipherSize, watch, { source, progress })
@@ -169,7 +193,9 @@ async function uploadOnce(line: Line, url: string, method: Method, upload: CdnUp
     throw await answeredBadly('upload', response)
   } catch (error) {
     // What stopped the source stops the request, whose own error then says less.
-    throw source.failed ?? watch.translated(error, 'CDN upload')
+    const failed = source.failed ?? watch.translated(error, 'CDN upload')
+    if (isILinkError(failed, 'timeout')) silence.leftMs -= allowedMs
+    throw failed
   } finally {
     watch.stop()
     // A server that answers early leaves the source half read: its file is to be closed all the same.
@@ -285,10 +311,9 @@ function plainSize(media: MediaReference, cipherSize: number | undefined, encryp
 }
 
 async function answeredBadly(what: string, response: Response): Promise<ILinkError> {
-  const said = response.headers.get('x-error-message')
+  const errmsg = saidIn(response.headers.get('x-error-message'))
   await response.body?.cancel().catch(() => {})
   const lacking = response.status === 200 ? ' without its download parameter' : ''
-  const errmsg = said ? maskText(said).slice(0, 200) : undefined
   const detail = `CDN ${what}: HTTP ${response.status}${lacking}${errmsg ? `: ${errmsg}` : ''}`
   return new ILinkError('http', detail, { status: response.status, errmsg })
 }

@@ -5,12 +5,13 @@
 import { type ErrorCode, isSvcError, SvcError } from '../model/error.ts'
 import type { Next } from '../model/next-step.ts'
 import { type AwakeTimer, afterAwake, SharedTurns, systemClock } from '../platform/clock.ts'
+import { seen } from '../platform/escape-controls.ts'
 import { isNeverSent, networkCodeOf } from '../platform/fetch.ts'
 import { defined } from '../platform/fields.ts'
 import { maskText } from '../platform/log.ts'
 import { following } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
-import { filledOf, objectOf } from './fields.ts'
+import { objectOf } from './fields.ts'
 import { type ParsedPart, parseInTurns, quoteLongIntegers } from './lossless.ts'
 import type { Outcome } from './wire.ts'
 
@@ -242,8 +243,26 @@ function outcomeOf(fields: Record<string, unknown>): Outcome {
   return {
     ret: resultCode(fields.ret),
     errcode: resultCode(fields.errcode),
-    errmsg: filledOf(fields.errmsg) && maskText(String(fields.errmsg)).slice(0, 200),
+    errmsg: saidIn(fields.errmsg),
   }
+}
+
+const longestSaid = 200
+
+/** Upstream's own words, whatever they are made of: masked, on one line, and short. */
+export function saidIn(value: unknown): string | undefined {
+  if (value === undefined || value === null || value === '') return undefined
+  let text = ''
+  try {
+    text = typeof value === 'string' ? value : JSON.stringify(value)
+  } catch {
+    // Nested deeper than the runtime can write it.
+  }
+  // What is cut off is not looked at; a token that is cut in two is longer than what is shown.
+  const shown = seen(maskText(text.slice(0, 10 * longestSaid)).replace(/\s+/g, ' ')).trim()
+  return shown.length > longestSaid
+    ? `${shown.slice(0, longestSaid - 1).toWellFormed()}…`
+    : shown || undefined
 }
 
 /** Whatever is no number means success, as what is missing does; a code in quotes is still a code. */

@@ -1,20 +1,18 @@
 /** Who sends to a user next: in this process one at a time, in the order of their coming. */
 import type { Clock } from '../platform/clock.ts'
 import { following } from '../platform/signals.ts'
-import { stopped, tooSoon } from './problems.ts'
+import { behind, stopped } from './problems.ts'
 
 /** Those ahead may hang beyond what the pace foresees; one request that gets no answer takes 15 s. */
 const hangMs = 15_000
 
 export class Lines {
   readonly #clock: Clock
-  readonly #sandboxed: boolean
   /** By session and user: when whoever sends there now is done. */
   readonly #lines = new Map<string, Promise<void>>()
 
-  constructor(clock: Clock, sandboxed: boolean) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#sandboxed = sandboxed
   }
 
   /** Whether somebody here sends to that user, or is about to. */
@@ -43,7 +41,7 @@ export class Lines {
   /**
    * Waits for those ahead in a line.
    *
-   * @throws SvcError `rate_limited` when they take longer than `patienceMs` and one request; the signal's reason
+   * @throws SvcError `rate_limited` (`why: 'busy'`) when they take longer than `patienceMs` and one request; the signal's reason
    */
   async turn(ahead: Promise<void>, patienceMs: number, signal: AbortSignal): Promise<void> {
     const over = new AbortController()
@@ -53,7 +51,7 @@ export class Lines {
     over.abort()
     leave()
     if (signal.aborted) throw stopped(signal)
-    if (!first) throw tooSoon(patienceMs, this.#sandboxed)
+    if (!first) throw behind()
   }
 }
 

@@ -110,6 +110,18 @@ export function tooSoon(waitMs: number, sandboxed: boolean): SvcError {
   })
 }
 
+/** An earlier send to the same user is still under way. */
+export const behind = (): SvcError =>
+  new SvcError(
+    'rate_limited',
+    'an earlier send to this user still waits for WeChat, such as with an upload',
+    {
+      retryAfter: 60,
+      details: { why: 'busy' },
+      hint: 'What is sent to one user goes one after the other. An upload that hangs ends within 90 seconds: try again then.',
+    },
+  )
+
 /** The call is another's to end: it was taken for dead. */
 export const takenOver = (): SvcError =>
   new SvcError('rate_limited', 'this call took so long that it was taken for dead', {
@@ -129,10 +141,15 @@ export const notTried = ({ code, retryAfter }: SvcError): SvcError =>
 /** What an upload failed with. */
 export function uploadError<E>(error: E, to: string): E | SvcError {
   if (!isILinkError(error)) return error
-  if (error.kind === 'refused')
+  if (error.kind === 'refused') {
+    const { ret, errcode } = error.facts
     return refusal('upstream_error', `nothing was sent, WeChat refused the upload for ${to}`, error, {
-      hint: 'Check that the user id is exactly the one received, then try again.',
+      hint:
+        ret === -2 || errcode === -2
+          ? 'WeChat may refuse every file of an account for a while as texts go out: send a text, and the file later. The id of the user is not what is wrong.'
+          : 'Check that the user id is exactly the one received, then try again.',
     })
+  }
   return new SvcError(
     error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error',
     'the upload to WeChat failed; nothing was sent',

@@ -54,7 +54,7 @@ export class Worker {
   constructor(ports: SendPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
-    this.lines = new Lines(runtime.clock, ports.upstream.sandboxed)
+    this.lines = new Lines(runtime.clock)
     this.attempts = new DeliveryAttempts(ports, runtime)
   }
 

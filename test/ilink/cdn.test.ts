@@ -190,6 +190,24 @@ describe('upload', () => {
     })
   })
 
+  test('one that never answers is left alone once its silence in all attempts together is too long', async () => {
+    for (const [patienceMs, tries] of [
+      [1000, 3],
+      [100, 2],
+      [40, 1],
+    ] as const) {
+      let connections = 0
+      await using server = await rawServer(socket => {
+        connections++
+        socket.resume()
+      })
+      const small = { cipherSize: 16, body: () => encryptStream([Buffer.from('small')], key) }
+      const error = await failure(cdnWith({ idleMs: 50, patienceMs }).upload(upload(server.url, small)))
+      expect(error).toMatchObject({ kind: 'timeout', code: 'upstream_timeout' })
+      expect([patienceMs, connections]).toEqual([patienceMs, tries])
+    }
+  })
+
   test('a source that fails ends it with its own error', async () => {
     await using server = scripted(accepted)
     const body = () =>

@@ -288,6 +288,31 @@ describe('connections', () => {
     }
   })
 
+  test('what WeChat says is shown on one short line, whatever it is made of', async () => {
+    const deep = `${'['.repeat(3000)}${']'.repeat(3000)}`
+    for (const [said, shown] of [
+      ['"no"', 'no'],
+      ['42', '42'],
+      ['{"code":7,"why":["a"]}', '{"code":7,"why":["a"]}'],
+      ['["a",null]', '["a",null]'],
+      ['"a\\nb\\u0000\\u001b[31m\\u202e"', undefined],
+      [JSON.stringify('x'.repeat(900_000)), undefined],
+      [deep, undefined],
+      ['""', ''],
+      ['null', ''],
+    ] as const) {
+      await using server = httpServer(
+        () =>
+          new Response(`{"ret":-1,"errmsg":${said}}`, { headers: { 'content-type': 'application/json' } }),
+      )
+      const error = await failure(ask(server.url))
+      const { errmsg = '' } = (error as ILinkError).facts
+      if (shown !== undefined) expect(errmsg).toBe(shown)
+      expect(errmsg.length).toBeLessThanOrEqual(200)
+      expect(error.message).not.toMatch(/[\p{Cc}\u202e]|object Object/u)
+    }
+  })
+
   test('errors tell neither tokens nor addresses', async () => {
     const url = 'http://127.0.0.1:1/ilink?encrypted_query_param=topsecret&qrcode=topsecret'
     const refused = await failure(ask(url, { headers: { Authorization: 'Bearer topsecret' } }))
