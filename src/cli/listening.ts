@@ -6,7 +6,7 @@ import type { Config } from '../config.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { addressIn, type NotedAddress, notedAddresses } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
-import { errorCodeOf, removeQuietly, writeWhole } from '../platform/files.ts'
+import { errorCodeOf, fileExists, removeQuietly, writeWhole } from '../platform/files.ts'
 import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { behindProxy } from '../server/paths.ts'
@@ -112,4 +112,31 @@ export function listenError(error: unknown, flag: string, port: number, host: st
     hint: 'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
     cause: error,
   })
+}
+
+/** Listens for a moment where the service will: a start that cannot do that is to leave nothing behind in the directory. */
+export async function tryAddresses(config: Config, isPhoneFree: boolean): Promise<void> {
+  const { adminPort, basePath, host, metricsPort, port, sandbox, sandboxHost, sandboxPort, socket } = config
+  const addresses: [host: string, flag: string, port: number | undefined][] = [
+    [host, '--port', socket === undefined ? port : 0],
+    [host, '--admin-port', adminPort],
+    [host, '--metrics-port', metricsPort],
+  ]
+  // Where there is a sandbox already, another process may run it.
+  if (sandbox && !isPhoneFree && !(await fileExists(localFiles(basePath).sandbox)))
+    addresses.push([sandboxHost, '--sandbox-port', sandboxPort])
+  for (const [hostname, flag, port] of addresses)
+    await tryAddress(hostname, flag, port).catch(async error => {
+      throw (flag === '--port' && (await runsAlready(config, error))) || error
+    })
+}
+
+/** @throws SvcError when nothing can listen there */
+export async function tryAddress(hostname: string, flag: string, port: number | undefined): Promise<void> {
+  if (port === undefined) return
+  const starting = () => new Response('svc is starting\n', { status: 503 })
+  const server = await serve({ hostname, port, fetch: starting }).catch((error): never => {
+    throw listenError(error, flag, port, hostname)
+  })
+  await server.stop(0)
 }

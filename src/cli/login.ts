@@ -26,7 +26,7 @@ export async function runLogin(run: ToolRun): Promise<void> {
     },
   })
   try {
-    await using opened = await openForCommand(config, io)
+    await using opened = await openForCommand(config, io, { makes: true })
     const { gateway, log, phoneUrl } = opened
     const print = loginPrinter(io, phoneUrl)
     // A new code is wanted, not how an earlier login ended; digits are for the one that asked for them.

@@ -4,7 +4,7 @@ import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { lookAtDirectory } from '../inspect/data-directory.ts'
 import { type Call, directCall } from '../model/call.ts'
-import { badArgument } from '../model/error.ts'
+import { badArgument, type ErrorCode, SvcError } from '../model/error.ts'
 import { sessionNotFound } from '../model/session.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { type StopSignal, spareLoopbackTheProxy } from '../platform/process.ts'
@@ -21,6 +21,8 @@ export interface Opened extends AsyncDisposable {
   readonly phoneUrl?: string
 }
 
+type SandboxOf = (...given: Parameters<typeof openSandboxFor>) => Promise<{ url: string }>
+
 /** Whether there is no data directory yet: then there is nothing to see, and a look is not to make one. */
 export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
   (await lookAtDirectory(basePath)).state === 'missing'
@@ -33,17 +35,26 @@ export function refuseAbsent({ session, user }: { session?: unknown; user?: unkn
     throw badArgument('user', 'expected a user id: nobody has a name yet', { next })
 }
 
+interface OpenOptions {
+  makes?: true
+  absent?: ErrorCode
+  sandboxOf?: SandboxOf
+}
+
 /**
  * Opens the data directory for a command, until it is disposed of. With `--sandbox` the simulated WeChat that runs for the
  * directory is used, or one is run as long as the command.
  *
- * @throws SvcError `invalid_arguments` for a directory of another kind, `store_unavailable`
+ * @param options.makes whether a directory that is not there is made: by a mistyped name that is not what was meant
+ * @throws SvcError `invalid_arguments` for a directory of another kind, `absent` where there is none, `store_unavailable`
  */
-export async function openForCommand(
-  config: Config,
-  io: Io,
-  sandboxOf: (...given: Parameters<typeof openSandboxFor>) => Promise<{ url: string }> = openSandboxFor,
-): Promise<Opened> {
+export async function openForCommand(config: Config, io: Io, options: OpenOptions = {}): Promise<Opened> {
+  const { makes, absent = 'not_connected', sandboxOf = openSandboxFor } = options
+  if (!makes && (await isAbsent(config)))
+    throw new SvcError(absent, `there is no data directory ${config.basePath}`, {
+      hint: 'Name the one that is meant with --base-path.',
+      next: { action: 'login' },
+    })
   spareLoopbackTheProxy()
   await using stack = new AsyncDisposableStack()
   const log = createLog(config.logLevel, io.log, config.logFormat)
@@ -60,9 +71,9 @@ export async function openForCommand(
 }
 
 /** The same for a command that only reads: it takes the directory as what it is, the sandbox's or not. */
-export async function openToRead(config: Config, io: Io): Promise<Opened> {
+export async function openToRead(config: Config, io: Io, options?: OpenOptions): Promise<Opened> {
   const { isSandbox } = await lookAtDirectory(config.basePath, config.sandbox)
-  return await openForCommand({ ...config, sandbox: isSandbox }, io)
+  return await openForCommand({ ...config, sandbox: isSandbox }, io, options)
 }
 
 /** The call of one command; disposing takes the signal handlers away. */

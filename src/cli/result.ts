@@ -2,7 +2,7 @@
 import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
 import { againFlags, type Command, type CommandSpec, toolConfig } from './command.ts'
 import { jsonLine } from './print.ts'
-import { type Shown, sessionsText, writeNote } from './show.ts'
+import { noDirectory, type Shown, writeNote } from './show.ts'
 import { type Io, NotPrinted } from './terminal.ts'
 
 type CommandGateway = Pick<PanelGateway, keyof Gateway | 'clock'>
@@ -47,7 +47,7 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
       const { isAbsent, openForCommand, openToRead, refuseAbsent } = await import('./open.ts')
       if (nothing !== undefined && command.args.length === 0 && (await isAbsent(config))) {
         refuseAbsent(command.opts())
-        return tell(nothing, { ...sessionsText([], again), failed: nothingFails })
+        return tell(nothing, { ...noDirectory(config.basePath, again), failed: nothingFails })
       }
       await using opened = await (reads ? openToRead : openForCommand)(config, command.io)
       const { gateway } = opened

@@ -1,7 +1,7 @@
 /** One tool: what was typed goes in, the result goes to stdout, for people or as JSON; of recv also messages as they come. */
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { badArgument, SvcError } from '../model/error.ts'
+import { badArgument, type ErrorCode, SvcError } from '../model/error.ts'
 import { knownSession } from '../tools/history.ts'
 import { invoke, type Tool } from '../tools/index.ts'
 import { agreed, readStdin } from './ask.ts'
@@ -11,9 +11,9 @@ import { commandCall, isAbsent, openForCommand, openToRead, refuseAbsent } from 
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
 import {
+  noDirectory,
   noSession,
   type Shown,
-  sessionsText,
   shownResult,
   silentText,
   writeFollowing,
@@ -51,6 +51,14 @@ export async function readToolRun(run: ToolRun): Promise<{
 const nothingToSee: Readonly<Record<string, (input: Readonly<Record<string, unknown>>) => unknown>> = {
   history: ({ limit, offset }) => ({ messages: [], total: 0, total_is_lower_bound: false, limit, offset }),
   sessions: () => [],
+  recv: () => [],
+}
+/** What the others do not find there, where it is more than a login. */
+const notThere: Readonly<Record<string, ErrorCode>> = {
+  download: 'message_not_found',
+  logout: 'session_not_found',
+  rename_session: 'session_not_found',
+  set_default: 'session_not_found',
 }
 
 /** Runs the tool and prints its result. */
@@ -61,14 +69,15 @@ export async function runTool(run: ToolRun): Promise<void> {
   if (nothing && (await isAbsent(config))) {
     refuseAbsent({ session: typed.session, user: typed.user_id })
     await command.io.out.write(json ? `${jsonLine(nothing(tool.parse(typed)))}\n` : '')
-    if (!json) await writeNote(sessionsText([], againFlags(command)), command)
+    if (!json) await writeNote(noDirectory(config.basePath, againFlags(command)), command)
     return
   }
   const bar = progressBar(command.io)
   using call = commandCall(command.io, bar && { progress: bar.step })
   let delivered = false
   try {
-    await using opened = await (tool.effect === 'read' ? openToRead : openForCommand)(config, command.io)
+    const open = tool.effect === 'read' ? openToRead : openForCommand
+    await using opened = await open(config, command.io, { absent: notThere[tool.name] })
     const { gateway, log } = opened
     const input = { ...typed, ...flags.times(command, gateway.clock.now()) }
     try {

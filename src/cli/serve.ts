@@ -1,8 +1,10 @@
 /** The commands that serve over HTTP: open, bind, say where, wait for the signal, stop cleanly. */
+import { localFiles } from '../config/local-files.ts'
 import { type Config, notifySocket } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
+import { fileExists } from '../platform/files.ts'
 import { shellWord } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { notifyManager } from '../platform/notify.ts'
@@ -11,7 +13,7 @@ import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
-import { listenError, listenMain } from './listening.ts'
+import { listenError, listenMain, tryAddress } from './listening.ts'
 import { banner, type Said, sayer } from './print.ts'
 import { isMcpPath, lazyMcpDoor } from './serve-mcp.ts'
 import {
@@ -103,6 +105,8 @@ export async function serveSandbox(config: Config, command: Command): Promise<vo
   const stopping = stopSignal(io)
   const log = await serverLog(config, command)
   await using stack = new AsyncDisposableStack()
+  if (!(await fileExists(localFiles(config.basePath).sandbox)))
+    await tryAddress(config.host, '--sandbox-port', config.sandboxPort)
   await claimDirectory({ basePath: config.basePath, sandbox: true })
   const { startSandbox } = await sandboxRoom()
   const sandbox = await startSandbox(sandboxOptions(config, log, config.host)).catch(error => {

@@ -13,7 +13,7 @@ import { type EnsuredToken, ensureToken, givenToken, guessableToken, isGuessable
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
 import { warnAtStart } from './environment.ts'
-import { listen, listenError, notePanel } from './listening.ts'
+import { listen, listenError, notePanel, tryAddresses } from './listening.ts'
 import { banner, type Said, sayer } from './print.ts'
 import type { Io } from './terminal.ts'
 
@@ -150,9 +150,11 @@ async function openService(
 ): Promise<Opened> {
   spareLoopbackTheProxy()
   const token = await givenToken(given)
+  const exposed = listens && isExposed(given)
+  if (exposed && token !== undefined && isGuessable(token)) throw guessableToken()
+  if (listens) await tryAddresses(given, isPhoneFree)
   await claimDirectory(given)
   const sandbox = given.sandbox ? await openSandboxFor(given, log, stack, { isPhoneFree }) : undefined
-  const exposed = listens && isExposed(given)
   const generated = exposed && token === undefined ? await ensureToken(given.basePath) : undefined
   const required = token ?? generated?.token
   if (listens && required !== undefined && isGuessable(required)) {

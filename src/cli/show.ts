@@ -78,6 +78,12 @@ export const noSession = (again: string): Shown => ({
   note: note(`no session is logged in: svc login${again}`),
 })
 
+/** Of what only looks, where there is nothing to look at. */
+export const noDirectory = (dir: string, again: string): Shown => ({
+  text: '',
+  note: note(`there is no data directory ${oneLine(dir)}: svc login${again}`),
+})
+
 /** Of recv: whose messages do not come, or may not. */
 export function silentText(silent: readonly SilentSession[], again: string): Shown {
   const lines = silent.map(({ name, status, why }) => {

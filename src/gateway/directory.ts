@@ -1,10 +1,11 @@
 /** Whose data directory this is, asked before anything in it is opened. */
-import { access, constants, mkdir, stat } from 'node:fs/promises'
+import { access, constants, mkdir, rmdir, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import process from 'node:process'
 import { localFiles } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { errorCodeOf } from '../platform/files.ts'
+import { errorCodeOf, liesIn } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { claim, contentsOf } from '../storage/sqlite/directory-claim.ts'
 
@@ -19,7 +20,7 @@ const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot
 /**
  * A directory belongs either to real accounts or to the sandbox, for good: mixing them would poll WeChat with
  * the sandbox's tokens, or show its users to a real bot. It is made when it is not there, and so is the media root, if one is
- * named; one that is there keeps its rights.
+ * named; one that is there keeps its rights. Where they cannot be used, no new folder stays.
  *
  * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used or is a newer
  *   version's
@@ -28,8 +29,9 @@ export async function claimDirectory(
   { basePath, sandbox, mediaRoot }: Pick<Config, 'basePath' | 'sandbox'> & { mediaRoot?: string },
   called: Called = flags,
 ): Promise<void> {
+  let [made, madeMedia]: (string | undefined)[] = []
   try {
-    await makeUsable(basePath)
+    made = await makeUsable(basePath)
     const { isEmpty, isOurs, isSandbox, isUsed, sessions } = await contentsOf(basePath)
     if (!isOurs && !isEmpty && (await isShared(basePath))) {
       throw badArgument(called.basePath, `${basePath} is a shared folder with other files`, {
@@ -43,9 +45,13 @@ export async function claimDirectory(
     }
     // The sandbox leaves its mark first: what has none and was used holds real ones, or is to.
     if (sandbox && !isSandbox && isUsed) {
-      throw badArgument(called.sandbox, `${basePath} was used without it`, {
-        hint: `Leave ${called.sandbox} out, or choose another folder with ${called.basePath}.`,
-      })
+      throw badArgument(
+        called.sandbox,
+        `${basePath} was used without it, or its folder sandbox/ was removed`,
+        {
+          hint: `Leave ${called.sandbox} out, or choose another folder with ${called.basePath}. If that folder was removed, stop the svc that works here, and remove the rest too.`,
+        },
+      )
     }
     if (!sandbox && isSandbox) {
       // With a session in it that would give the sandbox's one to WeChat.
@@ -57,20 +63,29 @@ export async function claimDirectory(
         hint: `Add ${called.sandbox}, or choose another folder.${back}`,
       })
     }
+    if (mediaRoot !== undefined)
+      madeMedia = await makeUsable(mediaRoot).catch(error => {
+        throw unusable(`the media root ${mediaRoot}`, called.mediaRoot, error)
+      })
     await claim(basePath, sandbox)
   } catch (error) {
+    if (madeMedia !== undefined) await removeEmpty(madeMedia, mediaRoot ?? '')
+    if (made !== undefined) await removeEmpty(made, basePath)
     if (error instanceof SvcError) throw error
     throw unusable(`the data directory ${basePath}`, called.basePath, error)
   }
-  if (mediaRoot === undefined) return
-  await makeUsable(mediaRoot).catch(error => {
-    throw unusable(`the media root ${mediaRoot}`, called.mediaRoot, error)
-  })
 }
 
-async function makeUsable(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+/** @returns the first folder that was made for it */
+async function makeUsable(folder: string): Promise<string | undefined> {
+  const first = await mkdir(folder, { recursive: true, mode: 0o700 })
   await access(folder, constants.R_OK | constants.W_OK | constants.X_OK)
+  return first
+}
+
+/** Of the folders from the first to the last, those that nobody has put anything in. */
+async function removeEmpty(first: string, last: string): Promise<void> {
+  for (let folder = last; liesIn(first, folder); folder = dirname(folder)) await rmdir(folder).catch(() => {})
 }
 
 /** Whether others use the folder: made private, /tmp or a home of many would be closed to them. */

@@ -93,7 +93,7 @@ async function openWorldFile(dir: string): Promise<Database> {
     )
     if (!/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? '')) throw why
     throw new SvcError('store_unavailable', `the sandbox's world in ${path} is damaged`, {
-      hint: 'Move it away with its -wal and -shm files: a new world begins.',
+      hint: 'Stop what uses it and move it away with its -wal and -shm files: a new world begins.',
       cause: error,
     })
   }

@@ -114,6 +114,7 @@ function mediaOf(input: Outgoing): MediaContent[] {
 
 export const send = defineTool({
   name: 'send',
+  check: input => void mediaOf(input),
   title: 'Send a message',
   effect: 'write',
   description: `Replies to somebody on WeChat (Weixin, 微信), a friend or any user who wrote: sends text, media (a photo or picture, a file, a video), or both. The text goes first, then each media as a message of its own. All media are uploaded before anything is sent.

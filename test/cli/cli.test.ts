@@ -237,6 +237,69 @@ describe('what cannot be served is one line and status 1', () => {
   })
 })
 
+describe('a directory that is not there', () => {
+  test('is made by a login and by what serves, not by a command with a mistyped name', async () => {
+    for (const [status, ...words] of [
+      [0, 'recv', '-t', '0'],
+      [1, 'recv', '--follow'],
+      [1, 'send', 'a@b', 'hi'],
+      [1, 'download', '1'],
+      [1, 'typing', 'a@b'],
+      [1, 'check'],
+      [1, 'users', 'name', 'a@b', 'Bob'],
+      [1, 'outbox', 'cancel', '1'],
+      [1, 'approvals', 'yes', '1'],
+      [1, 'sessions', 'rename', 'a', 'b'],
+      [1, 'webhook', 'add', 'https://example.com/'],
+      [1, 'webhook', 'remove', 'wh_1'],
+      [1, 'events', '--follow'],
+    ] as const) {
+      const dir = join(home, 'typo')
+      const told = await svc([...words, '-d', dir])
+      expect([words[0], told.status, told.stdout]).toEqual([words[0], status, ''])
+      expect(told.stderr).toContain(dir)
+      expect(await readdir(home)).not.toContain('typo')
+    }
+  })
+
+  test('a service that cannot start leaves nothing in it, nor in one that is empty', async () => {
+    await using taken = await serve()
+    const { port } = new URL(taken.url)
+    await mkdir(join(home, 'empty-one'))
+    for (const dir of [join(home, 'unmade'), join(home, 'empty-one')]) {
+      for (const options of [
+        ['openapi', '--port', port],
+        ['openapi', '--port', '0', '--admin-port', port],
+        ['openapi', '--port', '0', '--metrics-port', port],
+        ['openapi', '--port', '0', '--host', '203.0.113.9'],
+        ['openapi', '--port', '0', '--host', '0.0.0.0', '--token', 'secret'],
+        ['openapi', '--port', '0', '--media-root', '/proc/none'],
+        ['openapi', '--port', '0', '--sandbox', '--sandbox-port', port],
+        ['mcp', '-t', 'http', '--port', port],
+        ['admin', '--admin-port', port],
+        ['sandbox', '--sandbox-port', port],
+      ]) {
+        const { status } = await svc([...options, '-d', dir])
+        expect([options, status === 0]).toEqual([options, false])
+        expect([options, await readdir(dir).catch(() => [])]).toEqual([options, []])
+      }
+    }
+    expect(await readdir(home)).not.toContain('unmade')
+  })
+
+  test('a sandbox whose visible files were removed while it ran: it says what runs, and starts once that has ended', async () => {
+    const dir = await mkdtemp(join(home, 'data-'))
+    const first = await serve([], { dir })
+    for (const name of await readdir(dir))
+      if (!name.startsWith('.')) await rm(join(dir, name), { recursive: true })
+    const held = await svc(['openapi', '--port', '0', '--sandbox', '--sandbox-port', '0', '-d', dir])
+    expect(held).toMatchObject({ status: 2, stdout: '' })
+    await first.stop()
+    await using again = await serve([], { dir })
+    expect((await again.call('sessions')).status).toBe(200)
+  })
+})
+
 describe('a directory has one kind', () => {
   test('real sessions are not polled by the sandbox', async () => {
     const dir = join(home, 'real')
@@ -266,6 +329,7 @@ describe('a directory has one kind', () => {
 
   test('one that was used without the sandbox stays so, with no account in it yet', async () => {
     const dir = join(home, 'unused')
+    await mkdir(dir)
     expect(await svc(['recv', '-t', '0', '-d', dir])).toMatchObject({ status: 0 })
     const before = await readdir(dir)
     for (const words of [['sessions'], ['users'], ['openapi', '-p', '0', '--sandbox-port', '0']]) {

@@ -51,7 +51,7 @@ async function hookPoll(command: Command): Promise<void> {
   // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
   if (!(await lookAtDirectory(config.basePath)).isUsed) return
   using call = commandCall(command.io)
-  await using opened = await openForCommand(config, command.io, sandboxOf)
+  await using opened = await openForCommand(config, command.io, { sandboxOf })
   let isWritten = false
   try {
     const messages = await opened.gateway.inbox

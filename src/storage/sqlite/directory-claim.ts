@@ -4,6 +4,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles, isSessionFolder } from '../../model/data-files.ts'
 import { ensurePrivateDir, fileExists } from '../../platform/files.ts'
+import { lookAtLock } from '../../platform/lock-look.ts'
 import { refuseNewer } from './migrations.ts'
 
 const ownNames: ReadonlySet<string> = new Set([
@@ -32,7 +33,7 @@ export interface Contents {
   /** It has something of svc's. */
   isOurs: boolean
   isSandbox: boolean
-  /** svc worked on it, with accounts or, so far, without. */
+  /** svc worked on it, with accounts or, so far, without: there is a store, or a process at work. Locks alone are what a clearing leaves. */
   isUsed: boolean
   /** How many have credentials, or cannot be looked into. */
   sessions: number
@@ -52,9 +53,12 @@ export async function contentsOf(dir: string): Promise<Contents> {
   return {
     ...{ entries, isEmpty: names.every(name => nobodys.test(name)), isSandbox, sessions },
     isOurs: isSandbox || sessions > 0 || names.some(isKept),
-    isUsed: names.includes(dataFiles.store) || names.includes(dataFiles.pollLock),
+    isUsed: names.includes(dataFiles.store) || (await isPolled(dir)),
   }
 }
+
+const isPolled = async (dir: string): Promise<boolean> =>
+  (await lookAtLock(join(dir, dataFiles.pollLock)).catch(() => undefined))?.held === true
 
 /** Makes the folder private, and the sandbox's where it is to be. @throws SvcError `store_unavailable` for a newer version's */
 export async function claim(dir: string, forSandbox: boolean): Promise<void> {
