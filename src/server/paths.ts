@@ -42,7 +42,11 @@ export function behindProxy(config: Pick<Config, 'host' | 'allowHosts' | 'public
     const prefix = told ?? configured
     const isProxied = byProxy || host?.host === address?.host || cameByProxy(headers)
     if (prefix && takeOff(request, prefix)) request[wayKey] = { byProxy, prefix }
-    else request[wayKey] = { byProxy, prefix: told ?? (isProxied ? configured : '') }
+    else {
+      // At another host it may lie elsewhere.
+      const isThere = host?.hostname === address?.hostname || isLoopback(host?.hostname ?? '')
+      request[wayKey] = { byProxy, prefix: told ?? (isProxied ? (isThere ? configured : undefined) : '') }
+    }
     return fetch(request, peer)
   }
 }

@@ -65,6 +65,13 @@ describe('the prefix of a request', () => {
       { publicUrl },
       ['/a', '/apps/svc', '/apps/svc'],
     ],
+    [
+      'another host of the proxy',
+      '/a',
+      { host: 'panel.example.org' },
+      { publicUrl },
+      ['/a', 'undefined', '.'],
+    ],
     ['a proxy that does not tell', '/a/b/c', {}, {}, ['/a/b/c', 'undefined', '../..']],
     ['the same at the root', '/', {}, {}, ['/', 'undefined', '.']],
     ['the same, one below', '/a', {}, {}, ['/a', 'undefined', '.']],
@@ -303,4 +310,20 @@ describe('the doors', () => {
         expect((await ask(`${service.url}${path}/docs`, rebound)).status).toBe(403)
       }
   })
+})
+
+test('an IPv6 address stands in brackets wherever it is told, and is this machine', async () => {
+  const home = await mkdtemp(join(tmpdir(), 'svc-ipv6-'))
+  try {
+    await using six = await serveHere(join(home, 'data'), { home }, '--host', '::1', '--admin-port', '0')
+    const lines = ['listening on', 'docs on', 'mcp on', 'admin on']
+    for (const line of lines) expect(six.stdout()).toMatch(new RegExp(`^${line} http://\\[::1\\]:\\d+`, 'm'))
+    expect((await six.call('sessions')).status).toBe(200)
+    const own = { origin: six.url }
+    expect((await fetch(`${six.url}/tools`, { headers: own })).status).toBe(200)
+    expect((await fetch(`${six.url}/tools`, { headers: { origin: 'http://[::1]:1' } })).status).toBe(403)
+    expect((await fetch(`${six.url}/tools`, { headers: { host: '[::2]' } })).status).toBe(403)
+  } finally {
+    await rm(home, { recursive: true, force: true })
+  }
 })
