@@ -93,6 +93,7 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
       version: options.version,
       summary: about.summary,
       description: about.description,
+      contact: { name: 'svc' },
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This service' }],

@@ -69,7 +69,7 @@ export function addServiceRoutes(
   options: DocumentOptions,
 ): () => Promise<Record<string, unknown>> {
   const document = addDocsRoutes(app, options)
-  const asyncApi = () => asyncApiDocument(options.version)
+  const asyncApi = () => asyncApiDocument(options)
   addDocument(app, '/asyncapi.json', asyncApi, request => ({
     service: {
       host: request.headers.get('host'),

@@ -47,9 +47,9 @@ export interface SpectralFinding {
   message: string
 }
 
-/** What Spectral finds in a document by `spectral:oas`. */
-export const spectral = async (document: string): Promise<SpectralFinding[]> =>
-  JSON.parse((await runTool(['spectral.ts'], document)).stdout)
+/** What Spectral finds in a document by one of its own rulesets. */
+export const spectral = async (ruleset: 'oas' | 'asyncapi', document: string): Promise<SpectralFinding[]> =>
+  JSON.parse((await runTool(['spectral.ts', ruleset], document)).stdout)
 
 /** What AsyncAPI's own parser finds in a document. */
 export const asyncApi = async (
