@@ -8,15 +8,22 @@ const trailing = /[.,:;!?)\]]+$/
 
 const folded = (text: string): string => text.replace(/[A-Z]/g, letter => letter.toLowerCase())
 
+/** Finds `needle` in a folded text, in any form that Unicode has for it. */
+function placesOf(needle: string): RegExp {
+  const forms = needle.length > 1000 ? [] : [needle.normalize('NFC'), needle.normalize('NFD')]
+  const literal = (form: string) => folded(form).replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')
+  return new RegExp([...new Set([needle, ...forms])].map(literal).join('|'), 'g')
+}
+
 /** The text with each occurrence of `needle` marked; ASCII letters in either case, as the service searches. */
 export function Marked({ text, needle }: { text: string; needle: string }) {
   if (needle === '') return <>{text}</>
   const parts: ComponentChildren[] = []
-  const [hay, what] = [folded(text), folded(needle)]
   let from = 0
-  for (let at = hay.indexOf(what); at >= 0 && parts.length < 400; at = hay.indexOf(what, from)) {
-    parts.push(text.slice(from, at), <mark>{text.slice(at, at + what.length)}</mark>)
-    from = at + what.length
+  for (const { 0: found, index } of folded(text).matchAll(placesOf(needle))) {
+    if (parts.length >= 400) break
+    parts.push(text.slice(from, index), <mark>{text.slice(index, index + found.length)}</mark>)
+    from = index + found.length
   }
   parts.push(text.slice(from))
   return <>{parts}</>
@@ -60,12 +67,12 @@ export function cutAt(text: string): number {
 }
 
 /** Whether it is in there, as the service would find it. */
-export const contains = (text: string, needle: string): boolean => folded(text).includes(folded(needle))
+export const contains = (text: string, needle: string): boolean => placesOf(needle).test(folded(text))
 
 /** What stands around the first occurrence of `needle`, for a line of the list. */
 export function around(text: string, needle: string, chars = 90): string {
   const line = text.replace(/\s+/g, ' ')
-  const at = folded(line).indexOf(folded(needle.replace(/\s+/g, ' ')))
+  const at = folded(line).search(placesOf(needle.replace(/\s+/g, ' ')))
   if (at < 30) return line.slice(0, chars * 2)
   const from = Math.max(0, at - 26)
   // At the beginning of a word, where there are spaces.

@@ -67,6 +67,20 @@ test('the answers that a text takes are told as the service takes them', async (
   expect(costOf('字'.repeat(600_000), 0)).toBeGreaterThan(100)
 })
 
+test('what was searched for is found and marked in either Unicode form', async () => {
+  const { around, contains } = await import('../../admin/conversations/text.tsx')
+  for (const [text, needle, found] of [
+    ['Cafe\u0301 a', 'CAF\u00e9', true],
+    ['Caf\u00e9 a', 'cafe\u0301', true],
+    ['Cafe a', 'Caf\u00e9', false],
+    ['a.b', 'a.b', true],
+    ['axb', 'a.b', false],
+    ['50% (off)', '% (', true],
+  ] as const)
+    expect([text, needle, contains(text, needle)]).toEqual([text, needle, found])
+  expect(around(`${'word '.repeat(50)}Cafe\u0301`, 'Caf\u00e9')).toContain('Cafe\u0301')
+})
+
 test('a browser without a database keeps nothing, and is asked before the page is left', async () => {
   expect(typeof indexedDB).toBe('undefined')
   const { forgetMessage, keepFiles, keptOf, lookForUnsent, written } = await import(

@@ -380,6 +380,13 @@ export class MemoryStore implements face.Store {
 
 const lower = (text: string) => wellFormed(text).replace(/[A-Z]/g, letter => letter.toLowerCase())
 
+/** What is written in several forms is looked for in each. */
+export const formsOf = (needle: string): string[] => [
+  needle,
+  needle.normalize('NFC'),
+  needle.normalize('NFD'),
+]
+
 function kindsIn(raw: string): string[] {
   try {
     const { item_list }: { item_list?: object[] } = JSON.parse(raw)
@@ -390,7 +397,7 @@ function kindsIn(raw: string): string[] {
 }
 
 const finds = (filter: HistoryFilter) => {
-  const needle = lower(filter.text_contains ?? '')
+  const needles = formsOf(filter.text_contains ?? '').map(lower)
   const { bot_id, direction, has_kind, msg_type, since = Number.NEGATIVE_INFINITY, user_id } = filter
   return (row: Row) =>
     (user_id ?? row.user) === row.user &&
@@ -399,6 +406,6 @@ const finds = (filter: HistoryFilter) => {
     (msg_type ?? row.msg_type) === row.msg_type &&
     row.timestamp >= since &&
     row.timestamp < (filter.until ?? Number.POSITIVE_INFINITY) &&
-    (needle === '' || lower(row.text).includes(needle)) &&
+    needles.some(needle => lower(row.text).includes(needle)) &&
     (!has_kind || row.msg_type === has_kind || kindsIn(row.raw).includes(`${has_kind.toLowerCase()}_item`))
 }

@@ -113,8 +113,8 @@ export class History extends EnginePart {
     const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
     if (keys?.length === 0) return undefined
     const inSession = keys && ofSession(keys)
-    const needle = searchable(text_contains)
-    const clauses = [...clausesOf(filter, inSession), ...(needle === '' ? [] : [clauseOf(needle)])]
+    const needles = needlesOf(text_contains)
+    const clauses = [...clausesOf(filter, inSession), ...(needles.length > 0 ? [clauseOf(needles)] : [])]
     // Said twice for the index, which knows only what is not text.
     const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
     const ways: Way[] = []
@@ -123,10 +123,10 @@ export class History extends EnginePart {
       ways.push(way('message m INDEXED BY message_kind', kind, msg_type))
     if (direction === 'sent') ways.push(way('message m INDEXED BY message_sent', 'm.sent = 1'))
     if (inSession) ways.push(way('message m INDEXED BY message_session', ...inSession))
-    if (needle !== '') ways.push(this.#wayOf(needle))
+    if (needles.length > 0) ways.push(this.#wayOf(needles))
     const match = clauses.map(([clause]) => clause)
     return {
-      ways: ways.length > 0 ? ways : [everyRow],
+      ways,
       // CASE stops at the first thing that does not match; the text, long, is looked at last.
       match: match.length > 0 ? `CASE WHEN ${match.join(' AND ')} THEN 1 END` : '1',
       matchParams: clauses.flatMap(([, ...values]) => values),
@@ -136,11 +136,11 @@ export class History extends EnginePart {
     }
   }
 
-  #wayOf(needle: string): Way {
+  #wayOf(needles: readonly string[]): Way {
+    const params = [needles.map(gramQuery).join(' OR ')]
     return {
       ...{ from: 'gram CROSS JOIN message m ON m.id = gram.rowid', id: 'gram.rowid' },
-      ...{ where: 'gram MATCH ?', params: [gramQuery(needle)], upTo: this.messages.grams.position },
-      widest: widestOfPairs,
+      ...{ where: 'gram MATCH ?', params, upTo: this.messages.grams.position, widest: widestOfPairs },
     }
   }
 
@@ -215,7 +215,8 @@ export class History extends EnginePart {
       const window = this.#walk(plan, chosen, lowOf(chosen), high, candidates)
       const tookMs = this.clock.monotonic() - started
       if (tookMs < briskMs) width = Math.min(width * 4, plan.widest)
-      else if (tookMs > windowMs && chosen.widest !== undefined) plan.ways = withoutPairs(plan.ways, chosen)
+      else if (tookMs > windowMs && chosen.widest !== undefined)
+        plan.ways = plan.ways.filter(way => way !== chosen)
       candidates = Math.min(candidates * 4, candidateLimit)
       last = chosen
       high = window.low - 1
@@ -253,7 +254,7 @@ export class History extends EnginePart {
     }
   }
 
-  /** The way through one window: the first that has only few rows in it; else that of the needle, or the first. */
+  /** The way through one window: the first that has only few rows in it; else that of the needle, or the first; the rows themselves without any. */
   #choose(plan: Plan, low: number, high: number): Way {
     const ways = plan.ways.filter(({ upTo = high }) => upTo >= high)
     const last = ways.at(-1) ?? everyRow
@@ -278,16 +279,11 @@ export class History extends EnginePart {
     const inner = `SELECT ${way.id} AS id FROM ${way.from} WHERE ${way.where} AND ${way.id} BETWEEN ? AND ?
       ORDER BY ${way.id} DESC LIMIT ?`
     // One after the other is judged as it is found; where all have to be sorted first, none before.
-    const [sql, params] =
+    const sql =
       plan.widest === widestWidth
-        ? [
-            inner.replace(' AS id', ` AS id, ${plan.match} AS hit`),
-            [...plan.matchParams, ...way.params, low, high, candidates],
-          ]
-        : [
-            `SELECT m.id AS id, ${plan.match} AS hit FROM (${inner}) AS found CROSS JOIN message m ON m.id = found.id`,
-            [...plan.matchParams, ...way.params, low, high, candidates],
-          ]
+        ? inner.replace(' AS id', ` AS id, ${plan.match} AS hit`)
+        : `SELECT m.id AS id, ${plan.match} AS hit FROM (${inner}) AS found CROSS JOIN message m ON m.id = found.id`
+    const params = [...plan.matchParams, ...way.params, low, high, candidates]
     this.db.each<{ id: number; hit?: number }>(sql, params, ({ id, hit }) => {
       seen++
       lowest = id
@@ -298,12 +294,6 @@ export class History extends EnginePart {
     const isThrough = seen < candidates && this.clock.monotonic() < ends
     return { ids: ids.sort((a, b) => b - a), seen, low: isThrough || seen === 0 ? low : lowest }
   }
-}
-
-/** The other ways; the rows themselves where there is none. */
-function withoutPairs(ways: readonly Way[], pairs: Way): Way[] {
-  const others = ways.filter(way => way !== pairs)
-  return others.length > 0 ? others : [everyRow]
 }
 
 /** Few messages have several items: those that name the payload at all are looked into, not into what an item quotes. */
@@ -342,13 +332,28 @@ function clausesOf(filter: HistoryFilter, inSession: Clause | undefined): Clause
 const asked = (clause: string, value: SqlValue | undefined, ...more: SqlValue[]): Clause[] =>
   value === undefined ? [] : [[clause, value, ...more]]
 
-/** What a text must contain. @throws SvcError `invalid_arguments` where it is too long */
-function clauseOf(needle: string): Clause {
-  if (needle.length > needleLimit)
+/**
+ * The needle as it is, and in the forms that Unicode has for the same: a text is kept as it was written.
+ *
+ * @throws SvcError `invalid_arguments` where it is too long
+ */
+function needlesOf(given: string): string[] {
+  if (given.length > needleLimit)
     throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
+  const needle = searchable(given)
+  // To normalise a run of accents takes time with its square; nobody writes 64 of them.
+  const forms = /\p{M}{64}/u.test(needle) ? [] : [needle.normalize('NFC'), needle.normalize('NFD')]
+  return needle === '' ? [] : [...new Set([needle, ...forms])]
+}
+
+/** That a text contains one of them. */
+function clauseOf(needles: readonly string[]): Clause {
   // LIKE compares anew at every place, 9 ms for a text made for it; but a short one it looks through without a copy.
   const compared = `instr(lower(substr(m.text, 1, ${searchedCharacters})), lower(?))`
-  if (needle.length > likedNeedle) return [compared, needle]
-  const liked = `m.text LIKE ? ESCAPE '\\'`
-  return [`iif(octet_length(m.text) < ${likedBytes}, ${liked}, ${compared})`, likePattern(needle), needle]
+  const either = `iif(octet_length(m.text) < ${likedBytes}, m.text LIKE ? ESCAPE '\\', ${compared})`
+  const clauses = needles.map(needle => (needle.length > likedNeedle ? compared : either))
+  const values = needles.map(needle =>
+    needle.length > likedNeedle ? [needle] : [likePattern(needle), needle],
+  )
+  return [`(${clauses.join(' OR ')})`, ...values.flat()]
 }
