@@ -8,9 +8,8 @@
  * - After a request it may be silent for `strangerSeconds`, in a body too, which has to come at a fair pace.
  * - A call that was accepted waits as long as it takes. Its body has a deadline where it is read (`server/body.ts`), its
  *   answer may stand still for `usualAnswerSeconds`: a reader of 10 KB/s and more is never cut.
- * - Requests that are sent ahead (pipelining) are answered in order while each answer is there at once. Behind one that waits,
- *   or is still written, Bun closes the connection with a FIN: that call is told that its caller left, and the next never runs.
- *   No handler hears of it, so nothing here can help. Deno answers all.
+ * - Requests that are sent ahead (pipelining) are answered in order while each answer is there at once. Behind one that waits or
+ *   is still written Bun closes the connection with a FIN, and no handler hears of the next request. Deno answers all.
  *
  * Deno 2.9.6 has no such deadlines, and no way to close a connection: put a proxy in front of it where strangers may come.
  */
