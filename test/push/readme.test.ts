@@ -87,7 +87,10 @@ test('the workflow for n8n answers a delivery as its nodes are documented', asyn
     JSON.parse(new Function('$json', `return ${expression}`)({ body }) as string)
   const { to, text, idempotency_key } = bodyOf(r.got[0]!.body)
   expect(bodyOf(asPicture(r.got[0]!.body)).text).toEndWith('IMAGE')
-  expect(idempotency_key).toBe(r.got[0]!.id)
+  // Another automation that answers the same event has another key.
+  expect(idempotency_key).toEndWith(r.got[0]!.id)
+  expect(idempotency_key).not.toBe(r.got[0]!.id)
+  expect(hook!.parameters.authentication).toBe('headerAuth')
   await t.until('it may be answered', async () => (await t.right()) !== undefined)
   await t.send({ to: to!, text: text!, idempotency_key: idempotency_key! })
   const seen = await t.sandbox.seen(messages => messages.length > 0)
@@ -147,4 +150,50 @@ test('the automation for Home Assistant answers a delivery as its integrations a
   const [seen, ...more] = await t.sandbox.seen(messages => messages.length > 0)
   expect(more).toEqual([])
   expect(JSON.stringify(seen)).toContain(JSON.stringify('You said: good "day"\n你好').slice(1, -1))
+})
+
+test('the flow for Node-RED answers a delivery as its nodes are documented, and takes no other', async () => {
+  await using t = await withGateway()
+  await using rest = await restOf(t.gateway)
+  using r = receiver()
+  const nodes: Json[] = JSON.parse(block('json', 2))
+  const named = (id: string) => nodes.find(node => node.id === id)!
+  const typed = (type: string) => nodes.find(node => node.type === type)!
+  for (const { wires = [], z } of nodes.filter(({ type }) => type !== 'tab')) {
+    expect(named(z).type).toBe('tab')
+    for (const id of wires.flat()) expect(named(id)).toBeDefined()
+  }
+  const [hook, answer, send] = [typed('http in'), typed('function'), typed('http request')]
+  const told = page.slice(page.indexOf('## Node-RED'))
+  expect(new URL(/svc webhook add (\S+)/.exec(told)![1]!).pathname).toBe(hook.url)
+  expect(hook.wires).toEqual([[answer.id]])
+  expect(answer.wires.map(([id]: string[]) => named(id!).type)).toEqual(['http response', 'http request'])
+
+  const [, header = ''] = /--header "([\w-]+): /.exec(told)!
+  const [, secret = ''] = /put a secret of your own in place of\s+`([^`]+)`/.exec(told)!
+  const headers = { [header]: secret }
+  await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true, headers })
+  await t.sandbox.say('good "day"')
+  await t.until('delivered', () => r.got.length > 0)
+  const [{ body, headers: came } = { body: {}, headers: new Headers() }] = r.got
+  // The node gives the parsed body as the payload; a function is JavaScript with it as msg.
+  const run = (headers: Record<string, string>): Json[] =>
+    new Function('msg', answer.func)({ payload: body, req: { headers } })
+  expect(run({})).toMatchObject([{ statusCode: 401 }, null])
+  expect(run({ [header.toLowerCase()]: 'wrong' })).toMatchObject([{ statusCode: 401 }, null])
+  const [taken, sent] = run(Object.fromEntries(came))
+  expect(taken.statusCode).toBe(204)
+  await t.until('it may be answered', async () => (await t.right()) !== undefined)
+  const { pathname } = new URL(send.url)
+  const init = { method: send.method, headers: sent.headers, body: JSON.stringify(sent.payload) }
+  expect(await (await fetch(rest.url + pathname, init)).json()).toMatchObject({ status: 'accepted' })
+  const seen = await t.sandbox.seen(messages => messages.length > 0)
+  expect(JSON.stringify(seen)).toContain(JSON.stringify('You said: good "day"').slice(1, -1))
+  // A picture has no text.
+  expect(
+    new Function('msg', answer.func)({
+      payload: asPicture(body),
+      req: { headers: Object.fromEntries(came) },
+    })[1].payload.text,
+  ).toEndWith('IMAGE')
 })
