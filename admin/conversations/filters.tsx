@@ -4,6 +4,7 @@ import { type TextKey, t } from '../i18n.ts'
 import { conversations, nameOf, sessions } from '../live.ts'
 import { dateOf, now } from '../times.ts'
 import { Choice } from '../ui/choice.tsx'
+import { Pick } from '../ui/pick.tsx'
 import type { Filter } from './place.ts'
 
 const kinds: readonly [string, TextKey][] = [
@@ -49,14 +50,13 @@ export function Filters({ filter, onChange }: { filter: Filter; onChange(filter:
           </option>
         ))}
       </Choice>
-      <Choice label={t('search.person')} value={person} onChange={value => set('person', value)}>
-        <option value="">{t('search.person_any')}</option>
-        {[...people].map(([id, name]) => (
-          <option key={id} value={id}>
-            {name}
-          </option>
-        ))}
-      </Choice>
+      <Pick
+        label={t('search.person')}
+        options={people}
+        value={person}
+        any={t('search.person_any')}
+        onChange={value => set('person', value)}
+      />
       <Day label={t('search.since')} value={since} max={until || today} onChange={day => set('since', day)} />
       <Day
         label={t('search.until')}

@@ -58,6 +58,8 @@ function keyOf(concern: Concern): string {
   if (concern.kind === 'expired' || concern.kind === 'damaged' || concern.kind === 'lapsed')
     return `session ${concern.session}`
   if (concern.kind === 'suspect' || concern.kind === 'muted') return `${concern.kind} ${concern.session}`
+  if (concern.kind === 'pending') return `pending ${concern.session}`
+  if (concern.kind === 'webhook') return `webhook ${concern.endpoint.id}`
   if (concern.kind !== 'closing') return concern.kind
   return `closing ${concern.conversation.session} ${concern.conversation.user_id}`
 }
@@ -104,6 +106,36 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
         </Row>
       )
     }
+    case 'pending':
+      return (
+        <Row
+          tone="calm"
+          icon="clock"
+          title={t('overview.pending', { name: isolated(concern.session) })}
+          action={
+            <Link class="button" href={loginPath(concern.session)} state={beginNow}>
+              {t('login.show_code')}
+            </Link>
+          }
+        >
+          <p class="soft">{t('overview.pending_about')}</p>
+        </Row>
+      )
+    case 'webhook':
+      return (
+        <Row
+          tone={concern.status === 'failing' ? 'warn' : 'bad'}
+          icon="warn"
+          title={t(`overview.webhook_${concern.status}`, { url: isolated(concern.endpoint.url) })}
+          action={
+            <Link class="button" href="/webhooks">
+              {t('overview.webhook_show')}
+            </Link>
+          }
+        >
+          <p class="soft">{t(`overview.webhook_${concern.status}_about`)}</p>
+        </Row>
+      )
     case 'logins': {
       const { sessions } = concern
       return (

@@ -1,12 +1,17 @@
 /** What is not well, judged from what the service says: the worst first. Pure, so that it can be tried without a page. */
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { healthOf } from '../sessions/health.ts'
+import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 
 export type Concern =
   | { kind: 'store'; path: string }
   /** Another process keeps polling to itself and shows no life. */
   | { kind: 'stalled'; pid?: number }
   | { kind: 'expired' | 'damaged' | 'lapsed'; session: string }
+  /** A login is under way. */
+  | { kind: 'pending'; session: string }
+  /** Its receiver takes no events. */
+  | { kind: 'webhook'; endpoint: WebhookEndpoint; status: 'failing' | 'disabled' }
   /** So many that they are told together. */
   | { kind: 'logins'; sessions: readonly string[] }
   /** Connected, and WeChat has not answered for long, or polls fail. */
@@ -26,6 +31,7 @@ export interface Sight {
   sessions: readonly SessionWithUsers[]
   conversations: readonly Conversation[]
   outbox: readonly OutboxEntry[]
+  webhooks: readonly WebhookEndpoint[]
   /** Unix ms. */
   now: number
 }
@@ -41,7 +47,7 @@ export const isToDo = ({ kind }: Concern): boolean => kind !== 'suspect' && kind
 
 /** Everything worth attention. */
 export function concernsOf(sight: Sight): Concern[] {
-  const { status, sessions, conversations, outbox, now } = sight
+  const { status, sessions, conversations, outbox, webhooks, now } = sight
   const found: Concern[] = []
   const path = status.base_path
   if (status.store === 'unavailable') found.push({ kind: 'store', path })
@@ -56,12 +62,18 @@ export function concernsOf(sight: Sight): Concern[] {
   })
   if (out.length > toldApart) found.push({ kind: 'logins', sessions: out.map(({ session }) => session) })
   else found.push(...out)
+  for (const session of sessions)
+    if (healthOf(session, status, now) === 'pending') found.push({ kind: 'pending', session: session.name })
   const silent = sessions.filter(session => healthOf(session, status, now) === 'silent')
   if (silent.length > 0) found.push({ kind: 'silent', sessions: silent, path })
   for (const { name, muted_since: since, muted_because: because = 'no_ids' } of sessions)
     if (since !== undefined) found.push({ kind: 'muted', session: name, since, because })
   for (const { name, muted_since, suspect_count: count = 0 } of sessions)
     if (count > 0 && muted_since === undefined) found.push({ kind: 'suspect', session: name, count })
+  for (const endpoint of webhooks) {
+    const { status: state } = endpoint
+    if (state === 'failing' || state === 'disabled') found.push({ kind: 'webhook', endpoint, status: state })
+  }
   const asked = outbox.filter(({ waits_for }) => waits_for === 'approval')
   if (asked.length > 0) found.push({ kind: 'approvals', entries: asked })
   const connected = new Set(sessions.filter(one => one.connected).map(({ name }) => name))

@@ -16,16 +16,25 @@ import { LoggedOut } from '../sessions/logged-out.tsx'
 import { exactly, now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Soon } from '../ui/soon.tsx'
+import { askEndpoints } from '../webhooks/endpoints.ts'
 
 export function Overview() {
   const queue = useAnswer(askOutbox, 2000)
+  const hooks = useAnswer(askEndpoints, 10_000)
   const state = status.value
   const all = sessions.value
   if (!state || !all) return <Loading />
 
   const talks = conversations.value ?? []
   const outbox = queue.value.value ?? []
-  const sight = { status: state, sessions: all, conversations: talks, outbox, now: now.value }
+  const sight = {
+    status: state,
+    sessions: all,
+    conversations: talks,
+    outbox,
+    webhooks: hooks.value.value ?? [],
+    now: now.value,
+  }
   const concerns = concernsOf(sight)
   return (
     <div class="page overview">

@@ -132,6 +132,7 @@ function Id({ id }: { id: string | undefined }) {
 }
 
 export function LastPoll({ session }: { session: SessionWithUsers }) {
+  if (!session.connected) return <>{t('sessions.not_connected')}</>
   // A process that does not poll knows nothing of it.
   const elsewhere = session.connected && status.value?.role === 'watcher'
   const heard = elsewhere ? undefined : heardAt(session, now.value)

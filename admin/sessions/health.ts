@@ -15,9 +15,15 @@ const silentMs = 3 * 60_000
 /** After the clock was set, or a sleep, a poll that was answered since is known by then. */
 const catchUpMs = 60_000
 
-/** When WeChat answered last: a poll, or the login just now. Unix ms, as `now`; undefined where this process does not know */
-export const heardAt = ({ last_poll_at, created_at = 0 }: Session, now: number): number | undefined =>
-  last_poll_at ?? (now - created_at < silentMs ? created_at : undefined)
+/**
+ * When WeChat answered last: a poll, or the login just now. Unix ms, as `now`; undefined where this process does not know,
+ * and of an account that is not connected: it hears of nothing but that.
+ */
+export const heardAt = (
+  { connected, last_poll_at, created_at = 0 }: Session,
+  now: number,
+): number | undefined =>
+  connected ? (last_poll_at ?? (now - created_at < silentMs ? created_at : undefined)) : undefined
 
 /** @param now Unix ms; of what another process polls, only failures are known */
 export function healthOf(session: SessionWithUsers, service: Status | undefined, now: number): Health {

@@ -4,6 +4,7 @@ import type { SessionUser, SessionWithUsers } from '../api.ts'
 import { Who } from '../conversations/avatar.tsx'
 import { NameEdit } from '../conversations/name-edit.tsx'
 import { hrefOf } from '../conversations/place.ts'
+import { rightOf } from '../conversations/reply-permission.tsx'
 import { t } from '../i18n.ts'
 import { left, now, relative } from '../times.ts'
 import { Link } from '../ui/link.tsx'
@@ -36,9 +37,8 @@ export function Users({ session, open }: { session: SessionWithUsers; open: bool
 }
 
 function User({ session, user }: { session: string; user: SessionUser }) {
-  const { user_id, last_received, remaining, window_expires_at } = user
-  const leftMs = (window_expires_at ?? 0) - now.value
-  const mayAnswer = leftMs > 0 && remaining > 0
+  const { user_id, last_received, window_expires_at } = user
+  const right = rightOf(session, user_id)
   return (
     <li>
       <NameEdit session={session} userId={user_id}>
@@ -50,11 +50,17 @@ function User({ session, user }: { session: string; user: SessionUser }) {
         {last_received !== undefined && (
           <Time at={last_received}>{t('sessions.wrote', { when: relative(last_received) })}</Time>
         )}
-        <span class={mayAnswer ? 'may' : ''}>
-          {leftMs <= 0
-            ? t('sessions.window_closed')
-            : t('sessions.answers', { count: remaining, left: left(leftMs) })}
-        </span>
+        {right.kind === 'open' && right.until !== undefined && (
+          <span class="may">
+            {t('sessions.answers', { count: right.answers, left: left(right.until - now.value) })}
+          </span>
+        )}
+        {right.kind === 'used' && (
+          <span>{t('sessions.answers', { count: 0, left: left((window_expires_at ?? 0) - now.value) })}</span>
+        )}
+        {(right.kind === 'closed' || (right.kind === 'open' && right.until === undefined)) && (
+          <span>{t('sessions.window_closed')}</span>
+        )}
       </p>
     </li>
   )

@@ -17,11 +17,14 @@ export const endpoints = signal<readonly WebhookEndpoint[] | undefined>(undefine
 /** After this the status is asked for again of one that is tried at once. */
 const triedMs = 2000
 
+/** @throws ApiError */
+export const askEndpoints = (): Promise<WebhookEndpoint[]> => request('GET', '/api/webhooks')
+
 let asked = 0
 /** An answer that a later question has overtaken is older than what is there. @throws ApiError */
 export async function loadEndpoints(): Promise<void> {
   const mine = ++asked
-  const all = await request<WebhookEndpoint[]>('GET', '/api/webhooks')
+  const all = await askEndpoints()
   if (mine === asked) endpoints.value = all
 }
 

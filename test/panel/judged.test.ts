@@ -18,6 +18,7 @@ async function withJudgement(options?: TestPanelOptions) {
   const { api } = await import('../../admin/api.ts')
   const { concernsOf } = await import('../../admin/overview/concerns.ts')
   const { sentenceOf, silenceOf } = await import('../../admin/overview/sentence.ts')
+  const { askEndpoints } = await import('../../admin/webhooks/endpoints.ts')
   const { byTrouble, healthOf } = await import('../../admin/sessions/health.ts')
   const { chooseLanguage, t } = await import('../../admin/i18n.ts')
   await chooseLanguage('en')
@@ -27,7 +28,8 @@ async function withJudgement(options?: TestPanelOptions) {
     const { conversations } = await api.conversations()
     const outbox = await api.outbox()
     const now = panel.clock.now()
-    const sight = { status, sessions, conversations, outbox, now }
+    const webhooks = await askEndpoints()
+    const sight = { status, sessions, conversations, outbox, webhooks, now }
     const concerns = concernsOf(sight)
     const sorted = sessions.toSorted(byTrouble(status, now))
     return {
@@ -74,6 +76,42 @@ test('accounts that expired or are damaged: each is named, trouble stands first,
     ({ healths }) => healths.a === 'expired' && healths.b === 'expired',
   )
   expect(four.concerns).toEqual([{ kind: 'logins', sessions: ['a', 'b', 'c', 'd'] }])
+})
+
+test('an account that expired has no last contact and no answers left; a login under way and a webhook that fails are named', async () => {
+  await using judged = await withJudgement({ sessions: ['default', 'gone'] })
+  const { follow, sessions } = await import('../../admin/live.ts')
+  const { rightOf } = await import('../../admin/conversations/reply-permission.tsx')
+  const { heardAt } = await import('../../admin/sessions/health.ts')
+  const { api } = await import('../../admin/api.ts')
+  await write(judged, 'hi', 'gone')
+  judged.sandbox.world.people.expire(judged.bots.get('gone')!.bot_id)
+  const seen = await judged.seenOnce('it expired', ({ healths }) => healths.gone === 'expired')
+  const now = judged.clock.now()
+  const heard = (name: string) => heardAt(seen.sight.sessions.find(one => one.name === name)!, now)
+  expect([typeof heard('default'), heard('gone')]).toEqual(['number', undefined])
+  follow(20)
+  await judged.until('it is known', () =>
+    sessions.value?.some(({ name, status }) => name === 'gone' && status === 'expired'),
+  )
+  expect(rightOf('gone', judged.bots.get('gone')!.user_id)).toEqual({ kind: 'expired' })
+
+  await api.login('third', false)
+  const endpoint = await judged.gateway.webhooks.add({ url: 'https://example.com/hook' })
+  const pending = await judged.look()
+  expect(pending.concerns).toEqual([
+    { kind: 'expired', session: 'gone' },
+    { kind: 'pending', session: 'third' },
+  ])
+  const { concernsOf, isToDo } = await import('../../admin/overview/concerns.ts')
+  for (const status of ['failing', 'disabled', 'paused', 'active'] as const) {
+    const webhooks = [{ ...endpoint, status }]
+    const found = concernsOf({ ...pending.sight, webhooks }).filter(({ kind }) => kind === 'webhook')
+    expect([status, found.map(isToDo)]).toEqual([
+      status,
+      status === 'failing' || status === 'disabled' ? [true] : [],
+    ])
+  }
 })
 
 test('an account that may be muted is named, in place of what may not have been shown', async () => {
