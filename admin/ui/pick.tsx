@@ -21,6 +21,7 @@ const folded = (text: string) => text.normalize('NFC').toLocaleLowerCase()
 
 export function Pick({ label, options, value, any, onChange }: PickProps) {
   const id = useId()
+  const field = useRef<HTMLInputElement>(null)
   const list = useRef<HTMLDivElement>(null)
   /** Undefined while nothing is typed. */
   const typed = useSignal<string | undefined>(undefined)
@@ -60,6 +61,10 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
   useLayoutEffect(() => {
     list.current?.children[active.value]?.scrollIntoView({ block: 'nearest' })
   }, [active.value])
+  useLayoutEffect(() => {
+    // What is typed next takes the place of what is chosen.
+    if (typed.value === undefined && document.activeElement === field.current) field.current?.select()
+  }, [typed.value, value])
   const isNobody = open.value && values.length === 0
   return (
     <div class="field pick">
@@ -67,6 +72,7 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
       <input
         class="input"
         id={id}
+        ref={field}
         role="combobox"
         autoComplete="off"
         aria-autocomplete="list"
