@@ -14,6 +14,7 @@ import { Avatar, Who } from './avatar.tsx'
 import { ChatMenu } from './chat-menu.tsx'
 import { Composer } from './composer.tsx'
 import { Gallery } from './gallery.tsx'
+import { Lightbox } from './lightbox.tsx'
 import { Log } from './log.tsx'
 import { NameEdit } from './name-edit.tsx'
 import { deskOf } from './outgoing.ts'
@@ -116,7 +117,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
       {isNothing && thread.state.value === 'ready' ? (
         <NoAccount name={session} />
       ) : inGallery ? (
-        <Gallery place={place} />
+        <Gallery place={place} narrow={narrow} />
       ) : (
         <Log key={`${session}/${userId}`} {...{ thread, desk, place }} />
       )}
@@ -124,6 +125,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
         <Composer key={`composer ${session}/${userId}`} {...{ desk, right, narrow }} />
       )}
       {dragging.value && <div class="drop">{t('composer.drop')}</div>}
+      <Lightbox />
     </section>
   )
 }

@@ -1,27 +1,29 @@
 /** All pictures, videos, voices or files of a conversation, the newest first. */
 import { useSignal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
+import { type ComponentChildren, Fragment, type TargetedKeyboardEvent } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { api, type Message } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { type TextKey, t } from '../i18n.ts'
+import { bytes, type TextKey, t } from '../i18n.ts'
+import { month } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { ShortTime } from '../ui/marks.tsx'
-import { Film, Picture, Plain } from './media.tsx'
+import { look } from './album.ts'
+import { Picture, Plain } from './media.tsx'
 import { hrefOf, type Place } from './place.ts'
-import type { MediaProps } from './use-blob.ts'
+import { isThere, type MediaProps, mediaOf } from './use-blob.ts'
 import { Voice } from './voice.tsx'
 
 const kinds: Readonly<Record<string, { text: TextKey; View: (props: MediaProps) => ComponentChildren }>> = {
   IMAGE: { text: 'gallery.pictures', View: Picture },
-  VIDEO: { text: 'gallery.videos', View: Film },
+  VIDEO: { text: 'gallery.videos', View: FilmTile },
   VOICE: { text: 'gallery.voices', View: Voice },
   FILE: { text: 'gallery.files', View: Plain },
 }
 const pageSize = 60
 
-export function Gallery({ place }: { place: Place }) {
+export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
   const { session, userId } = place
   const kind = place.media in kinds ? place.media : 'IMAGE'
   const found = useSignal<readonly Message[] | undefined>(undefined)
@@ -54,9 +56,18 @@ export function Gallery({ place }: { place: Place }) {
   }, [session, userId, kind])
   const { View } = kinds[kind]!
   const isGrid = kind === 'IMAGE' || kind === 'VIDEO'
+  const months = monthsOf((found.value ?? []).flatMap(mediaOf).filter(({ item }) => item.kind === kind))
+  // Below the chat's own.
+  const Heading = narrow ? 'h2' : 'h3'
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it must take the focus
-    <section class="gallery" aria-label={t('gallery.title')} tabIndex={0} aria-busy={busy.value}>
+    <section
+      class="gallery"
+      aria-label={t('gallery.title')}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it must take the focus
+      tabIndex={0}
+      aria-busy={busy.value}
+      onKeyDown={walk}
+    >
       <nav aria-label={t('gallery.title')}>
         {Object.entries(kinds).map(([media, { text }]) => (
           <Link
@@ -78,30 +89,28 @@ export function Gallery({ place }: { place: Place }) {
         </Link>
       </nav>
       {found.value?.length === 0 && <p class="soft">{t('gallery.none')}</p>}
-      <ul class={isGrid ? 'grid' : ''}>
-        {found.value?.flatMap(message => {
-          let media = 0
-          return message.items.map((item, nth) => {
-            const index = item.has_media ? media++ : media
-            if (item.kind !== kind) return null
-            return (
-              <li key={`${message.id} ${nth}`}>
+      {months.map(({ name, media }) => (
+        <Fragment key={name}>
+          <Heading>{name}</Heading>
+          <ul class={isGrid ? 'grid' : ''}>
+            {media.map(one => (
+              <li key={`${one.message.id} ${one.message.items.indexOf(one.item)}`}>
                 <InView tall={isGrid}>
-                  <View {...{ message, item, index }} />
+                  <View {...one} />
                 </InView>
                 <Link
-                  class="small soft"
-                  href={hrefOf({ ...place, media: '', m: message.id })}
+                  class="small soft when"
+                  href={hrefOf({ ...place, media: '', m: one.message.id })}
                   title={t('gallery.show')}
                 >
                   <span class="visually-hidden">{t('gallery.show')}: </span>
-                  <ShortTime at={message.timestamp} />
+                  <ShortTime at={one.message.timestamp} />
                 </Link>
               </li>
-            )
-          })
-        })}
-      </ul>
+            ))}
+          </ul>
+        </Fragment>
+      ))}
       {busy.value && found.value === undefined && (
         <p class="list-wait">
           <span class="spinner" role="img" aria-label={t('status.loading')} />
@@ -122,6 +131,70 @@ export function Gallery({ place }: { place: Place }) {
   )
 }
 
+/** A film, which plays at large. */
+function FilmTile(props: MediaProps) {
+  if (!isThere(props)) return <Plain {...props} problem={t('chat.no_file')} />
+  return (
+    <button type="button" class="film" aria-haspopup="dialog" onClick={() => look(props)}>
+      <span class="visually-hidden">
+        {t('chat.play')}: {t('chat.video')}
+      </span>
+      <span class="disc">
+        <Icon name="play" size={28} />
+      </span>
+      {props.item.size !== undefined && <span class="tag">{bytes(props.item.size)}</span>}
+    </button>
+  )
+}
+
+/** The newest first, under the month of each. */
+function monthsOf(all: readonly MediaProps[]): { name: string; media: MediaProps[] }[] {
+  const months = new Map<string, MediaProps[]>()
+  for (const one of all) {
+    const name = month(one.message.timestamp)
+    const media = months.get(name) ?? []
+    months.set(name, [...media, one])
+  }
+  return [...months].map(([name, media]) => ({ name, media }))
+}
+
+/** The arrow keys, Home and End go from one to another, as they lie on the page. */
+function walk(event: TargetedKeyboardEvent<HTMLElement>): void {
+  const target = event.target as HTMLElement
+  const at = target.closest('li')
+  if (!at || target.matches('input') || event.ctrlKey || event.metaKey || event.altKey) return
+  const all = [...event.currentTarget.querySelectorAll('li')]
+  const here = at.getBoundingClientRect()
+  /** In the nearest row above or below, the nearest one. */
+  const across = (step: 1 | -1) => {
+    const boxes = all.map(one => ({ one, box: one.getBoundingClientRect() }))
+    const beyond = boxes.filter(({ box }) => (box.top - here.top) * step > 1)
+    const distance = ({ box }: (typeof boxes)[number]) =>
+      Math.abs(box.top - here.top) * 100 + Math.abs(box.left - here.left)
+    return beyond.sort((one, other) => distance(one) - distance(other))[0]?.one
+  }
+  const index = all.indexOf(at)
+  const ways: Readonly<Record<string, () => HTMLElement | undefined>> = {
+    ArrowRight: () => all[index + 1],
+    ArrowLeft: () => all[index - 1],
+    ArrowDown: () => across(1),
+    ArrowUp: () => across(-1),
+    Home: () => all[0],
+    End: () => all.at(-1),
+  }
+  const to = ways[event.key]?.()
+  if (!to) return
+  event.preventDefault()
+  to.scrollIntoView({ block: 'nearest' })
+  // One that was out of sight is drawn first.
+  const focus = (tries: number) => {
+    const isDrawn = to.querySelector('.tile, .strip')?.firstElementChild
+    if (!isDrawn && tries > 0) requestAnimationFrame(() => focus(tries - 1))
+    else to.querySelector<HTMLElement>('button, a')?.focus({ preventScroll: true })
+  }
+  focus(5)
+}
+
 /** What nobody scrolls to is not fetched: it may be many megabytes. */
 function InView({ tall, children }: { tall: boolean; children: ComponentChildren }) {
   const seen = useSignal(false)
@@ -131,7 +204,7 @@ function InView({ tall, children }: { tall: boolean; children: ComponentChildren
       entries => {
         if (entries.some(({ isIntersecting }) => isIntersecting)) seen.value = true
       },
-      { rootMargin: '200px' },
+      { root: frame.current!.closest('.gallery'), rootMargin: '400px' },
     )
     observer.observe(frame.current!)
     return () => observer.disconnect()

@@ -1,22 +1,254 @@
-/** A picture as large as there is room for, over the page. */
-import { signal } from '@preact/signals'
-import type { Message } from '../api.ts'
-import { layers, loadLayers } from '../ui/layers.ts'
+/** A picture or a video as large as there is room for, over the page, and those before and after it. */
+import { useComputed, useSignal } from '@preact/signals'
+import type { TargetedPointerEvent } from 'preact'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { mediaUrl } from '../api.ts'
+import { bytes, percent, type TextKey, t } from '../i18n.ts'
+import { nameOf, peerOf } from '../live.ts'
+import { whole } from '../times.ts'
+import { Dialog } from '../ui/dialog.tsx'
+import { Icon, type IconName } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
+import { type Album, album } from './album.ts'
+import type { Shape } from './blobs.ts'
+import { Film, Plain } from './media.tsx'
+import { type MediaProps, useBlob } from './use-blob.ts'
+import { closer, farther, useZoom } from './zoom.ts'
 
-export interface Looked {
-  url: string
-  message: Message
-  index: number
-}
-
-export const looked = signal<Looked | undefined>(undefined)
-
-export function look(at: Looked): void {
-  looked.value = at
-  void loadLayers()
+const close = () => {
+  album.value = undefined
 }
 
 export function Lightbox() {
-  const View = layers.value?.LightboxView
-  return View && looked.value ? <View /> : null
+  const open = album.value
+  // Whoever leaves the conversation closes it.
+  useEffect(() => close, [])
+  return open?.at.value ? <Open key={open.first.message.id} album={open} at={open.at.value} /> : null
 }
+
+const titles = {
+  IMAGE: { received: 'lightbox.picture_from', sent: 'lightbox.picture_to' },
+  VIDEO: { received: 'lightbox.video_from', sent: 'lightbox.video_to' },
+} as const
+
+function Open({ album, at }: { album: Album; at: MediaProps }) {
+  const { message, item, index } = at
+  const { direction, session, timestamp } = message
+  const peer = peerOf(message)
+  useEffect(() => () => album.close(), [album])
+  useEffect(() => {
+    const onKey = ({ key, ctrlKey, metaKey, altKey, shiftKey, target }: KeyboardEvent) => {
+      // Those of a video are its own.
+      if (ctrlKey || metaKey || altKey || shiftKey || target instanceof HTMLVideoElement) return
+      if (key === 'ArrowLeft') album.go(-1)
+      if (key === 'ArrowRight') album.go(1)
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [album])
+  const title = titles[item.kind === 'VIDEO' ? 'VIDEO' : 'IMAGE'][direction]
+  return (
+    <Dialog
+      large
+      title={t(title, { user: nameOf(session, peer) ?? peer })}
+      description={whole(timestamp)}
+      onClose={close}
+      tools={
+        (message.id > 0 && (
+          <>
+            <a
+              class="button plain icon-only"
+              href={mediaUrl(message, index)}
+              target="_blank"
+              rel="noreferrer"
+              aria-label={`${t('lightbox.open')} ${t('settings.new_tab')}`}
+              title={t('lightbox.open')}
+            >
+              <Icon name="open" />
+            </a>
+            <a
+              class="button plain icon-only"
+              href={mediaUrl(message, index)}
+              download
+              aria-label={t('chat.download')}
+              title={t('chat.download')}
+            >
+              <Icon name="download" />
+            </a>
+          </>
+        )) ||
+        undefined
+      }
+    >
+      <div class="stage-frame">
+        {item.kind === 'VIDEO' ? (
+          <div class="stage" {...besides()}>
+            <Film
+              key={`${message.id} ${index}`}
+              {...at}
+              large
+              plays={at.message.id === album.first.message.id}
+            />
+          </div>
+        ) : (
+          <Photo key={`${message.id} ${index}`} {...at} album={album} />
+        )}
+        <Turn album={album} step={-1} />
+        <Turn album={album} step={1} />
+      </div>
+      {/* Here before they are wanted. */}
+      {[album.before.value, album.after.value].map(
+        one => one?.item.kind === 'IMAGE' && <Ahead key={`${one.message.id} ${one.index}`} {...one} />,
+      )}
+    </Dialog>
+  )
+}
+
+/** A click beside what is shown closes it; one that turns over, or moves a picture, is none. */
+function besides() {
+  let from: PointerEvent | undefined
+  return {
+    onPointerDown(event: TargetedPointerEvent<HTMLElement>) {
+      from = event.target === event.currentTarget ? event : undefined
+    },
+    onClick({ clientX, clientY }: MouseEvent) {
+      if (from && Math.hypot(clientX - from.clientX, clientY - from.clientY) < 4) close()
+    },
+  }
+}
+
+function Ahead(props: MediaProps) {
+  useBlob(props, true)
+  return null
+}
+
+function Turn({ album, step }: { album: Album; step: 1 | -1 }) {
+  const isEnd = (step === 1 ? album.after : album.before).value === undefined
+  const text: TextKey = step === 1 ? 'lightbox.next' : 'lightbox.previous'
+  return (
+    <button
+      type="button"
+      class={`turn button icon-only ${step === 1 ? 'next' : 'previous'}`}
+      aria-label={t(text)}
+      title={t(text)}
+      aria-disabled={isEnd}
+      onClick={() => album.go(step)}
+    >
+      <Icon name={step === 1 ? 'next' : 'back'} />
+    </button>
+  )
+}
+
+/** By arrow keys and Page keys, px. */
+const strides: Readonly<Record<string, readonly [number, number]>> = {
+  ArrowUp: [0, 80],
+  ArrowDown: [0, -80],
+  PageUp: [0, 400],
+  PageDown: [0, -400],
+  'Shift+ArrowLeft': [80, 0],
+  'Shift+ArrowRight': [-80, 0],
+}
+
+function Photo({ album, ...props }: MediaProps & { album: Album }) {
+  const { blob, problem, bytes: loaded } = useBlob(props, true).value
+  const broken = useSignal(false)
+  const natural = useSignal<Shape | undefined>(undefined)
+  const stage = useRef<HTMLDivElement>(null)
+  const zoom = useZoom(stage, natural, step => album.go(step))
+  const beside = useMemo(besides, [])
+  const transform = useComputed(() => {
+    const { x, y, zoom: by } = zoom.view.value
+    return `translate(-50%, -50%) translate(${x}px, ${y}px) scale(${by})`
+  })
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const { key, shiftKey, ctrlKey, metaKey, altKey } = event
+      if (ctrlKey || metaKey || altKey) return
+      const stride = strides[shiftKey ? `Shift+${key}` : key]
+      if (key === '+' || key === '=') zoom.by(closer)
+      else if (key === '-' || key === '_') zoom.by(farther)
+      else if (key === '0') zoom.fit()
+      else if (stride) zoom.move(...stride)
+      else return
+      event.preventDefault()
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+  const size = zoom.size.value
+  const trouble = problem || (broken.value ? t('chat.not_shown') : '')
+  return (
+    <>
+      <div class={`stage${zoom.isClose.value ? ' close' : ''}`} ref={stage} {...beside}>
+        {trouble !== '' ? (
+          <Plain {...props} problem={trouble} />
+        ) : (
+          blob && (
+            <img
+              src={blob.url}
+              alt={t('chat.picture')}
+              draggable={false}
+              class={size ? '' : 'coming'}
+              style={{
+                inlineSize: `${size?.width ?? 0}px`,
+                blockSize: `${size?.height ?? 0}px`,
+                transform: transform.value,
+              }}
+              onError={set(broken, true)}
+              onLoad={({ currentTarget: { naturalWidth: width, naturalHeight: height } }) => {
+                if (width && height) natural.value = { width, height }
+                else broken.value = true
+              }}
+            />
+          )
+        )}
+        {trouble === '' && !size && (
+          <p class="coming-words" role="status">
+            <span class="spinner" role="img" aria-label={t('status.loading')} />
+            {!blob && loaded > 0 && bytes(loaded)}
+          </p>
+        )}
+      </div>
+      {size && (
+        <div class="zoom">
+          <ZoomButton
+            icon="less"
+            text="lightbox.smaller"
+            isOff={!zoom.isClose.value}
+            act={() => zoom.by(farther)}
+          />
+          <button type="button" class="button plain" title={t('lightbox.fit')} onClick={zoom.fit}>
+            <span class="visually-hidden">{t('lightbox.fit')}: </span>
+            {percent(zoom.scale.value)}
+          </button>
+          <ZoomButton
+            icon="add"
+            text="lightbox.larger"
+            isOff={zoom.isClosest.value}
+            act={() => zoom.by(closer)}
+          />
+        </div>
+      )}
+    </>
+  )
+}
+
+interface ZoomButtonProps {
+  icon: IconName
+  text: TextKey
+  isOff: boolean
+  act(): void
+}
+
+const ZoomButton = ({ icon, text, isOff, act }: ZoomButtonProps) => (
+  <button
+    type="button"
+    class="button plain icon-only"
+    aria-label={t(text)}
+    title={t(text)}
+    aria-disabled={isOff}
+    onClick={act}
+  >
+    <Icon name={icon} />
+  </button>
+)

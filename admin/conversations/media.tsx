@@ -5,8 +5,8 @@ import { mediaUrl, waits } from '../api.ts'
 import { bytes, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
+import { look } from './album.ts'
 import { knownShape, learnShape, type Shape } from './blobs.ts'
-import { look } from './lightbox.tsx'
 import { fileName, itemWords } from './message-summary.ts'
 import { isThere, type MediaProps, useBlob } from './use-blob.ts'
 
@@ -67,8 +67,8 @@ export function Picture(props: MediaProps) {
       style={{ inlineSize: `${shape.width}px`, aspectRatio: `${shape.width} / ${shape.height}` }}
       aria-label={t('chat.open_picture')}
       aria-haspopup="dialog"
-      disabled={!blob}
-      onClick={() => blob && look({ url: blob.url, message, index })}
+      aria-busy={!blob}
+      onClick={() => look({ message, item, index })}
     >
       {blob && (
         <img
@@ -93,8 +93,9 @@ export function Picture(props: MediaProps) {
   )
 }
 
-export function Film(props: MediaProps) {
-  const wanted = useSignal(false)
+/** A film on the page, which comes when somebody wants it; in its own shape where it has all the room. */
+export function Film({ large, plays, ...props }: MediaProps & { large?: boolean; plays?: boolean }) {
+  const wanted = useSignal(plays ?? false)
   const broken = useSignal(false)
   const held = useBlob(props, wanted.value)
   const { blob, problem, bytes: loaded } = held.value
@@ -102,10 +103,9 @@ export function Film(props: MediaProps) {
   const shape = shapeOf(props)
   if (problem !== '' || broken.value || !isThere(props))
     return <Plain {...props} problem={problem || (broken.value ? t('chat.not_shown') : t('chat.no_file'))} />
-  const size = {
-    inlineSize: `${Math.max(200, shape.width)}px`,
-    aspectRatio: `${shape.width} / ${shape.height}`,
-  }
+  const size = large
+    ? {}
+    : { inlineSize: `${Math.max(200, shape.width)}px`, aspectRatio: `${shape.width} / ${shape.height}` }
   if (blob) {
     return (
       // biome-ignore lint/a11y/useMediaCaption: WeChat sends no captions

@@ -219,26 +219,34 @@ export class Thread {
     return api.messages({ session: this.session, user_id: this.userId, ...more }, gone)
   }
 
-  /**
-   * Those that follow a row, without a hole. Pages lead from new to old alone, so one is asked for that begins a little
-   * later than that row; the stride grows where this conversation has few of the rows.
-   */
-  async #after(id: number, gone: AbortSignal): Promise<{ messages: Message[]; more: boolean }> {
-    const last = conversationOf(this.session, this.userId)?.last_message.id ?? Number.MAX_SAFE_INTEGER
-    for (let stride = 200; ; stride *= 8) {
-      const found: Message[] = []
-      let before = id + 1 + stride
-      for (;;) {
-        const page = await this.#page({ limit: 200, before }, gone)
-        const fresh = page.messages.filter(message => message.id > id)
-        found.unshift(...fresh.reverse())
-        if (fresh.length < page.messages.length || page.next_before === undefined) break
-        before = page.next_before
-      }
-      const reached = id + stride >= last
-      if (found.length >= enough || reached || stride > 1e9)
-        return { messages: found, more: !reached && (found.at(-1)?.id ?? 0) < last }
+  #after(id: number, gone: AbortSignal) {
+    return messagesAfter({ session: this.session, user_id: this.userId }, id, gone)
+  }
+}
+
+/**
+ * Those of a conversation that follow a row, oldest first, without a hole. Pages lead from new to old alone, so one is
+ * asked for that begins a little later than that row; the stride grows where few of the rows are wanted.
+ */
+export async function messagesAfter(
+  wanted: { session: string; user_id: string; msg_type?: string },
+  id: number,
+  gone: AbortSignal,
+): Promise<{ messages: Message[]; more: boolean }> {
+  const last = conversationOf(wanted.session, wanted.user_id)?.last_message.id ?? Number.MAX_SAFE_INTEGER
+  for (let stride = 200; ; stride *= 8) {
+    const found: Message[] = []
+    let before = id + 1 + stride
+    for (;;) {
+      const page = await api.messages({ ...wanted, limit: 200, before }, gone)
+      const fresh = page.messages.filter(message => message.id > id)
+      found.unshift(...fresh.reverse())
+      if (fresh.length < page.messages.length || page.next_before === undefined) break
+      before = page.next_before
     }
+    const reached = id + stride >= last
+    if (found.length >= enough || reached || stride > 1e9)
+      return { messages: found, more: !reached && (found.at(-1)?.id ?? 0) < last }
   }
 }
 

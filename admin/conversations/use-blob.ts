@@ -12,6 +12,12 @@ export interface MediaProps {
   index: number
 }
 
+/** The media of a message, each with its place among them. */
+export function mediaOf(message: Message): MediaProps[] {
+  let media = 0
+  return message.items.map(item => ({ message, item, index: item.has_media ? media++ : media }))
+}
+
 /** Whether the bytes are there, or can be asked for. */
 export const isThere = ({ message, item }: MediaProps) => item.has_media || message.id < 0 || waits(message)
 

@@ -2,7 +2,6 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { ChatPage } from '../conversations/chat-page.tsx'
-import { Lightbox } from '../conversations/lightbox.tsx'
 import { List } from '../conversations/list.tsx'
 import { narrowly, usePlace } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
@@ -25,7 +24,6 @@ export function Conversations() {
           </div>
         )
       )}
-      <Lightbox />
     </div>
   )
 }

@@ -11,7 +11,7 @@ import { Portal } from './portal.tsx'
 let opener: Element | undefined
 
 export function DialogView(props: DialogProps) {
-  const { title, description, onClose, alert, children, footer } = props
+  const { title, description, onClose, alert, large, tools, children, footer } = props
   useState(noteOpener)
   const last = useRef(props)
   last.current = props
@@ -27,18 +27,33 @@ export function DialogView(props: DialogProps) {
     ...(alert && {
       initialFocusEl: () => content.current?.querySelector<HTMLElement>('[data-autofocus]') ?? null,
     }),
+    // Its keys act on what it shows, not on the first of its buttons.
+    ...(large && { initialFocusEl: () => content.current }),
     onOpenChange: ({ open }) => {
       if (!open) onClose()
     },
   })
   const parts = dialog.connect(service, normalizeProps)
+  const about = description !== undefined && (
+    <p {...parts.getDescriptionProps()} class="soft">
+      {description}
+    </p>
+  )
   return (
     <Portal>
-      <div {...parts.getBackdropProps()} class="backdrop" />
-      <div {...parts.getPositionerProps()} class="dialog-place">
-        <div {...parts.getContentProps()} class="dialog" ref={content}>
+      <div {...parts.getBackdropProps()} class={large ? 'backdrop dark' : 'backdrop'} />
+      <div {...parts.getPositionerProps()} class={large ? 'large-place' : 'dialog-place'}>
+        <div {...parts.getContentProps()} class={large ? 'lightbox' : 'dialog'} ref={content}>
           <header>
-            <h2 {...parts.getTitleProps()}>{title}</h2>
+            {large ? (
+              <div class="grow" aria-live="polite">
+                <h2 {...parts.getTitleProps()}>{title}</h2>
+                {about}
+              </div>
+            ) : (
+              <h2 {...parts.getTitleProps()}>{title}</h2>
+            )}
+            {tools}
             <button
               {...parts.getCloseTriggerProps()}
               class="button plain icon-only"
@@ -47,11 +62,7 @@ export function DialogView(props: DialogProps) {
               <Icon name="close" />
             </button>
           </header>
-          {description !== undefined && (
-            <p {...parts.getDescriptionProps()} class="soft">
-              {description}
-            </p>
-          )}
+          {!large && about}
           {children}
           {footer && <footer>{footer}</footer>}
         </div>
@@ -62,14 +73,14 @@ export function DialogView(props: DialogProps) {
 
 function noteOpener(): void {
   const at = document.activeElement
-  if (at && at !== document.body && !at.closest('.dialog')) opener = at
+  if (at && at !== document.body && !at.closest('.dialog, .lightbox')) opener = at
 }
 
 /** Where the person was before; where that is gone, at what took its place, or at the beginning of the page. */
 function focusAgain(focusAfter: DialogProps['focusAfter']): void {
   setTimeout(() => {
     // Another one follows.
-    if (document.querySelector('.dialog')) return
+    if (document.querySelector('.dialog, .lightbox')) return
     const before = opener
     opener = undefined
     if (document.activeElement && document.activeElement !== document.body) return

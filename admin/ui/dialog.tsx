@@ -12,6 +12,10 @@ export interface DialogProps {
   focusAfter?(): HTMLElement | undefined
   /** For questions that must be answered: no closing by a click beside it. */
   alert?: boolean
+  /** As large as the window, and dark: for pictures. Its title is said again when it changes. */
+  large?: boolean
+  /** Buttons of a large one, beside its title. */
+  tools?: ComponentChildren
   children?: ComponentChildren
   footer?: ComponentChildren
 }

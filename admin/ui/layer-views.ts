@@ -1,4 +1,3 @@
-export { LightboxView } from '../conversations/lightbox-view.tsx'
 export { DialogView } from './dialog-view.tsx'
 export { MenuView } from './menu-view.tsx'
 export { store, ToastsView } from './toasts-view.tsx'

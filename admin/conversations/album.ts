@@ -1,0 +1,147 @@
+/**
+ * The pictures and videos of a conversation, as one goes from one to the next at large: those that are loaded around the
+ * one that was opened, and more at both ends before they are needed.
+ */
+import { computed, signal } from '@preact/signals'
+import { api, type Message } from '../api.ts'
+import { onMessage, peerOf } from '../live.ts'
+import { loadLayers } from '../ui/layers.ts'
+import { messagesAfter, threadOf } from './thread.ts'
+import { isThere, type MediaProps, mediaOf } from './use-blob.ts'
+
+/** What is looked at large; undefined: nothing. */
+export const album = signal<Album | undefined>(undefined)
+
+/** Opens a picture or a video at large. */
+export function look(at: MediaProps): void {
+  album.value = new Album(at)
+  void loadLayers()
+}
+
+const kinds = ['IMAGE', 'VIDEO'] as const
+const pageSize = 30
+/** More is asked for when so few are left in a direction. */
+const ahead = 3
+
+const shown = (messages: readonly Message[]): MediaProps[] =>
+  messages.flatMap(mediaOf).filter(one => kinds.some(kind => kind === one.item.kind) && isThere(one))
+
+export class Album {
+  readonly #all = signal<readonly MediaProps[]>([])
+  /** Row and place of the one that is shown: the row keeps its number when the message changes. */
+  readonly #key = signal({ row: 0, index: 0 })
+  readonly #place = computed(() => {
+    const { row, index } = this.#key.value
+    return this.#all.value.findIndex(one => one.message.id === row && one.index === index)
+  })
+  /** The one that is shown. */
+  readonly at = computed(() => this.#all.value[this.#place.value])
+  /** Where it goes to; undefined at an end, or as long as it is not known. */
+  readonly before = computed(() => this.#all.value[this.#place.value - 1])
+  readonly after = computed(() => this.#all.value[this.#place.value + 1])
+  /** The one that was opened. */
+  readonly first: MediaProps
+  readonly #wanted: { session: string; user_id: string }
+  /** Rows from here to there are known. */
+  #oldest: number
+  #newest: number
+  #hasOlder = true
+  #hasNewer = true
+  readonly #loading = new Set<'older' | 'newer'>()
+  readonly #gone = new AbortController()
+  readonly #stop: () => void
+
+  constructor(first: MediaProps) {
+    const { message, index } = first
+    this.first = first
+    this.#wanted = { session: message.session, user_id: peerOf(message) }
+    const thread = threadOf(message.session, peerOf(message))
+    const loaded = thread.messages.peek()
+    const isOurs = message.id < 0
+    const isInside = thread.state.peek() === 'ready' && (isOurs || loaded.some(({ id }) => id === message.id))
+    const rows = isInside ? [...loaded, ...(isOurs ? [message] : [])] : [message]
+    if (isInside) {
+      this.#hasOlder = thread.hasOlder.peek()
+      this.#hasNewer = thread.hasNewer.peek()
+    }
+    this.#oldest = rows[0]!.id
+    this.#newest = rows.findLast(({ id }) => id > 0)?.id ?? 0
+    this.#all.value = shown(rows)
+    this.#key.value = { row: message.id, index }
+    this.#stop = onMessage(news => this.#heard(news))
+    void this.#reach()
+  }
+
+  go(step: 1 | -1): void {
+    const to = this.#all.value[this.#place.value + step]
+    if (to) this.#key.value = { row: to.message.id, index: to.index }
+    void this.#reach()
+  }
+
+  close(): void {
+    this.#gone.abort()
+    this.#stop()
+  }
+
+  async #reach(): Promise<void> {
+    const place = this.#place.peek()
+    await Promise.all([
+      place < ahead && this.#hasOlder && this.#load('older'),
+      place >= this.#all.peek().length - ahead && this.#hasNewer && this.#load('newer'),
+    ])
+  }
+
+  /** A line that breaks ends it here; the next step tries again. */
+  async #load(which: 'older' | 'newer'): Promise<void> {
+    if (this.#loading.has(which)) return
+    this.#loading.add(which)
+    try {
+      await (which === 'older' ? this.#older() : this.#newer())
+    } catch {
+      return
+    } finally {
+      this.#loading.delete(which)
+    }
+    if (!this.#gone.signal.aborted) await this.#reach()
+  }
+
+  async #older(): Promise<void> {
+    const { signal: gone } = this.#gone
+    const filter = { ...this.#wanted, limit: pageSize, before: this.#oldest }
+    const pages = await Promise.all(kinds.map(msg_type => api.messages({ ...filter, msg_type }, gone)))
+    // As far back as the pages of both kinds reach.
+    this.#oldest = Math.max(0, ...pages.map(({ next_before = 0 }) => next_before))
+    this.#hasOlder = this.#oldest > 0
+    this.#add(pages.flatMap(({ messages }) => messages.filter(({ id }) => id >= this.#oldest)))
+  }
+
+  async #newer(): Promise<void> {
+    const { signal: gone } = this.#gone
+    const parts = await Promise.all(
+      kinds.map(msg_type => messagesAfter({ ...this.#wanted, msg_type }, this.#newest, gone)),
+    )
+    const ends = parts.flatMap(({ messages, more }) => (more ? (messages.at(-1)?.id ?? []) : []))
+    const end = Math.min(Number.MAX_SAFE_INTEGER, ...ends)
+    this.#hasNewer = ends.length > 0
+    const found = parts.flatMap(({ messages }) => messages.filter(({ id }) => id <= end))
+    this.#newest = Math.max(this.#newest, ...found.map(({ id }) => id))
+    this.#add(found)
+  }
+
+  #heard(message: Message): void {
+    const { session, user_id } = this.#wanted
+    if (message.session !== session || peerOf(message) !== user_id) return
+    const isKnown = this.#all.peek().some(one => one.message.id === message.id)
+    if (isKnown || (!this.#hasNewer && message.id > this.#newest)) this.#add([message])
+  }
+
+  /** In the order of the conversation; what is on its way stands last. */
+  #add(messages: readonly Message[]): void {
+    const rows = new Map(messages.map(message => [message.id, message]))
+    const others = this.#all.peek().filter(({ message }) => !rows.has(message.id))
+    const orderOf = ({ message: { id } }: MediaProps) => (id > 0 ? id : 1e15 - id)
+    this.#all.value = [...others, ...shown([...rows.values()])].sort(
+      (one, other) => orderOf(one) - orderOf(other) || one.index - other.index,
+    )
+  }
+}
