@@ -59,6 +59,7 @@ interface Way {
 }
 
 interface Plan {
+  /** None: the rows themselves. */
   ways: Way[]
   /** What the ways do not guarantee. */
   match: string
@@ -154,24 +155,16 @@ export class History extends EnginePart {
   ): Promise<{ ids: number[]; total: number }> {
     if (plan.match === '1') return this.#unfiltered(top, skip, count)
     const ids: number[] = []
-    let left = skip
     let total = 0
-    const isFull = () => ids.length >= count
-    for await (const found of this.#windows(plan, last, skip + count, signal)) {
-      total += found.length
-      if (top === last && !isFull()) {
-        ids.push(...found.slice(left))
-        left = Math.max(0, left - found.length)
+    // From the end down is counted; where the page begins there it is found on the way.
+    for (const from of new Set([last, top])) {
+      for await (const found of this.#windows(plan, from, skip + count, signal)) {
+        if (from === last) total += found.length
+        if (from === top && ids.length < skip + count) ids.push(...found)
+        if ((from < last || total > exactTotal) && (from > top || ids.length >= skip + count)) break
       }
-      if (total > exactTotal && (isFull() || top < last)) break
     }
-    if (top === last) return { ids: ids.slice(0, count), total }
-    for await (const found of this.#windows(plan, top, skip + count, signal)) {
-      ids.push(...found.slice(left))
-      left = Math.max(0, left - found.length)
-      if (isFull()) break
-    }
-    return { ids: ids.slice(0, count), total }
+    return { ids: ids.slice(skip, skip + count), total }
   }
 
   /** Where nothing is filtered, rows are skipped and counted without the id of each. */
