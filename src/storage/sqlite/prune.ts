@@ -84,14 +84,11 @@ function warnReaders(db: Database, { now, trusted, log, warned }: PruneRules, en
     AND position < ${end}`
   for (const { consumer, position } of lagging) {
     if (warned.has(consumer)) continue
-    warned.add(consumer)
     const unread = db.get`SELECT 1 AS found FROM message m WHERE id > ${position} AND id <= ${end}
       AND sent = 0 AND NOT EXISTS (SELECT 1 FROM consumer_ahead a
         WHERE a.consumer = ${consumer} AND a.session = m.session AND a.position >= m.id)`
-    if (!unread) {
-      warned.delete(consumer)
-      continue
-    }
+    if (!unread) continue
+    warned.add(consumer)
     log.warn('retention removes messages that a consumer has not read', { consumer, position })
   }
 }
