@@ -4,7 +4,8 @@
  */
 import { computed, signal } from '@preact/signals'
 import { api, type Message } from '../api.ts'
-import { onMessage, peerOf } from '../live.ts'
+import { onMessages } from '../live.ts'
+import { peerOf } from '../talks.ts'
 import { loadLayers } from '../ui/layers.ts'
 import { messagesAfter, threadOf } from './thread.ts'
 import { isThere, type MediaProps, mediaOf } from './use-blob.ts'
@@ -68,7 +69,9 @@ export class Album {
     this.#newest = rows.findLast(({ id }) => id > 0)?.id ?? 0
     this.#all.value = shown(rows)
     this.#key.value = { row: message.id, index }
-    this.#stop = onMessage(news => this.#heard(news))
+    this.#stop = onMessages(news => {
+      for (const one of news) this.#heard(one)
+    })
     void this.#reach()
   }
 
