@@ -57,7 +57,7 @@ export async function runService(
   if (generated && !door.ended) say(tokenSaid(generated, io))
   await door.running?.(phoneUrl)
   log.info('stopping', { reason: await Promise.race([stopping, ...(door.ended ? [door.ended] : [])]) })
-  await Promise.all([door.stop(), panel.stop()])
+  await Promise.all([door.stop(), panel.stop(), gateway.endSends()])
 }
 
 /**

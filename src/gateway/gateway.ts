@@ -35,6 +35,11 @@ export interface RunningGateway extends PanelGateway, AsyncDisposable {
   follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void>
   /** Row id of the newest row of the log. */
   end(): Promise<number>
+  /**
+   * While the doors stop: lets sends under way end, and cuts off those that WeChat does not answer, so that their callers
+   * still hear what became of them.
+   */
+  endSends(): Promise<void>
   /** Ends polling and logins, commits what is in hand, closes the files. Safe to call twice. */
   close(): Promise<void>
 }
@@ -73,8 +78,9 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
   const rooms = { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }
   let closing: Promise<void> | undefined
+  const halt = () => stop.abort(new SvcError('shutting_down', 'the service is stopping'))
   const close = () => {
-    stop.abort(new SvcError('shutting_down', 'the service is stopping'))
+    halt()
     closing ??= closed(rooms, runtime)
     return closing
   }
@@ -101,6 +107,11 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     },
     follow: (reading, signal) => receive.inbox.follow(reading, signal),
     end: () => receive.inbox.end(),
+    async endSends() {
+      if (await sender.idle(sendGraceMs)) return
+      halt()
+      await sender.close(0)
+    },
     close,
     [Symbol.asyncDispose]: close,
   }

@@ -85,7 +85,8 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
         })
       } catch (error) {
         doneWith(request)
-        return problemResponse(toSvcError(error, options.log, { signal: request.signal }))
+        // What came as the door closed met a handler that was closed.
+        return problemResponse(waiting.stopped ?? toSvcError(error, options.log, { signal: request.signal }))
       }
     },
     beginShutdown: () => waiting.stop(),

@@ -152,17 +152,22 @@ export class Sender {
 
   /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */
   async close(graceMs: number): Promise<void> {
-    const { clock, closing } = this.#runtime
-    const { worker } = this.#ports
     for (const waitMs of [graceMs, 500]) {
-      const over = new AbortController()
-      const all = Promise.allSettled([...this.#running, ...worker.flushing.values()]).then(
-        () => worker.attempts.noted,
-      )
-      await Promise.race([all, clock.sleep(waitMs, over.signal)])
-      over.abort()
-      worker.attempts.cut(stopped(closing))
+      await this.idle(waitMs)
+      this.#ports.worker.attempts.cut(stopped(this.#runtime.closing))
     }
+  }
+
+  /** Waits for what runs, at most that long. @returns whether all of it has ended */
+  async idle(graceMs: number): Promise<boolean> {
+    const { worker } = this.#ports
+    const over = new AbortController()
+    const running = Promise.allSettled([...this.#running, ...worker.flushing.values()])
+    const all = running.then(() => worker.attempts.noted).then(() => true)
+    const late = this.#runtime.clock.sleep(graceMs, over.signal).then(() => false)
+    const isIdle = await Promise.race([all, late])
+    over.abort()
+    return isIdle
   }
 
   /** The result of the first call with this key, which is this one when no other has it. */

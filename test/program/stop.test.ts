@@ -3,9 +3,10 @@ import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
-import { logIn, type Service, startService } from '../support/service.ts'
+import { type Json, logIn, type Service, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { svcProgram } from '../support/svc-program.ts'
+import { until } from '../support/until.ts'
 
 /** What the issue promises; the process is killed by the test after it. */
 const exitWithinMs = 5000
@@ -40,6 +41,42 @@ describe('SIGTERM', () => {
     const answer = await again.call('send', { to: hi.from_user, text: 'now' })
     // The units set apart for the interrupted send came back.
     expect(answer.body).toMatchObject({ success: true, remaining: 9 })
+  })
+
+  test('while WeChat does not answer a send: the caller hears that its fate is unknown, and so says history', async () => {
+    const dir = folderOfTest()
+    await using sandbox = await withSandbox({ dir: join(dir, 'sandbox') })
+    const service = await startService({ dir })
+    await logIn(service)
+    await service.phone('say', { text: 'hi' })
+    const [hi] = (await service.call('recv', { timeout: 50 })).body
+    await sandbox.fail('sendmessage', 'hang', { times: 0 })
+    const asked = sandbox.world.core.stats.requests.sendmessage ?? 0
+    const sending = service.call('send', { to: hi.from_user, text: 'lost?' })
+    const tool = { name: 'send', arguments: { to: hi.from_user, text: 'behind it' } }
+    const overMcp = fetch(`${service.url}/mcp`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: tool }),
+    }).then(response => response.text())
+    await until('it is handed over', 30_000, () => sandbox.world.core.stats.requests.sendmessage! > asked)
+    const { code, tookMs } = await terminate(service)
+    expect(await sending).toMatchObject({ status: 200, body: { success: false, status: 'unknown' } })
+    expect(await overMcp).toMatch(/"id":1|shutting_down/)
+    expect(code).toBe(0)
+    expect(tookMs).toBeLessThan(exitWithinMs)
+    await using again = await startService({ dir })
+    const { messages } = (await again.call('history', { direction: 'sent' })).body
+    expect(messages.map(({ status, text }: Json) => [status, text])).toEqual([['unknown', 'lost?']])
+  })
+
+  test.skipIf(process.platform === 'win32')('a terminal that closes ends it as well', async () => {
+    const service = await startService({ args: ['--log-level', 'INFO'] })
+    const waiting = service.call('recv', { timeout: 50 })
+    await busy(service)
+    const code = await service.kill('SIGHUP')
+    expect(await waiting).toMatchObject({ status: 200, body: [] })
+    expect(code).toBe(0)
   })
 
   test('in the middle of an upload to us: the request ends with a clear answer or a closed connection', async () => {
