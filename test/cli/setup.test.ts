@@ -94,7 +94,7 @@ describe('svc setup', () => {
     const shown = async (...args: string[]) =>
       (await setup(['claude-code', '--print', ...args], { env: { SVC_TOKEN: 'secret' } })).stdout
     expect(await shown('--url', 'http://127.0.0.1:8000/mcp')).not.toContain('Authorization')
-    expect(await shown('--url', 'http://10.0.0.5:8000/mcp')).toContain(`Bearer \${SVC_TOKEN}`)
+    expect(await shown('--url', 'http://0.0.0.0:9/mcp')).toContain(`Bearer \${SVC_TOKEN}`)
     const named = await shown('--url', 'http://127.0.0.1:8000/mcp', '--token-env', 'MINE')
     expect(named).toContain(`Bearer \${MINE}`)
     expect(named).not.toContain('secret')
@@ -119,7 +119,8 @@ describe('svc setup', () => {
       const { stdout } = await setup([name, '--print', '--url', url], { env: { SVC_TOKEN: 'secret' } })
       return JSON.parse(stdout.slice(stdout.indexOf('{'))).mcpServers.svc
     }
-    const [here, there] = ['http://127.0.0.1:8000/mcp', 'http://10.0.0.5:8000/mcp']
+    // Not this machine by its name, and yet asked on it: setup looks whether anybody answers.
+    const [here, there] = ['http://127.0.0.1:8000/mcp', 'http://0.0.0.0:9/mcp']
     const bridge = (url: string) => ({
       args: expect.arrayContaining(['mcp', '-t', 'stdio', '--url', url, '--consumer']),
     })
