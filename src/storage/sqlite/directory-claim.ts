@@ -57,8 +57,11 @@ export async function contentsOf(dir: string): Promise<Contents> {
   }
 }
 
-const isPolled = async (dir: string): Promise<boolean> =>
-  (await lookAtLock(join(dir, dataFiles.pollLock)).catch(() => undefined))?.held === true
+/** Whether a process polls there, or that cannot be told. */
+async function isPolled(dir: string): Promise<boolean> {
+  const lock = await lookAtLock(join(dir, dataFiles.pollLock)).catch(() => ({ held: undefined }))
+  return lock !== undefined && lock.held !== false
+}
 
 /** Makes the folder private, and the sandbox's where it is to be. @throws SvcError `store_unavailable` for a newer version's */
 export async function claim(dir: string, forSandbox: boolean): Promise<void> {

@@ -70,7 +70,10 @@ test('a token.json that cannot be read is told once; and again when it happens a
     await unlink(path)
     await mkdir(path)
     for (let looks = 0; looks < 3; looks++) {
-      expect(await t.sessions.get('s')).toMatchObject({ name: 's', unreadable: { code: 'store_unavailable' } })
+      expect(await t.sessions.get('s')).toMatchObject({
+        name: 's',
+        unreadable: { code: 'store_unavailable' },
+      })
     }
     expect(told()).toBe(times)
     await rmdir(path)
