@@ -39,6 +39,8 @@ export const unread = computed(() =>
   (conversations.value ?? []).reduce((sum, { unread: count }) => sum + count, 0),
 )
 
+export { peerOf }
+
 const listeners = new Set<(messages: readonly Message[]) => void>()
 
 /** Calls `listener` with the messages that were stored or settled, once a frame. @returns how to stop that */

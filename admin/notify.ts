@@ -4,9 +4,9 @@ import type { Message } from './api.ts'
 import { preview } from './conversations/message-summary.ts'
 import { hrefOf } from './conversations/place.ts'
 import { t } from './i18n.ts'
-import { nameOf, onMessages } from './live.ts'
+import { nameOf, onMessages, peerOf } from './live.ts'
 import { navigate } from './service-urls.ts'
-import { peerOf, talkKey } from './talks.ts'
+import { talkKey } from './talks.ts'
 
 const keptAt = 'svc.notify'
 

@@ -4,8 +4,7 @@
  */
 import { computed, signal } from '@preact/signals'
 import { api, type Message } from '../api.ts'
-import { onMessages } from '../live.ts'
-import { peerOf } from '../talks.ts'
+import { onMessages, peerOf } from '../live.ts'
 import { loadLayers } from '../ui/layers.ts'
 import { messagesAfter, threadOf } from './thread.ts'
 import { isThere, type MediaProps, mediaOf } from './use-blob.ts'

@@ -2,9 +2,8 @@
 
 import type { Conversation, Message } from '../api.ts'
 import { t } from '../i18n.ts'
-import { nameOf, sessions } from '../live.ts'
+import { nameOf, peerOf, sessions } from '../live.ts'
 import { isolated } from '../sessions/names.ts'
-import { peerOf } from '../talks.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'

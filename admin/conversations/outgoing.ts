@@ -4,8 +4,7 @@
  */
 import { batch, effect, type Signal, signal, untracked } from '@preact/signals'
 import { ApiError, api, type Message } from '../api.ts'
-import { conversationOf, online, onMessages } from '../live.ts'
-import { peerOf } from '../talks.ts'
+import { conversationOf, online, onMessages, peerOf } from '../live.ts'
 import { exactly, timeIsKnown } from '../times.ts'
 import { breath } from '../ui/breath.ts'
 import { type Attachment, attachmentOf, uploadAgain } from './attachments.ts'

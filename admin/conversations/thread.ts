@@ -4,8 +4,7 @@
  */
 import { batch, effect, signal } from '@preact/signals'
 import { api, type Message } from '../api.ts'
-import { conversationOf, online, onMessages } from '../live.ts'
-import { peerOf } from '../talks.ts'
+import { conversationOf, online, onMessages, peerOf } from '../live.ts'
 
 const firstPage = 60
 const nextPage = 120
