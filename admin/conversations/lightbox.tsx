@@ -61,7 +61,7 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
               href={mediaUrl(message, index)}
               target="_blank"
               rel="noreferrer"
-              aria-label={`${t('lightbox.open')} ${t('settings.new_tab')}`}
+              aria-label={t('lightbox.open')}
               title={t('lightbox.open')}
             >
               <Icon name="open" />

@@ -5,6 +5,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
+import en from '../../locales/en.json'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, withPanel, write } from '../support/panel.ts'
 
@@ -55,7 +56,7 @@ describe.skipIf(!hasBrowser)('a picture that waits for a yes', () => {
     const page = await panel.open({ path: chatOf(panel) })
     const pictures = page.getByRole('log').locator('.picture img')
     await pictures.click()
-    const save = dialog(page).getByRole('link')
+    const save = dialog(page).getByRole('link', { name: en['chat.download'] })
     await save.waitFor()
     await panel.gateway.outbox.approve(outbox_id!)
     await page.locator('.message .delivery.accepted').waitFor()
