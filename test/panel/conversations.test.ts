@@ -1,8 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
+import en from '../../locales/en.json'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, withPanel } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
+
+const words = wordsOf('en')
 
 const hour = 3_600_000
 /** Where it is about noon now. All pages are there, since one place is one context. */
@@ -299,7 +303,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.reload()
     await log(page).locator('article.looked mark', { hasText: 'number 100 of' }).waitFor()
     await bubble(page, 'number 103 of').waitFor()
-    await page.getByRole('button', { name: 'To the newest message' }).click()
+    await page.getByRole('button', { name: en['chat.to_end'] }).click()
     await bubble(page, 'came meanwhile').waitFor()
     expect((await rows()).length).toBeLessThan(60)
     expect(panel.complaints).toEqual([])
@@ -323,10 +327,10 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     // One that was logged out stays to be read.
     await page.getByRole('link', { name: /to left/ }).click()
     await log(page).getByText('to left').waitFor()
-    await page.getByText('This account is logged out. Its messages stay here to be read.').waitFor()
+    await page.getByText(en['composer.gone']).waitFor()
 
     await page.goto(`${panel.url}/conversations/nope`)
-    const missing = page.getByText(/^There is no account named \W*nope\W* \(any more\)\.$/)
+    const missing = page.getByText(new RegExp(words('sessions.missing', { name: '\\W*nope\\W*' })))
     await missing.waitFor()
     expect(await page.getByText('Nobody has written yet').count()).toBe(0)
     await page.getByRole('link', { name: 'Show all accounts' }).click()
@@ -398,18 +402,18 @@ describe.skipIf(!hasBrowser)('conversations', () => {
       { name: 'paper.pdf', mimeType: 'application/pdf', buffer: Buffer.alloc(3000) },
     ])
     await page.getByRole('button', { name: 'Remove too much.pdf' }).click()
-    await page.getByText('Takes 3 of the 10 answers that are left').waitFor()
+    await page.getByText(words('composer.cost', { cost: 3, count: 10 })).waitFor()
     // Three times what one message holds, but three bytes of it are a character.
     await field(page).fill('长'.repeat(16_384))
-    await page.getByText('Takes 6 of the 10 answers that are left').waitFor()
+    await page.getByText(words('composer.cost', { cost: 6, count: 10 })).waitFor()
     await field(page).fill('half a thought')
-    await page.getByText('Takes 3 of the 10 answers that are left').waitFor()
+    await page.getByText(words('composer.cost', { cost: 3, count: 10 })).waitFor()
     await field(page).press('Enter')
     const sent = log(page).locator('article.out').getByText('Sent', { exact: true })
     await panel.until('all three are marked as sent', async () => (await sent.count()) === 3)
     expect(await sentTexts(panel, painter)).toEqual(['half a thought', 'image', 'file'])
     expect(await log(page).locator('article').count()).toBe(4)
-    await log(page).getByRole('button', { name: 'Picture, open it large' }).click()
+    await log(page).getByRole('button', { name: en['chat.open_picture'] }).click()
     await page.getByRole('dialog', { name: 'Picture' }).getByRole('img', { name: 'Picture' }).waitFor()
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
@@ -421,7 +425,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     })
     await page.getByText('broken.png').waitFor()
     await field(page).press('Enter')
-    const broken = bubble(page, 'The browser cannot show this')
+    const broken = bubble(page, en['chat.not_shown'])
     const colour = (of: Locator) => of.locator('.delivery').evaluate(it => getComputedStyle(it).color)
     await broken.getByText('Sent', { exact: true }).waitFor()
     expect(await colour(broken)).toBe(await colour(bubble(page, 'half a thought')))
@@ -473,18 +477,16 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await field(page).press('Enter')
     const held = bubble(page, 'held').first()
     await held.getByText('prepare failed').waitFor()
-    expect(await held.getByRole('button').allInnerTexts()).toEqual(['Send as soon as it can go'])
+    expect(await held.getByRole('button').allInnerTexts()).toEqual([en['delivery.when_possible']])
     await held.getByRole('button').click()
-    await bubble(page, 'held').nth(1).getByText('Goes out by itself once it may').waitFor()
+    await bubble(page, 'held').nth(1).getByText(en['delivery.queued_note']).waitFor()
     await sandbox.say('now', { from: refuser, to })
     await bubble(page, 'held').nth(1).getByText('Sent', { exact: true }).waitFor()
     await held.getByRole('button', { name: 'Send again' }).waitFor()
     await sandbox.fail('sendmessage', 'reset', { after: true })
     await field(page).fill('doubtful')
     await field(page).press('Enter')
-    await bubble(page, 'doubtful')
-      .getByText(/^May have arrived: /)
-      .waitFor()
+    await bubble(page, 'doubtful').getByText(en['delivery.unknown_note']).waitFor()
     expect(await bubble(page, 'doubtful').getByRole('button').count()).toBe(0)
     expect(await log(page).locator('article.out').count()).toBe(4)
     expect(await violationsInBothThemes(page)).toEqual([])
@@ -496,16 +498,16 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await sandbox.advance(25 * hour)
     await page.clock.setFixedTime(Date.now() + 25 * hour)
     await page.reload()
-    await page.getByText('The answer window is closed', { exact: false }).first().waitFor()
+    await page.getByText(en['composer.closed']).first().waitFor()
     expect(await field(page).isDisabled()).toBe(true)
     await page.getByRole('button', { name: 'Write a message for later' }).click()
     await page.getByRole('textbox').last().fill('for later')
     await page.keyboard.press('Enter')
-    await bubble(page, 'for later').getByText('Goes out by itself once it may').waitFor()
+    await bubble(page, 'for later').getByText(en['delivery.queued_note']).waitFor()
     await page.keyboard.type('not at all')
     await page.keyboard.press('Enter')
     await bubble(page, 'not at all').getByRole('button', { name: 'Do not send' }).click()
-    await bubble(page, 'not at all').getByText('Taken back').waitFor()
+    await bubble(page, 'not at all').getByText(en['delivery.cancelled_note']).waitFor()
     await sandbox.say('here again', { from: late, to })
     await bubble(page, 'for later').getByText('Sent', { exact: true }).waitFor()
     expect(await sentTexts(panel, late)).toEqual(['for later'])

@@ -5,6 +5,9 @@ import zh from '../../locales/zh.json'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser, watch } from '../support/browser.ts'
 import { withPanel, write } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
+
+const words = wordsOf('en')
 
 const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'settings.title': 'Réglages' }
 
@@ -143,8 +146,10 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
       permissions: ['clipboard-read', 'clipboard-write'],
     })
     await page.getByText('Messages are kept for 30 days.').waitFor()
-    await page.getByText('At most the newest 100,000 are kept.').waitFor()
-    await page.getByRole('button', { name: 'Copy the Data directory' }).click()
+    await page.getByText(words('settings.kept_count_other', { count: '100,000' })).waitFor()
+    await page
+      .getByRole('button', { name: words('action.copy_what', { what: en['settings.directory'] }) })
+      .click()
     await panel.until(
       'it is copied',
       async () => (await page.evaluate(() => navigator.clipboard.readText())) === panel.dir,
@@ -157,10 +162,10 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     // Kept, also at an address of nothing, which leads back.
     await page.goto(`${panel.url}/nowhere`)
     await page.locator('html[data-theme=dark]').waitFor()
-    await page.getByText('There is nothing here').waitFor()
-    await page.waitForFunction(() => document.title === 'There is nothing here · svc')
+    await page.getByText(en['missing.title']).waitFor()
+    await page.waitForFunction(title => document.title === title, `${en['missing.title']} · svc`)
     expect(await page.locator('nav [aria-current]').count()).toBe(0)
-    await page.getByRole('link', { name: 'To the overview' }).click()
+    await page.getByRole('link', { name: en['missing.go'] }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     expect(panel.complaints).toEqual([])
   })
@@ -303,14 +308,14 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
   test('a service that falls silent is told above the page, which stays where it can be used', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ hastens: 1500 })
-    await page.locator('.sentence', { hasText: 'Your account is well' }).waitFor()
+    await page.locator('.sentence', { hasText: en['overview.says_well_one'] }).waitFor()
     const resume = await panel.silence()
     // The page asks again by itself as well: that is kept waiting, else it might come before the button.
     const asked = Promise.withResolvers<void>()
     let isPressed = false
     await page.route('**/api/events', route => (isPressed ? route.continue() : asked.resolve()))
     await page.getByText('The service does not answer.').waitFor()
-    await page.getByText('This is how it was at the last contact').waitFor()
+    await page.getByText(words('overview.as_of', { when: '' }).trim()).waitFor()
     const banner = (await page.locator('.offline').boundingBox())!
     const main = (await page.getByRole('main').boundingBox())!
     expect(main.y).toBeGreaterThanOrEqual(banner.y + banner.height)

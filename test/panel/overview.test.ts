@@ -1,11 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import type { Locator, Page } from 'playwright-core'
+import en from '../../locales/en.json'
 import { SvcError } from '../../src/model/error.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { failure } from '../support/failure.ts'
 import { withPanel, write } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
+
+const words = wordsOf('en')
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -17,8 +21,8 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await using panel = await withPanel({ sessions: ['default', 'sales'] })
     await write(panel, 'hello there')
     const page = await panel.open()
-    await says(page, 'All 2 accounts are well')
-    expect(await page.getByRole('heading', { name: 'What to do' }).count()).toBe(0)
+    await says(page, words('overview.says_well_other', { count: 2 }))
+    expect(await page.getByRole('heading', { name: en['overview.attention'] }).count()).toBe(0)
     const card = page
       .getByRole('listitem')
       .filter({ has: page.getByRole('link', { name: 'default', exact: true }) })
@@ -90,7 +94,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await panel.send({ text: 'shall I?', approval: 'nobody' })
     await panel.send({ text: 'or this?', approval: 'nobody' })
     await panel.send({ text: 'in its conversation?', media: [file, picture], approval: 'nobody' })
-    await page.getByRole('heading', { name: '3 messages wait for your yes' }).waitFor()
+    await page.getByRole('heading', { name: words('overview.approvals_other', { count: 3 }) }).waitFor()
     await page.locator('.asks', { hasText: 'plan.txt' }).waitFor()
     // Nobody is to say yes to what they did not see.
     const isDrawn = (image: HTMLImageElement) => image.decode().then(() => image.naturalWidth === 1)
@@ -101,17 +105,17 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(await readFile(await (await saved).path(), 'utf8')).toBe('x')
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.getByRole('button', { name: 'Decline: or this?' }).click()
-    await page.getByRole('heading', { name: '2 messages wait for your yes' }).waitFor()
+    await page.getByRole('heading', { name: words('overview.approvals_other', { count: 2 }) }).waitFor()
     await page.getByRole('button', { name: 'Send it: shall I?' }).focus()
     await page.keyboard.press('Enter')
     await page.getByText('Approved').waitFor()
-    await page.getByRole('heading', { name: '1 message waits for your yes' }).waitFor()
+    await page.getByRole('heading', { name: words('overview.approvals_one', { count: 1 }) }).waitFor()
     await page.setViewportSize({ width: 360, height: 640 })
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360)
     await page.setViewportSize({ width: 1280, height: 800 })
     await page.locator('.asks').getByRole('link').first().click()
     const asked = page.locator('.message', { hasText: 'in its conversation?' })
-    await asked.getByText('Waits for a person to say yes').waitFor()
+    await asked.getByText(en['delivery.approval_note']).waitFor()
     await page
       .getByText(/the file is from\W+data/i)
       .first()
@@ -134,7 +138,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(Math.min(yes!.height, no!.height, yes!.width, no!.width)).toBeGreaterThanOrEqual(44)
     expect(await page.locator('.message .picture img').evaluate(isDrawn)).toBe(true)
     await answers.getByRole('button', { name: 'Send it' }).click()
-    await asked.getByText('Waits for a person to say yes').waitFor({ state: 'detached' })
+    await asked.getByText(en['delivery.approval_note']).waitFor({ state: 'detached' })
     await panel.until('all of it has gone', async () => {
       // The bot rests a moment before each.
       panel.clock.advance(200)
@@ -193,7 +197,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await using panel = await withPanel({ sessions: names })
     panel.sandbox.world.people.expire(panel.bots.get('bot-37')!.bot_id)
     const page = await panel.open({ viewport: { width: 360, height: 720 } })
-    await says(page, '1 account needs you')
+    await says(page, words('overview.says_bad_one', { count: 1 }))
     expect(await page.locator('.fleet h3').first().innerText()).toBe('bot-37')
     expect(await page.evaluate(() => document.querySelector('main')!.scrollWidth)).toBeLessThanOrEqual(360)
     expect(await page.locator('.fleet > li').count()).toBe(12)

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
+import en from '../../locales/en.json'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, withPanel } from '../support/panel.ts'
@@ -261,12 +262,12 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await looked.getByText('late 1', { exact: true }).waitFor()
 
     await choose('Pictures and files')
-    await page.getByRole('button', { name: 'Picture, open it large' }).click()
+    await page.getByRole('button', { name: en['chat.open_picture'] }).click()
     await page.getByRole('dialog', { name: 'Picture' }).waitFor()
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     await page.getByRole('link', { name: 'Voices' }).click()
-    await page.getByText('There are none here').waitFor()
+    await page.getByText(en['gallery.none']).waitFor()
     await page.getByRole('link', { name: 'Files' }).click()
     await page.getByText('minutes.txt').waitFor()
     // Not the first item of its message.
@@ -292,7 +293,7 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     expect(await page.getByRole('dialog').count()).toBe(0)
     await page.locator('h2[tabindex="-1"]').focus()
     await page.keyboard.press('?')
-    const dialog = page.getByRole('dialog', { name: 'Keys' })
+    const dialog = page.getByRole('dialog', { name: en['keys.title'] })
     await dialog.getByText('Search people and messages').waitFor()
     await page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })

@@ -2,9 +2,13 @@ import { describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Locator, Page } from 'playwright-core'
+import en from '../../locales/en.json'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel, write } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
+
+const words = wordsOf('en')
 
 const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
 const heading = (page: Page) => dialog(page).getByRole('heading', { level: 2 })
@@ -84,7 +88,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await panel.send({ session: '客服', to, text: 'It is.', approval: 'nobody' })
     await choose('客服', 'Log out')
     expect(await dialog(page).getAttribute('role')).toBe('alertdialog')
-    expect(await dialog(page).textContent()).toContain('WeChat may refuse')
+    expect(await dialog(page).textContent()).toContain(en['sessions.logout_loses'])
     await dialog(page).locator('.waits', { hasText: '1' }).waitFor()
     await dialog(page).getByRole('button', { name: 'Cancel' }).click()
     expect((await panel.gateway.accounts.list()).length).toBe(2)
@@ -133,7 +137,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await panel.receive(1)
     await writeFile(join(panel.dir, 'broken', 'token.json'), '{')
     const page = await panel.open({ path: '/sessions' })
-    await page.locator('.account', { hasText: 'broken' }).getByText('cannot be read').waitFor()
+    await page.locator('.account', { hasText: 'broken' }).getByText(en['sessions.is_damaged']).waitFor()
     await page.getByText('1 person has written').click()
     const user = page.locator('.account details a')
     expect(await user.textContent()).toBe(evil.replace('@im.wechat', ''))
@@ -241,7 +245,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(await rows.count()).toBe(12)
     await page.getByRole('searchbox').fill('BOT-1')
     await panel.until('found', async () => (await rows.count()) === 4)
-    await page.getByRole('button', { name: 'Select the 1 in trouble' }).click()
+    await page.getByRole('button', { name: words('sessions.choose_troubled_one', { count: 1 }) }).click()
     await page.getByRole('checkbox', { name: /Select .*bot-11/ }).check()
     expect(await violationsInBothThemes(page)).toEqual([])
     for (const width of [320, 390, 1440]) {
@@ -274,7 +278,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
   test('the first by keyboard, through wrong digits; of another the name is refused, the code renewed; a login that was left ends', async () => {
     await using panel = await withPanel({ sessions: [], switches: { verify_code: 'on' } })
     const page = await panel.open({ path: '/sessions' })
-    await page.getByRole('button', { name: 'Wake it up' }).focus()
+    await page.getByRole('button', { name: en['sessions.empty_add'] }).focus()
     await page.keyboard.press('Enter')
     await code(page).waitFor()
     expect(await code(page).getAttribute('src')).toStartWith('data:image/svg+xml,')
@@ -283,7 +287,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     await keysGoTo(page, digits)
     await page.keyboard.type('1')
     await page.keyboard.press('Enter')
-    await page.getByRole('alert').getByText('That was not the number').waitFor()
+    await page.getByRole('alert').getByText(en['login.wrong_code']).waitFor()
     expect(await digits.getAttribute('aria-invalid')).toBe('true')
     expect(await violationsInBothThemes(page)).toEqual([])
     await keysGoTo(page, digits)
@@ -330,7 +334,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
       (await panel.gateway.accounts.list()).filter(one => one.status === 'logging_in').map(({ name }) => name)
     const begin = async (account: string) => {
       await page.goto(`${panel.url}/sessions/${account}/login`)
-      await dialog(page).getByText('when you are ready').waitFor()
+      await dialog(page).getByText(en['login.ready']).waitFor()
       expect(await logins()).not.toContain(account)
       await dialog(page).getByRole('button', { name: 'Show the QR code' }).click()
       await code(page).waitFor()
@@ -338,7 +342,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     await begin('new')
     const first = await code(page).getAttribute('src')
     await panel.sandbox.phone('POST', 'expire')
-    await dialog(page).getByText('This is a new one').waitFor()
+    await dialog(page).getByText(en['login.renewed']).waitFor()
     const second = await code(page).getAttribute('src')
     expect(second).not.toBe(first)
     await page.reload()

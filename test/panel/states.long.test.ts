@@ -1,11 +1,16 @@
 /** What the pages show on the way of their journeys is fit for everybody, too: dialogs, answers that wait, empty places. */
+
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
+import en from '../../locales/en.json'
 import texts from '../../src/sandbox/page/texts.json' with { type: 'json' }
 import { violations, violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { browserOfFile, withPanel, write } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
 import { withSandbox } from '../support/sandbox.ts'
+
+const words = wordsOf('en')
 
 const hour = 3_600_000
 const chatOf = (user: string) => `/conversations/default/${encodeURIComponent(user)}`
@@ -61,14 +66,14 @@ describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
   test('logins: none yet, the code, the end, a name that is refused, a new code, many at once', async () => {
     await using panel = await withPanel({ sessions: [] })
     const page = await panel.open({ path: '/sessions' })
-    const wake = page.getByRole('button', { name: 'Wake it up' })
+    const wake = page.getByRole('button', { name: en['sessions.empty_add'] })
     await wake.waitFor()
     await isFit(page, 'no account')
     await wake.click()
     await code(page).waitFor()
     await isFit(page, 'the code')
     await panel.sandbox.phone('POST', 'expire')
-    await dialog(page).getByText('This is a new one').waitFor()
+    await dialog(page).getByText(en['login.renewed']).waitFor()
     await isFit(page, 'a new code')
     await panel.sandbox.scan({ confirm: true })
     await page.getByRole('button', { name: 'Done' }).waitFor()
@@ -112,9 +117,9 @@ describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
     await isFit(page, 'filters')
 
     await page.goto(`${panel.url}${chatOf(user)}?media=IMAGE`)
-    await page.getByRole('button', { name: 'Picture, open it large' }).waitFor()
+    await page.getByRole('button', { name: en['chat.open_picture'] }).waitFor()
     await isFit(page, 'all pictures')
-    await page.getByRole('button', { name: 'Picture, open it large' }).click()
+    await page.getByRole('button', { name: en['chat.open_picture'] }).click()
     await page.getByRole('dialog', { name: 'Picture' }).getByRole('img', { name: 'Picture' }).waitFor()
     await isFit(page, 'a picture')
     await closed(page)
@@ -124,7 +129,7 @@ describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
     await isFit(page, 'those of an account')
     for (const path of ['/conversations/nope', '/conversations/nope/someone']) {
       await page.goto(`${panel.url}${path}`)
-      await page.getByText(/^There is no account named/).waitFor()
+      await page.getByText(new RegExp(words('sessions.missing', { name: '\\W*nope\\W*' }))).waitFor()
       await isFit(page, path)
     }
 
@@ -146,19 +151,19 @@ describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
     await sandbox.advance(25 * hour)
     await page.clock.setFixedTime(Date.now() + 25 * hour)
     await page.reload()
-    await page.getByText('The answer window is closed', { exact: false }).first().waitFor()
+    await page.getByText(en['composer.closed']).first().waitFor()
     await isFit(page, 'a closed window')
     await page.getByRole('button', { name: 'Write a message for later' }).click()
     for (const text of ['for later', 'not at all']) {
       await page.getByRole('textbox').last().fill(text)
       await page.keyboard.press('Enter')
-      await page.locator('article', { hasText: text }).getByText('Goes out by itself once it may').waitFor()
+      await page.locator('article', { hasText: text }).getByText(en['delivery.queued_note']).waitFor()
     }
     await page
       .locator('article', { hasText: 'not at all' })
       .getByRole('button', { name: 'Do not send' })
       .click()
-    await page.getByText('Taken back').first().waitFor()
+    await page.getByText(en['delivery.cancelled_note']).first().waitFor()
     await isFit(page, 'what waits, and what was taken back')
     expect(panel.complaints).toEqual([])
   })
