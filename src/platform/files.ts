@@ -4,7 +4,7 @@
  * Modes are set explicitly, so a generous umask changes nothing. Durable means: a reader after a power cut sees the
  * whole old content or the whole new one, and what was reported as written is there.
  */
-import { Buffer } from 'node:buffer'
+import type { Buffer } from 'node:buffer'
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from 'node:fs'
 import {
   chmod,

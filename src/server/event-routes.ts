@@ -171,7 +171,11 @@ export function addEventRoutes(app: Elysia, context: RouteContext): FollowLink {
       const { cursor } = await begin(body, undefined)
       const after = cursor || '0'
       const code = links.add({ ...body, after })
-      return { url: `${prefixOf(request) ?? ''}${eventsPath}?link=${code}`, after, expires_at: clock.now() + linkMs }
+      return {
+        url: `${prefixOf(request) ?? ''}${eventsPath}?link=${code}`,
+        after,
+        expires_at: clock.now() + linkMs,
+      }
     },
   })
   return request => {
