@@ -9,7 +9,7 @@ import { SvcError } from '../model/error.ts'
 import { errorCodeOf, fileExists, removeQuietly, writeWhole } from '../platform/files.ts'
 import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { behindProxy } from '../server/paths.ts'
+import { behindProxy } from '../server/behind-proxy.ts'
 
 /**
  * The server of the service itself, on its socket, else on its port; noted in the data directory for those who look for

@@ -16,7 +16,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { type Linked, linked } from '../platform/signals.ts'
-import { longestWait } from '../server/paths.ts'
+import { longestWait } from '../server/behind-proxy.ts'
 import type { McpContext } from './context.ts'
 import type { Questions } from './questions.ts'
 

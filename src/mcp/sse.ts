@@ -10,8 +10,8 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import type { Delivery } from '../model/call.ts'
+import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs } from '../server/event-stream.ts'
-import { rootOf } from '../server/paths.ts'
 import { flushed, turn, ungathered } from './exchange.ts'
 
 const keepAliveMs = 15_000

@@ -9,9 +9,10 @@ import { randomBytes } from '../platform/lazy-crypto.ts'
 import { typesOf } from '../push/events.ts'
 import type { WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
+import { prefixOf } from './behind-proxy.ts'
 import { EventStreams } from './event-readers.ts'
 import { unopenedStream } from './event-stream.ts'
-import { isHead, prefixOf, queryOf } from './paths.ts'
+import { isHead, queryOf } from './paths.ts'
 import { answered, declared, doorErrors, jsonRoutes, noted, type RouteContext } from './route.ts'
 
 const StreamQuery = closed({

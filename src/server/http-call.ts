@@ -7,7 +7,7 @@ import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { flushMsOf, piecesOf, whenWritten } from '../platform/serve.ts'
 import { type Linked, linked } from '../platform/signals.ts'
-import { longestWait } from './paths.ts'
+import { longestWait } from './behind-proxy.ts'
 
 /** Tells all that waits when the service stops. */
 export class Waiting {

@@ -3,9 +3,9 @@ import type { Elysia } from 'elysia'
 import { Health } from '../gateway/health.ts'
 import { metricsType } from '../platform/metrics.ts'
 import { asyncApiDocument } from './asyncapi.ts'
+import { isBehindTls, prefixOf, rootOf } from './behind-proxy.ts'
 import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
-import { isBehindTls, prefixOf, rootOf } from './paths.ts'
 import { declared, jsonAnswer, noted, type RouteContext } from './route.ts'
 
 /** What anybody may read who passes the Host and Origin check, with a token required or not. */

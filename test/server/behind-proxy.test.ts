@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { prefixIn } from '../../src/config/values.ts'
-import { behindProxy, longestWait, prefixOf, rootOf } from '../../src/server/paths.ts'
+import { behindProxy, longestWait, prefixOf, rootOf } from '../../src/server/behind-proxy.ts'
 import { type Serving, serveHere } from '../support/command.ts'
 
 const token = 'correct-horse-battery-staple'

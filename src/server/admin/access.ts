@@ -12,7 +12,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { SignIns } from '../../storage/state.ts'
 import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
-import { isBehindTls, prefixOf } from '../paths.ts'
+import { isBehindTls, prefixOf } from '../behind-proxy.ts'
 
 /**
  * Names of the cookie, in the clear and behind TLS, where browsers take it from this very host alone, or at least by TLS

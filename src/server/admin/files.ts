@@ -7,8 +7,8 @@ import { extname, join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
 import { absentAs } from '../../platform/files.ts'
 import { packedBrotli, packedNames, readPacked } from '../../platform/packed.ts'
+import { rootOf } from '../behind-proxy.ts'
 import { type Prepared, prepare, respond } from '../docs.ts'
-import { rootOf } from '../paths.ts'
 
 /** Nothing inline runs, and nothing is loaded from, sent to or framed by anybody else. */
 const policy = [
