@@ -10,7 +10,7 @@ import { createLog, type Log } from '../platform/log.ts'
 import { type StopSignal, spareLoopbackTheProxy } from '../platform/process.ts'
 import { isUserId } from '../send/plan.ts'
 import { version } from '../version.ts'
-import { CutShort } from './command.ts'
+import { type Command, CutShort, toolConfig } from './command.ts'
 import { openSandboxFor } from './serving.ts'
 import type { Io } from './terminal.ts'
 
@@ -70,10 +70,15 @@ export async function openForCommand(config: Config, io: Io, options: OpenOption
   }
 }
 
-/** The same for a command that only reads: it takes the directory as what it is, the sandbox's or not. */
-export async function openToRead(config: Config, io: Io, options?: OpenOptions): Promise<Opened> {
-  const { isSandbox } = await lookAtDirectory(config.basePath, config.sandbox)
-  return await openForCommand({ ...config, sandbox: isSandbox }, io, options)
+/**
+ * The settings of a command that only reads: without `--sandbox` it takes the directory as what it is, and so do the
+ * command lines that it proposes.
+ */
+export async function configToRead(command: Command): Promise<Config> {
+  const config = toolConfig(command)
+  if (config.sandbox || !(await lookAtDirectory(config.basePath)).isSandbox) return config
+  command.setOptionValue('sandbox', true)
+  return { ...config, sandbox: true }
 }
 
 /** The call of one command; disposing takes the signal handlers away. */

@@ -13,7 +13,7 @@ export interface ResultSpec<T, Typed> extends Omit<CommandSpec, 'run'> {
   work(gateway: CommandGateway, typed: Typed, io: Io): Promise<T>
   /** The result for people; `again` as of `againFlags`. */
   show(result: T, again: string, of: { typed: Typed; gateway: CommandGateway }): Shown | Promise<Shown>
-  /** It changes nothing, see `openToRead`. */
+  /** It changes nothing, see `configToRead`. */
   reads?: true
   /** What there is to see where there is no data directory, unless something was named: then none is made. */
   nothing?: T
@@ -33,7 +33,9 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
     json: 'Print the result as one JSON value.',
     ...spec,
     async run(command, line) {
-      const config = toolConfig(command)
+      const asked = await typed(command)
+      const { configToRead, isAbsent, openForCommand, refuseAbsent } = await import('./open.ts')
+      const config = reads ? await configToRead(command) : toolConfig(command)
       const again = againFlags(command)
       const tell = async (result: T, seen: Shown) => {
         if (command.opts().json === true) await command.io.out.write(`${jsonLine(result)}\n`)
@@ -43,13 +45,11 @@ export const resultCommand = <T, Typed>(given: ResultSpec<T, Typed>): CommandSpe
         }
         return seen.failed ? 1 : 0
       }
-      const asked = await typed(command)
-      const { isAbsent, openForCommand, openToRead, refuseAbsent } = await import('./open.ts')
       if (nothing !== undefined && command.args.length === 0 && (await isAbsent(config))) {
         refuseAbsent(command.opts())
         return tell(nothing, { ...noDirectory(config.basePath, again), failed: nothingFails })
       }
-      await using opened = await (reads ? openToRead : openForCommand)(config, command.io)
+      await using opened = await openForCommand(config, command.io)
       const { gateway } = opened
       const result = await work(gateway, asked, command.io)
       const seen = await show(result, again, { typed: asked, gateway })

@@ -7,7 +7,7 @@ import { invoke, type Tool } from '../tools/index.ts'
 import { agreed, readStdin } from './ask.ts'
 import { chatLines } from './chat.ts'
 import { againFlags, type Command, type CommandLine, toolConfig } from './command.ts'
-import { commandCall, isAbsent, openForCommand, openToRead, refuseAbsent } from './open.ts'
+import { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
 import {
@@ -37,13 +37,13 @@ export async function readToolRun(run: ToolRun): Promise<{
   json: boolean
 }> {
   const { command, flags, tool } = run
-  const config = toolConfig(command)
   const input = await flags.input(command, () => readStdin(command.io))
   // The one of all commands is no reader's own.
   if (input.ack !== undefined && command.opts().consumer === undefined) delete input.consumer
   // Before anything is opened or made: wrong usage leaves no trace.
   tool.parse(input)
   refuseUnasked(run, input)
+  const config = tool.effect === 'read' ? await configToRead(command) : toolConfig(command)
   return { config, input, json: command.opts().json === true }
 }
 
@@ -76,8 +76,7 @@ export async function runTool(run: ToolRun): Promise<void> {
   using call = commandCall(command.io, bar && { progress: bar.step })
   let delivered = false
   try {
-    const open = tool.effect === 'read' ? openToRead : openForCommand
-    await using opened = await open(config, command.io, { absent: notThere[tool.name] })
+    await using opened = await openForCommand(config, command.io, { absent: notThere[tool.name] })
     const { gateway, log } = opened
     const input = { ...typed, ...flags.times(command, gateway.clock.now()) }
     try {

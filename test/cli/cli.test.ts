@@ -348,13 +348,15 @@ describe('a directory has one kind', () => {
     const dir = join(home, 'taken')
     await mkdir(join(dir, 'sandbox'), { recursive: true })
     const told = 'For real accounts here, move away '
-    expectOneLine(await svc(['sessions', '-d', dir]), 2, `${told}${join(dir, 'sandbox')}`)
+    expectOneLine(await svc(['recv', '-t', '0', '-d', dir]), 2, `${told}${join(dir, 'sandbox')}`)
+    // What only reads takes it as what it is, and names it so.
+    expect((await svc(['sessions', '-d', dir])).stderr).toContain(`svc login --sandbox -d ${dir}`)
     await rename(join(dir, 'sandbox'), join(home, 'taken-away'))
     expect(await svc(['sessions', '-d', dir])).toMatchObject({ status: 0 })
     await mkdir(join(dir, 'sandbox'))
     await mkdir(join(dir, 'default'))
     await writeFile(join(dir, 'default', 'token.json'), '{}')
-    const withAccounts = await svc(['sessions', '-d', dir])
+    const withAccounts = await svc(['recv', '-t', '0', '-d', dir])
     expectOneLine(withAccounts, 2, 'belongs to the sandbox', 'Add --sandbox, or choose another folder.')
     expect(withAccounts.stderr).not.toContain(told)
   })

@@ -7,7 +7,7 @@ import type { EventStart } from '../../model/webhook.ts'
 import { localTime } from '../../platform/format.ts'
 import { typesOf } from '../../push/events.ts'
 import { itemWords } from '../chat.ts'
-import { againFlags, type Command, type CommandSpec, ListOption, toolConfig } from '../command.ts'
+import { againFlags, type Command, type CommandSpec, ListOption } from '../command.ts'
 import { jsonLine } from '../print.ts'
 import { note, sessionsText, writeFollowing, writeNote } from '../show.ts'
 import { listed, oneLine } from '../terminal.ts'
@@ -64,8 +64,8 @@ async function showEvents(command: Command): Promise<void> {
   const most = limit === undefined ? undefined : whole(1, 1000)(limit)
   if (limit !== undefined && most === undefined)
     throw badArgument('--limit', `expected an integer from 1 to 1000, got ${JSON.stringify(limit)}`)
-  const config = toolConfig(command)
-  const { commandCall, isAbsent, openToRead, refuseAbsent } = await import('../open.ts')
+  const { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } = await import('../open.ts')
+  const config = await configToRead(command)
   if (!follow && (await isAbsent(config))) {
     refuseAbsent(asked)
     if (!json) await writeNote(sessionsText([], againFlags(command)), command)
@@ -73,7 +73,7 @@ async function showEvents(command: Command): Promise<void> {
   }
   const { err, out } = command.io
   using call = commandCall(command.io)
-  await using opened = await openToRead(config, command.io)
+  await using opened = await openForCommand(config, command.io)
   const { clock, events } = opened.gateway
   const wanted = await events.wanted(asked)
   const begin = start ? await placeOf(start(clock.now()), events) : after
