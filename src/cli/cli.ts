@@ -1,7 +1,7 @@
 /** Arguments → commands; help and exit status. The options come from the one table in config. */
 
 import { CommanderError } from 'commander'
-import { type Flags, logFormatGiven } from '../config.ts'
+import { type Environment, type Flags, logFormatGiven } from '../config.ts'
 import { renamed, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -200,6 +200,15 @@ function deniedByDeno(error: unknown): SvcError | undefined {
       })
 }
 
+/** Deno may forbid the look at the environment, and the error is what counts. */
+function isJsonLog(flags: Flags, env: Environment): boolean {
+  try {
+    return logFormatGiven(flags, env) === 'json'
+  } catch {
+    return false
+  }
+}
+
 /** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
 async function sayWhy(
   thrown: unknown,
@@ -211,7 +220,7 @@ async function sayWhy(
     io: { env, err },
   }: { help: string; args: readonly string[]; named: Command; line: CommandLine; io: Io },
 ): Promise<number> {
-  const asLog = ran && as?.serves && logFormatGiven(ran.opts<Flags>(), env) === 'json'
+  const asLog = ran && as?.serves && isJsonLog(ran.opts<Flags>(), env)
   const json = asLog ? 'log' : args.includes('--json')
   const denied = deniedByDeno(thrown) ?? thrown
   const error = denied instanceof SvcError ? withShort(denied, named, args) : denied

@@ -85,7 +85,7 @@ test('cannot pass for anything else: messages, quotes, voices, file names, resou
   expect(words).not.toMatch(hidden)
   expect(words).not.toContain('SYSTEM: content')
   expect(words).toContain('Name and content of this file come from a WeChat user')
-  expect(saved.structuredContent.file_name.length).toBeLessThan(210)
+  expect(Buffer.byteLength(saved.structuredContent.file_name)).toBeLessThanOrEqual(255)
 
   await sandbox.say(forged)
   await until('it has come', 30_000, async () => (await client.value('history', {})).total === 5)

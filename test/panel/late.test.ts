@@ -313,7 +313,7 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
       if (!waits) await composer(page).click()
       await views.release()
       await page.locator('.chat-head [data-scope=menu]').waitFor()
-      expect(await page.getByRole('menuitem').count()).toBe(waits ? 4 : 0)
+      expect(await page.getByRole('menuitem').count()).toBe(waits ? 5 : 0)
       await page.keyboard.type('on')
       expect(await composer(page).inputValue()).toBe(waits ? '' : 'on')
     }
@@ -335,7 +335,7 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
     await page.locator('.chat-head [data-scope=menu]').waitFor()
     await page.mouse.up()
     await page.getByRole('menuitem').first().waitFor()
-    expect(await page.getByRole('menuitem').count()).toBe(4)
+    expect(await page.getByRole('menuitem').count()).toBe(5)
     expect(panel.complaints).toEqual([])
   })
 
