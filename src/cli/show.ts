@@ -207,6 +207,7 @@ const waits = {
   refusal: 'the user to write, since WeChat refused',
   login: 'the session to be logged in',
   retry: 'the next try',
+  busy: 'a send to this user that is under way',
 } as const
 
 /** What a send waits for. */

@@ -180,8 +180,8 @@ export type SendPart = Static<typeof SendPart>
 const waiting = {
   waits_for: optional(
     oneOf(
-      ['approval', 'user', 'pace', 'refusal', 'login', 'retry'],
-      'What a queued message waits for. approval: that a person says yes. user: that the user writes, since the window is closed or the answers are used up. pace: its turn. refusal: WeChat refused a message to this user and gave no reason. login: that the session is logged in again. retry: the last try got no answer. Absent: it may go as soon as somebody polls.',
+      ['approval', 'user', 'pace', 'refusal', 'login', 'retry', 'busy'],
+      'What a queued message waits for. approval: that a person says yes. user: that the user writes, since the window is closed or the answers are used up. pace: its turn. refusal: WeChat refused a message to this user and gave no reason. login: that the session is logged in again. retry: the last try got no answer. busy: a send to this user is under way, such as an upload, and messages to one user go one after the other. Absent: it may go as soon as somebody polls.',
     ),
   ),
   not_before: optional(

@@ -147,7 +147,8 @@ export class Worker {
     // The slot that it has, as long as there is a pace; the verdict is of a message behind it.
     const slot = verdict.slot && (next.slot ?? verdict.slot)
     if (slot !== undefined && slot > now) return { waits_for: 'pace', not_before: Math.ceil(slot) }
-    return lane && isPaused(lane, now) ? { waits_for: 'retry', not_before: lane.not_before } : {}
+    if (lane && isPaused(lane, now)) return { waits_for: 'retry', not_before: lane.not_before }
+    return lane?.busy ? { waits_for: 'busy' } : {}
   }
 
   async #flush(id: number): Promise<void> {

@@ -208,6 +208,8 @@ export interface Lane {
   /** Unix ms: after trouble on the way, what waits is not tried before. */
   not_before: number
   failures: number
+  /** Whether a process sends what waits there now. */
+  busy: boolean
 }
 
 /** With what `admit` is to be told of the pace; `slot` is that of the first part that waits. */

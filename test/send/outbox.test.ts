@@ -247,6 +247,32 @@ describe('the pace', () => {
   })
 })
 
+for (const mode of ['fail', 'queue'] as const) {
+  test(`behind an upload of mode ${mode} that hangs: what waits says so, in each process, until it is over`, async () => {
+    await using t = await withGateway({ config: { pace: 'off' } })
+    await write(t)
+    await using other = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+    const hangs = Promise.withResolvers<void>()
+    await t.sandbox.fail('getuploadurl', 'slow', { until: hangs.promise })
+    const first = t.send({ media: [{ kind: 'file', data: 'eA==', file_name: 'x' }], when_closed: mode })
+    await t.until('at it', () => t.requests('getuploadurl') === 1)
+    const second = t.send({ text: 'behind', ...queue })
+    await t.until('both wait', async () => {
+      const { length } = await t.gateway.outbox.list()
+      return length === (mode === 'fail' ? 1 : 2)
+    })
+    for (const { gateway } of [t, other]) {
+      await t.until('it is told', async () => (await gateway.outbox.list()).at(-1)?.waits_for === 'busy')
+      for (const { outbox_id, waits_for } of await gateway.outbox.list())
+        expect([waits_for, (await gateway.outbox.get(outbox_id)).waits_for]).toEqual(['busy', 'busy'])
+    }
+    hangs.resolve()
+    expect((await first).status).toBe('accepted')
+    await second
+    await nothingWaits(t)
+  })
+}
+
 describe('the end of waiting', () => {
   test('after seven days it is refused, said in history and log, and its files go', async () => {
     await using t = await withClosed()

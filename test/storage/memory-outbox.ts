@@ -336,7 +336,10 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
         ...{ ...lane, slot, slots: this.#slots(lane.session, lane.user, rules) },
       }))
   }
-  lane = async (id: number) => this.#laneOf(id)
+  lane = async (id: number) => {
+    const lane = this.#laneOf(id)
+    return lane && { ...lane, busy: this.#isTaken(lane) || lane.owner === this.#me }
+  }
   next = async (lane: number) => this.#parts(part => part.lane === lane && isInLane(part)).slice(0, 100)
   entry = async (id: number) => this.#entry(id)
   keyed = async (key: string) => this.#keyed(key)
@@ -346,10 +349,14 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
   files = async () => filesOf(this.#parts(isOpen)).map(({ name }) => name)
 
   #claims(lane: Lane | undefined): boolean {
-    const left = (lane?.until ?? 0) - this.#clock.now()
-    if (!lane || (lane.owner && lane.owner !== this.#me && left > 0 && left <= 2 * leaseMs)) return false
+    if (!lane || this.#isTaken(lane)) return false
     Object.assign(lane, { owner: this.#me, until: this.#clock.now() + leaseMs })
     return true
+  }
+
+  #isTaken({ owner, until }: Lane): boolean {
+    const left = until - this.#clock.now()
+    return owner !== undefined && owner !== this.#me && left > 0 && left <= 2 * leaseMs
   }
 
   async release(id: number) {
@@ -418,4 +425,5 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
 
 const nobody = (session: string, user: string, id = 0): Lane => ({
   ...{ id, session, user, counter: { used: 0 }, not_before: 0, failures: 0, until: 0 },
+  busy: false,
 })

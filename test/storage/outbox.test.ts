@@ -247,7 +247,12 @@ onEach(openStore => {
     await using second = await t.second()
     expect(await t.store.outbox.claim(id)).toBe(true)
     expect(await second.store.outbox.claim(id)).toBe(false)
+    const busy = () => Promise.all([t, second].map(async ({ store }) => (await store.outbox.lane(id))?.busy))
+    expect(await busy()).toEqual([true, true])
     t.clock.at += 60_001
+    expect(await second.store.outbox.claim(id)).toBe(true)
+    await second.store.outbox.release(id)
+    expect(await busy()).toEqual([false, false])
     expect(await second.store.outbox.claim(id)).toBe(true)
     // The first one wakes up: nothing is its to send any more.
     expect(await begin(t.store, idsOf(await next(t.store)), 'a')).toEqual({ go: 'gone' })

@@ -13,7 +13,7 @@ import { firstContext } from './messages.ts'
 export const laneLeaseMs = 60_000
 
 const columns = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
-  l.not_before, l.failures FROM outbox_lane l JOIN session s ON s.key = l.session`
+  l.not_before, l.failures, l.owner, l.lease_until FROM outbox_lane l JOIN session s ON s.key = l.session`
 
 export class Lanes extends EnginePart {
   readonly #slots: PaceSlots
@@ -35,7 +35,7 @@ export class Lanes extends EnginePart {
       ...(of ? [of.session, JSON.stringify(of.users)] : []),
     )
     return rows.map(row => ({
-      ...laneOf(row),
+      ...this.#laneOf(row),
       ...{ slot: row.slot, slots: this.#slots.taken(row.session, row.peer, rules) },
     }))
   }
@@ -50,12 +50,12 @@ export class Lanes extends EnginePart {
 
   find(session: number, user: string): Lane | undefined {
     const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.session = ? AND l.peer = ?`, session, user)
-    return row && laneOf(row)
+    return row && this.#laneOf(row)
   }
 
   lane(id: number): Lane | undefined {
     const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.id = ?`, id)
-    return row && laneOf(row)
+    return row && this.#laneOf(row)
   }
 
   /** What is counted of the users of a session, or of one of them. */
@@ -77,11 +77,9 @@ export class Lanes extends EnginePart {
 
   /** Takes a lane, or keeps it. @returns false while another process has it */
   claim(lane: number): boolean {
-    const row = this.db.get<{ owner?: string; lease_until: number }>`SELECT owner, lease_until
-      FROM outbox_lane WHERE id = ${lane}`
-    if (!row) return false
+    const row = this.db.get<Lease>`SELECT owner, lease_until FROM outbox_lane WHERE id = ${lane}`
+    if (!row || !this.#mayTake(row)) return false
     const now = this.clock.now()
-    if (!this.owner.mayTake(row.owner, row.lease_until - now, laneLeaseMs)) return false
     this.db.run`UPDATE outbox_lane SET owner = ${this.owner.name}, lease_until = ${now + laneLeaseMs}
       WHERE id = ${lane}`
     return true
@@ -102,24 +100,42 @@ export class Lanes extends EnginePart {
   later(lane: number, notBefore: number, failures: number): void {
     this.db.run`UPDATE outbox_lane SET not_before = ${notBefore}, failures = ${failures} WHERE id = ${lane}`
   }
+
+  #mayTake({ owner, lease_until }: Lease): boolean {
+    return this.owner.mayTake(owner, lease_until - this.clock.now(), laneLeaseMs)
+  }
+
+  #laneOf(row: LaneRow): Lane {
+    const { id, name, peer, received_at, used, last_sent_at, not_before, failures, owner } = row
+    return {
+      ...{
+        id,
+        session: name,
+        user: peer,
+        counter: { received_at, used, last_sent_at },
+        not_before,
+        failures,
+      },
+      busy: owner === this.owner.name || !this.#mayTake(row),
+      ...(row.held_until !== undefined && {
+        hold: { since: row.held_at ?? 0, until: row.held_until, count: row.holds },
+      }),
+    }
+  }
 }
 
-interface LaneRow extends Counter, Pick<Lane, 'id' | 'not_before' | 'failures'> {
+/** Who sends what waits in a lane, and until when (Unix ms). */
+interface Lease {
+  owner?: string
+  lease_until: number
+}
+
+interface LaneRow extends Counter, Pick<Lane, 'id' | 'not_before' | 'failures'>, Lease {
   name: string
   peer: string
   held_at?: number
   held_until?: number
   holds: number
-}
-
-function laneOf(row: LaneRow): Lane {
-  const { id, name, peer, received_at, used, last_sent_at, not_before, failures } = row
-  return {
-    ...{ id, session: name, user: peer, counter: { received_at, used, last_sent_at }, not_before, failures },
-    ...(row.held_until !== undefined && {
-      hold: { since: row.held_at ?? 0, until: row.held_until, count: row.holds },
-    }),
-  }
 }
 
 /** Kept at least this long: another process may be configured to look back further. */
