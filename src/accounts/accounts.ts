@@ -144,7 +144,8 @@ export class Accounts {
     const listed = await this.list()
     return Promise.all(
       listed.map(async session => {
-        const users = await this.#usersOf(session.name)
+        // The session says itself why its users cannot be read.
+        const users = await this.#usersOf(session.name).catch(() => [])
         return { ...session, user_count: users.length, users }
       }),
     )
@@ -238,7 +239,7 @@ export class Accounts {
    * Removes the credentials of a session; its messages stay in the store. A login under way ends; of a session that
    * is only being logged in, that is all there is to do.
    *
-   * @throws SvcError `session_not_found`
+   * @throws SvcError `session_not_found`; `store_unavailable` when the system refuses to show its files
    */
   logout(name: string): Promise<{ success: true; session: string }> {
     return this.#alone(async () => {
@@ -248,6 +249,8 @@ export class Accounts {
       const wasPending = await logins.cancel(wanted)
       const record = await state.sessions.get(wanted)
       if (!record && !wasPending) throw sessionNotFound(wanted)
+      // They may be sound, and WeChat may refuse a new code without them.
+      if (record?.unreadable) throw record.unreadable
       if (record) {
         await state.sessions.remove(record.name)
         this.#runtime.bus.tell('sessionsChanged')

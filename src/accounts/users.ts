@@ -52,9 +52,11 @@ export class Users {
   }
 
   /**
-   * Everybody who has written to a session, or to any; who wrote last comes first. Takes no lock.
+   * Everybody who has written to a session, or to any; who wrote last comes first. Takes no lock. Of several sessions one whose
+   * users cannot be read is left out.
    *
-   * @throws SvcError `session_not_found`; `invalid_arguments` for a name that nobody has, or several
+   * @throws SvcError `session_not_found`; `invalid_arguments` for a name that nobody has, or several; `store_unavailable` when
+   *   nobody is found and the users of a session cannot be read
    */
   async list({ session, user_id }: UserFilter = {}): Promise<KnownUser[]> {
     const only = user_id === undefined ? undefined : await this.#meant(user_id, session)
@@ -62,13 +64,15 @@ export class Users {
       session === undefined
         ? (await this.#accounts.list()).map(({ name }) => name)
         : [(await this.#accounts.named(session)).name]
-    const found = await Promise.all(
+    const looked = await Promise.allSettled(
       names.map(async name => (await this.of(name)).map(user => ({ session: name, ...user }))),
     )
-    return found
-      .flat()
+    const found = looked
+      .flatMap(one => (one.status === 'fulfilled' ? one.value : []))
       .filter(user => only === undefined || user.user_id === only)
-      .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
+    const failed = looked.find(one => one.status === 'rejected')
+    if (failed && found.length === 0) throw failed.reason
+    return found.sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
   }
 
   /** Of one session. */

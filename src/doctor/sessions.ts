@@ -1,7 +1,9 @@
 /** The sessions: which can be polled and sent from, and what to do about the others. */
 import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
+import { SvcError } from '../model/error.ts'
 import { type BotInfo, mutedAdvice, mutedOf } from '../model/session.ts'
+import { errorCodeOf } from '../platform/files.ts'
 import { counted, localTime, shellWord } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { SeenSession, StoreStats } from '../storage/sight.ts'
@@ -52,12 +54,19 @@ function sessionOf(session: SeenSession, context: DoctorContext): Found[] {
   const { contexts, name, trouble } = session
   const folder = join(context.directory.dir, name)
   if (trouble?.kind === 'unreadable')
-    return [bad('session', `"${name}" cannot be read: ${reasonOf(trouble.error)}`, takeOver(folder))]
+    return [
+      bad('session', `"${name}" cannot be used: ${reasonOf(trouble.error)}`, remedyOf(trouble.error, folder)),
+    ]
   const found = standingOf(session, context.command(`login ${shellWord(name)}`))
-  if (contexts !== 'damaged' && contexts !== 'unreadable') return [found]
-  const what = `contexts.json of "${name}" is ${contexts}: a user can be answered only after writing again`
-  const mended = 'Nothing to do: svc sets it aside at the next message.'
-  return [found, warning('contexts', what, contexts === 'damaged' ? mended : takeOver(folder))]
+  if (contexts !== 'damaged') return [found]
+  const what = `contexts.json of "${name}" is damaged: a user can be answered only after writing again`
+  return [found, warning('contexts', what, 'Nothing to do: svc sets it aside at the next message.')]
+}
+
+/** Files of another user are taken over; anything else is as the error says. */
+function remedyOf(error: unknown, folder: string): string {
+  if (!(error instanceof SvcError)) return takeOver(folder)
+  return /^(EACCES|EPERM)$/.test(errorCodeOf(error.cause) ?? '') ? takeOver(folder) : error.hint
 }
 
 function standingOf({ name, status, bot, users }: SeenSession, login: string): Found {

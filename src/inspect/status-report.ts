@@ -99,7 +99,7 @@ export async function readStatus(options: {
   const sessions = (sight?.sessions ?? []).map((session, at): SessionReport => {
     const { name, status, bot, users } = session
     const unreadable = session.trouble?.kind === 'unreadable'
-    if (session.trouble?.kind === 'unreadable') told(`${name}/${dataFiles.token}`)(session.trouble.error)
+    if (session.trouble?.kind === 'unreadable') told(name)(session.trouble.error)
     return {
       ...{ name, status, connected: status === 'connected' || status === 'lapsed', is_default: at === 0 },
       ...(unreadable && { unreadable }),

@@ -34,7 +34,8 @@ const reasons: Readonly<Record<string, string>> = {
 /** Why the system refused. */
 export function reasonOf(error: unknown): string {
   const code = errorCodeOf(error)
-  if (code === undefined) return error instanceof Error ? error.message : String(error)
+  if (code === undefined || error instanceof SvcError)
+    return error instanceof Error ? error.message : String(error)
   const reason = reasons[code] ?? code
   return reason === noRight ? `${reason}${whoseOf(error as Error & { path?: unknown })}` : reason
 }

@@ -44,8 +44,8 @@ export interface SeenSession {
   isDefault: boolean
   /** Why it is disconnected: what is stored of it does not parse, or the system refuses to show it. */
   trouble?: { kind: 'damaged' } | { kind: 'unreadable'; error: unknown }
-  /** How its contexts are: of unreadable and damaged ones nobody can be answered. */
-  contexts: 'read' | 'absent' | 'damaged' | 'unreadable'
+  /** How its contexts are: of damaged ones nobody can be answered. */
+  contexts: 'read' | 'absent' | 'damaged'
   users: ReadonlyMap<string, UserContext>
 }
 

@@ -1,5 +1,8 @@
 /** People have names: given here, shown with their messages, taken as `to`. */
 import { expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { mkdir, rename, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { directCall } from '../../src/model/call.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -42,6 +45,33 @@ test('a name stands with the user, with each message, and with what waits', asyn
   const after = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
   expect(after[0]).not.toHaveProperty('user_name')
 })
+
+for (const file of ['contexts.json', 'token.json'])
+  test(`a session whose ${file} cannot be read: no login, nobody's users, and a logout keeps its files`, async () => {
+    await using t = await withGateway({ sessions: ['default', 'other'] })
+    const id = await written(t)
+    const other = await written(t, 'other')
+    const path = join(t.dir, 'default', file)
+    await t.until('it is there', async () => existsSync(path))
+    await rename(path, `${path}.away`)
+    await mkdir(path)
+    await t.until('it is told', async () => (await t.gateway.accounts.list())[0]?.status === 'disconnected')
+    const unreadable = { code: 'store_unavailable', message: expect.stringContaining(file) }
+    const { accounts, users } = t.gateway
+    for (const call of [t.send({ to: id, text: 'x', session: 'default' }), accounts.logout('default')])
+      expect(await failure(call)).toMatchObject(unreadable)
+    if (file === 'contexts.json') {
+      expect(await failure(users.list({ session: 'default' }))).toMatchObject(unreadable)
+      expect(await failure(users.list({ user_id: id }))).toMatchObject(unreadable)
+    }
+    expect((await users.list()).map(({ user_id }) => user_id)).toContain(other)
+    expect((await accounts.list())[0]?.poll_error).toContain(file)
+    await rmdir(path)
+    await rename(`${path}.away`, path)
+    await t.until('it works again', async () => (await t.gateway.accounts.list())[0]?.status === 'connected')
+    expect(await users.list({ session: 'default' })).toMatchObject([{ user_id: id }])
+    expect((await t.send({ to: id, text: 'x' })).status).toBe('accepted')
+  })
 
 test('send and history take a name of one user, whatever its capitals and composition', async () => {
   await using t = await withGateway()

@@ -98,37 +98,44 @@ describe.skipIf(!canSwitch)('as another user (skipped where that is forbidden)',
     }
   })
 
-  test('credentials that may not be read: each command says so, and none takes them for lost or damaged', async () => {
-    const dir = ownFolder()
-    await using site = await openSite({ dir })
-    giveAll(dir)
-    const path = join(dir, 's', 'token.json')
-    chownSync(path, 0, 0)
-    chmodSync(path, 0o600)
-    const own = readFileSync(path, 'utf8')
-    const where = ['-d', dir, '--upstream-url', site.sandbox.url]
-    for (const [failed, ...words] of [
-      [0, 'sessions'],
-      [0, 'recv', '--timeout', '0'],
-      [1, 'status'],
-      [1, 'doctor'],
-      [1, 'send', site.user, 'hi'],
-      [1, 'check', 's'],
-      [1, 'login', 's', '--timeout', '1'],
-    ] as const) {
-      const { status, stdout, stderr } = await ended([...asStranger, ...svcProgram, ...words, ...where], {
-        cwd: '/',
-        env: { PATH: process.env.PATH ?? '', HOME: dir },
-        withinMs: 60_000,
-      })
-      const said = stdout + stderr
-      expect([words[0], status, said]).toEqual([words[0], failed, said])
-      expect(said).toContain('s/token.json belongs to user 0')
-      expect(said).not.toMatch(/svc login s|damaged|bug in svc/)
-    }
-    expect(readFileSync(path, 'utf8')).toBe(own)
-    expect(readdirSync(join(dir, 's')).filter(name => name.includes('corrupt'))).toEqual([])
-  })
+  for (const file of ['token.json', 'contexts.json'])
+    test(`a ${file} that may not be read: each command says so, and none takes it for lost or damaged`, async () => {
+      const dir = ownFolder()
+      await using site = await openSite({ dir })
+      const before = await hosted(site)
+      await site.heard('one')
+      await before.stop()
+      giveAll(dir)
+      const path = join(dir, 's', file)
+      chownSync(path, 0, 0)
+      chmodSync(path, 0o600)
+      const own = readFileSync(path, 'utf8')
+      const where = ['-d', dir, '--upstream-url', site.sandbox.url]
+      for (const [failed, ...words] of [
+        [0, 'sessions'],
+        [0, 'recv', '--timeout', '0'],
+        [1, 'status'],
+        [1, 'doctor'],
+        [1, 'send', site.user, 'hi'],
+        [1, 'check', 's'],
+        [1, 'login', 's', '--timeout', '1'],
+        [file === 'token.json' ? 0 : 1, 'users'],
+        [file === 'token.json' ? 0 : 1, 'users', 's'],
+        [1, 'logout', 's', '--yes'],
+      ] as const) {
+        const { status, stdout, stderr } = await ended([...asStranger, ...svcProgram, ...words, ...where], {
+          cwd: '/',
+          env: { PATH: process.env.PATH ?? '', HOME: dir },
+          withinMs: 60_000,
+        })
+        const said = stdout + stderr
+        expect([words[0], status, said]).toEqual([words[0], failed, said])
+        expect(said).toContain(`s/${file} belongs to user 0`)
+        expect(said).not.toMatch(/svc login s|damaged|bug in svc/)
+      }
+      expect(readFileSync(path, 'utf8')).toBe(own)
+      expect(readdirSync(join(dir, 's')).filter(name => name.includes('corrupt'))).toEqual([])
+    })
 
   test("a session's files that cannot be read: that session is disconnected, the other one works, and it heals", async () => {
     const dir = ownFolder()

@@ -52,13 +52,15 @@ async function lookAtSessions(dir: string): Promise<SeenSessions> {
     try {
       const record = await sessions.get(name)
       if (record?.name === name) {
-        const kind = kindOf(plain, sessions.contextsPath(name))
+        const { kind } = record.unreadable
+          ? { kind: 'absent' as const }
+          : plain.read(sessions.contextsPath(name))
         found.push({
           ...sight,
           status: record.bot ? standingOf(record.bot) : 'disconnected',
           ...(record.bot && { bot: record.bot }),
           ...(record.damaged && { trouble: { kind: 'damaged' } }),
-          ...(record.unreadable && { trouble: { kind: 'unreadable', error: record.unreadable.cause } }),
+          ...(record.unreadable && { trouble: { kind: 'unreadable', error: record.unreadable } }),
           contexts: kind,
           users: new Map(
             kind === 'read' ? [...contexts.known(name)].filter(([, context]) => hasWritten(context)) : [],
@@ -80,14 +82,6 @@ async function lookAtSessions(dir: string): Promise<SeenSessions> {
 /** None where there is no directory, or none that can be read. */
 async function foldersIn(dir: string): Promise<string[]> {
   return sessionFolders({ entries: await readdir(dir, { withFileTypes: true }).catch(() => []) })
-}
-
-function kindOf(files: JsonFiles<unknown>, path: string): SeenSession['contexts'] {
-  try {
-    return files.read(path).kind
-  } catch {
-    return 'unreadable'
-  }
 }
 
 async function saidDefault(dir: string): Promise<string | undefined> {

@@ -46,6 +46,7 @@ export class ContextFiles implements Contexts {
     this.#sessions = options.sessions
     this.#archive = options.rows?.contexts
     this.#archives = options.rows?.durable === true
+    this.#sessions.onRead = session => void this.#read(session)
     this.#sessions.onListed = ({ name, bot }) => {
       if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
       this.#noted.set(name, bot?.bot_id)
@@ -57,7 +58,7 @@ export class ContextFiles implements Contexts {
   async of(session: string): Promise<Users> {
     // What fails there is told of elsewhere.
     const kept = await this.#archive?.of(session).catch(() => undefined)
-    const known = this.known(session)
+    const known = this.#read(session)
     if (!kept?.size) return known
     return new Map([...known, ...kept, ...[...known].filter(([, context]) => hasWritten(context))])
   }
@@ -69,15 +70,20 @@ export class ContextFiles implements Contexts {
     return (await this.#archive?.of(session, [user]))?.get(user) ?? known
   }
 
-  /** Who wrote lately, as the file stands now. A file that does not parse counts as empty, and so does one that cannot be read: writers tell. */
+  /** As `#read`; of a file that cannot be read nobody: its session cannot be used, and says why. */
   known(session: string): Users {
+    try {
+      return this.#read(session)
+    } catch {
+      return nobody
+    }
+  }
+
+  /** Who wrote lately, as the file stands now; nobody where it does not parse. @throws SvcError `store_unavailable` when it cannot be read */
+  #read(session: string): Users {
     return this.#known.get(session, () => {
-      try {
-        const found = this.#files.read(this.#sessions.contextsPath(session))
-        return found.kind === 'read' ? found.value.users : nobody
-      } catch {
-        return nobody
-      }
+      const found = this.#files.read(this.#sessions.contextsPath(session))
+      return found.kind === 'read' ? found.value.users : nobody
     })
   }
 

@@ -38,8 +38,8 @@ import { parseToken, serialized, type TokenFile, told, unmarked } from './token-
 const fewFolders = 64
 /** Who only looks does not wait longer for the lock, to set a damaged file aside: the next look tries again. */
 const mendMs = 200
-/** What may be the matter with a token.json, until it is mended. */
-const ailments = ['token.json cannot be read', 'token.json does not parse and cannot be set aside'] as const
+/** What may be the matter with the files of a session, until they are mended. */
+const ailments = ['a session cannot be read', 'token.json does not parse and cannot be set aside'] as const
 /** What a writer that was killed leaves of our files. */
 const halfWritten = /^(token\.json|contexts\.json|\.default_session)\.[0-9a-f]{12}\.tmp$/
 
@@ -163,6 +163,9 @@ export class SessionFiles implements Sessions {
 
   /** Set by the state: is told of each session that a look has found, and again when it is another one. */
   onListed: ((record: SessionRecord) => void) | undefined
+
+  /** Set by the state: throws SvcError `store_unavailable` when what else a session needs cannot be read. */
+  onRead: ((name: string) => void) | undefined
 
   /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
   onNewBot: ((name: string) => Promise<void>) | undefined
@@ -311,6 +314,7 @@ export class SessionFiles implements Sessions {
     let found: Found<TokenFile>
     try {
       found = this.#files.read(path)
+      if (found.kind === 'read') this.onRead?.(folder)
     } catch (error) {
       if (!(error instanceof SvcError)) throw error
       // Of this session alone: the others go on.
