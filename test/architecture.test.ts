@@ -16,7 +16,7 @@ const steps: readonly (readonly string[])[] = [
   ['send', 'receive'],
   ['media', 'accounts', 'push'],
   ['gateway'],
-  ['tools', 'migrate', 'inspect'],
+  ['operations', 'migrate', 'inspect'],
   ['server', 'sandbox'],
   // MCP over HTTP goes through the HTTP door's own checks.
   ['mcp', 'doctor'],

@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { optionTable } from '../src/config.ts'
-import { tools } from '../src/tools/index.ts'
+import { tools } from '../src/operations/tools.ts'
 import { folderOfTest } from './support/folder.ts'
 import { overhear } from './support/overheard.ts'
 import { freePort } from './support/port.ts'
@@ -21,7 +21,7 @@ for (const path of ['README.md', ...[...further].filter(path => !path.includes('
 /** Those whose commands are run: each goes on in the same shell where the one before ends. */
 const conversation = [
   'README.md',
-  'src/tools/README.md',
+  'src/operations/README.md',
   'src/cli/README.md',
   'src/mcp/README.md',
   'src/sandbox/README.md',
@@ -251,7 +251,7 @@ test('the table of tools names every tool and argument, the required ones in bol
     return [tool.name, names.join(' ') || '–']
   })
   expect(
-    tableUnder('What there is', 'src/tools/README.md').map(([name, _what, names]) => [name, names]),
+    tableUnder('What there is', 'src/operations/README.md').map(([name, _what, names]) => [name, names]),
   ).toEqual(expected as string[][])
 })
 

@@ -1,7 +1,7 @@
 /** A time as a person types it: by the clock on the wall, or as a span before now. */
 import { type EventStart, eventStart } from '../model/webhook.ts'
+import { parseTime } from '../operations/schema.ts'
 import { systemClock } from '../platform/clock.ts'
-import { parseTime } from '../tools/schema.ts'
 
 const unitMs: Readonly<Record<string, number>> = {
   s: 1000,

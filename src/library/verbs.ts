@@ -1,7 +1,7 @@
 /** What the nine verbs take and give here: derived from the tools, so that each is written once. */
 import type { Static, TSchema } from '@sinclair/typebox'
-import { verbs } from '../tools/index.ts'
-import type { GivenInput } from '../tools/schema.ts'
+import type { GivenInput } from '../operations/schema.ts'
+import { verbs } from '../operations/tools.ts'
 
 export { verbs }
 

@@ -2,9 +2,9 @@
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Unanswered } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
+import { foresee, type Outgoing } from '../operations/send.ts'
+import { verbs } from '../operations/tools.ts'
 import { seen } from '../platform/escape-controls.ts'
-import { verbs } from '../tools/index.ts'
-import { foresee, type Outgoing } from '../tools/send.ts'
 import type { McpCall } from './call.ts'
 
 const shownText = 1000

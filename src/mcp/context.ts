@@ -2,9 +2,9 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
 import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
 import type { Call, Delivery } from '../model/call.ts'
+import type { Tool } from '../operations/tools.ts'
 import type { Log } from '../platform/log.ts'
 import type { Waiting } from '../server/http-call.ts'
-import type { Tool } from '../tools/index.ts'
 import type { Questions } from './questions.ts'
 
 /** The gateway's face, with what happens, who talks to whom and the time there: for those who look without taking. */

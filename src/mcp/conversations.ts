@@ -3,8 +3,8 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionUser } from '../model/session.ts'
+import { untrustedText } from '../operations/untrusted.ts'
 import { localTime } from '../platform/format.ts'
-import { untrustedText } from '../tools/untrusted.ts'
 
 export interface Conversation {
   session: string

@@ -10,8 +10,8 @@ import {
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { badArgument } from '../model/error.ts'
 import { optional, text } from '../model/shapes.ts'
-import { problemsOf } from '../tools/parse.ts'
-import { parseTime, toJsonSchema } from '../tools/schema.ts'
+import { problemsOf } from '../operations/parse.ts'
+import { parseTime, toJsonSchema } from '../operations/schema.ts'
 import type { McpContext } from './context.ts'
 import { type Conversation, conversationText, conversationWith } from './conversations.ts'
 

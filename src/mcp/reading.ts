@@ -2,10 +2,10 @@
 
 import type { Message } from '../model/message.ts'
 import { between, closed, oneOf, optional } from '../model/shapes.ts'
-import { parse } from '../tools/parse.ts'
-import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
-import type { Tool, Whereabouts } from '../tools/tool.ts'
-import { type Format, type PicturedAnswer, roomFor } from '../tools/untrusted.ts'
+import { parse } from '../operations/parse.ts'
+import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
+import type { Tool, Whereabouts } from '../operations/tool.ts'
+import { type Format, type PicturedAnswer, roomFor } from '../operations/untrusted.ts'
 
 /** Clients cut what is longer: Cline at 8,000 characters of JSON text, Codex at some 10,000 bytes, others later. */
 const usualMaxChars = 8000

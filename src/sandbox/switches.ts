@@ -5,7 +5,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { closed, oneOf, optional } from '../model/shapes.ts'
-import { parse, spelled } from '../tools/parse.ts'
+import { parse, spelled } from '../operations/parse.ts'
 import type { Fields } from './wire.ts'
 
 type Split<S extends string> = S extends `${infer One} ${infer Rest}` ? One | Split<Rest> : S

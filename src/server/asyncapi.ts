@@ -1,6 +1,6 @@
 /** The AsyncAPI document: what `GET /events` tells and what webhooks deliver, from the schemas that tools and OpenAPI are made of. */
 import { Events, WebhookTestEvent } from '../model/event.ts'
-import { toJsonSchema } from '../tools/schema.ts'
+import { toJsonSchema } from '../operations/schema.ts'
 import type { DocumentOptions } from './document.ts'
 
 /** An event of the stream that is none of the log. */

@@ -11,7 +11,7 @@ import * as media from '../model/media.ts'
 import * as messages from '../model/message.ts'
 import * as sessions from '../model/session.ts'
 import * as webhooks from '../model/webhook.ts'
-import { toJsonSchema } from '../tools/schema.ts'
+import { toJsonSchema } from '../operations/schema.ts'
 import { Problem, problemOf, problemType } from './errors.ts'
 import { notesKey, type RouteNotes } from './route.ts'
 

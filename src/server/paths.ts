@@ -1,7 +1,7 @@
 /** Paths and methods of an Elysia app: what it is asked for, and the answers where it has no route. */
 import type { Elysia } from 'elysia'
 import { SvcError } from '../model/error.ts'
-import { tools } from '../tools/index.ts'
+import { tools } from '../operations/tools.ts'
 import { asArrived } from './behind-proxy.ts'
 import { problemResponse } from './errors.ts'
 

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { KnownUser, NamedUser, NameRequest, UserFilter } from '../model/session.ts'
 import { closed } from '../model/shapes.ts'
-import { exampleUser } from '../tools/example-values.ts'
+import { exampleUser } from '../operations/example-values.ts'
 import { jsonRoutes, type RouteContext } from './route.ts'
 
 const { user_id, ...nameBody } = NameRequest.properties

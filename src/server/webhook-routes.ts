@@ -13,9 +13,9 @@ import {
   WebhookEndpoint,
   WebhookLogQuery,
 } from '../model/webhook.ts'
+import { parse } from '../operations/parse.ts'
+import { asTime, parseTime, Shaped } from '../operations/schema.ts'
 import { WebhookTest } from '../push/webhooks.ts'
-import { parse } from '../tools/parse.ts'
-import { asTime, parseTime, Shaped } from '../tools/schema.ts'
 import { sendMedia } from './media-routes.ts'
 import { queryOf } from './paths.ts'
 import { answered, decoded, jsonAnswer, jsonRoutes, type RouteContext } from './route.ts'

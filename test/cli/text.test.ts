@@ -6,9 +6,9 @@ import { shownResult, silentText } from '../../src/cli/show.ts'
 import { oneLine, safeLines } from '../../src/cli/terminal.ts'
 import { exampleLines } from '../../src/cli/tool-flags.ts'
 import { adviceOf } from '../../src/model/next-step.ts'
+import { verbs } from '../../src/operations/tools.ts'
 import { shellWord } from '../../src/platform/format.ts'
 import { expired } from '../../src/receive/token-check.ts'
-import { verbs } from '../../src/tools/index.ts'
 
 describe('text for a terminal', () => {
   test('columns line up where letters are twice as wide, joined or combined', () => {

@@ -2,9 +2,9 @@
 import { expect, test } from 'bun:test'
 import { directCall } from '../../src/model/call.ts'
 import type { HistoryPage } from '../../src/model/message.ts'
+import { history } from '../../src/operations/history.ts'
+import { invoke } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { history } from '../../src/tools/history.ts'
-import { invoke } from '../../src/tools/index.ts'
 import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
 

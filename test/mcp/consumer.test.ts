@@ -1,9 +1,9 @@
 /** Whose place recv uses: that of the connection, which two clients of one service do not share. */
 import { expect, test } from 'bun:test'
 import { createMcpHttp } from '../../src/mcp/http.ts'
+import { tools } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
-import { tools } from '../../src/tools/index.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { connectHttp } from '../support/mcp.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { contentOf } from '../../src/mcp/content.ts'
 import type { Message } from '../../src/model/message.ts'
-import { tools, verbs } from '../../src/tools/index.ts'
+import { tools, verbs } from '../../src/operations/tools.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 

@@ -1,6 +1,6 @@
 /** Answers that fit into what clients show their model: nothing is handed over that does not arrive. */
 import { expect, test } from 'bun:test'
-import { tools } from '../../src/tools/index.ts'
+import { tools } from '../../src/operations/tools.ts'
 import { failure } from '../support/failure.ts'
 import { type McpPair, withMcpPair } from '../support/mcp-pair.ts'
 import { until } from '../support/until.ts'

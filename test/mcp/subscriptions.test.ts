@@ -4,9 +4,9 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { Announcements } from '../../src/mcp/announcements.ts'
 import type { Changes } from '../../src/mcp/context.ts'
 import { createMcpHttp } from '../../src/mcp/http.ts'
+import { tools } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
-import { tools } from '../../src/tools/index.ts'
 import { withGateway } from '../support/gateway.ts'
 
 /** The HTTP door over a real gateway, and how many listen to its news. */

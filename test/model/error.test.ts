@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { errorCodes, errorKind, invalid, renamed, SvcError } from '../../src/model/error.ts'
 import { adviceOf, type Door, type Next, plainly } from '../../src/model/next-step.ts'
-import { describedFor, tools } from '../../src/tools/index.ts'
+import { describedFor, tools } from '../../src/operations/tools.ts'
 
 const errorsOf = (error: SvcError) => error.details?.errors
 

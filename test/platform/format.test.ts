@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
+import { parseTime } from '../../src/operations/schema.ts'
 import { byteSize, counted, listed, localTime, span } from '../../src/platform/format.ts'
-import { parseTime } from '../../src/tools/schema.ts'
 
 test('sizes, counts, spans, moments and lists in words', () => {
   expect([0, 999, 1000, 48_213, 2_000_000, 3.2e12, 5e15].map(byteSize)).toEqual([

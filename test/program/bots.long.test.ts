@@ -101,7 +101,7 @@ async function pythonBot(folder: string): Promise<Bot> {
       return new Response(answer, { status: response.status })
     },
   })
-  const page = await example('src/tools/README.md', 'A bot that may be killed at any moment', 'python')
+  const page = await example('src/operations/README.md', 'A bot that may be killed at any moment', 'python')
   const own = page.replace('127.0.0.1:8000', `127.0.0.1:${proxy.port}`)
   await writeFile(join(folder, 'bot.py'), own.replace('echo-python', consumerOf(folder)))
   return {
@@ -269,7 +269,7 @@ describe.skipIf(!Bun.which('jq') || !Bun.which('curl'))(
   'scripts for cron (skipped without jq and curl)',
   () => {
     const script = async (nth: number, ...changes: [string, string][]) => {
-      let text = await example('src/tools/README.md', 'From cron', 'sh', nth)
+      let text = await example('src/operations/README.md', 'From cron', 'sh', nth)
       for (const [from, to] of [['http://127.0.0.1:8000', service.url], ...changes] as const) {
         expect(text).toContain(from)
         text = text.replace(from, to)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { describedFor, type Tool, tools } from '../../src/tools/index.ts'
-import { problemsOf } from '../../src/tools/parse.ts'
+import { problemsOf } from '../../src/operations/parse.ts'
+import { describedFor, type Tool, tools } from '../../src/operations/tools.ts'
 import { startAdmin } from '../support/admin.ts'
 import { forFile } from '../support/folder.ts'
 import { checkedClient, redocly, runTool } from '../support/openapi-judges.ts'

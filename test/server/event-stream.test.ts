@@ -1,9 +1,9 @@
 /** `GET /events`: what a reader sees, over any number of connections. */
 import { expect, test } from 'bun:test'
 import { eventTypes } from '../../src/model/event.ts'
+import { parse } from '../../src/operations/parse.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
-import { parse } from '../../src/tools/parse.ts'
 import { receiver } from '../push/receiver.ts'
 import { eventSource } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'

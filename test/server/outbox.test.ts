@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { OutboxEntry } from '../../src/model/message.ts'
 import { Cancelled, OutboxEntry as Entry } from '../../src/model/message.ts'
-import { problemsOf } from '../../src/tools/parse.ts'
+import { problemsOf } from '../../src/operations/parse.ts'
 import { forFile } from '../support/folder.ts'
 import { type Json, startRest } from '../support/rest.ts'
 

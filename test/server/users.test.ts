@@ -1,7 +1,7 @@
 /** Who may be answered, and what they are called, over HTTP. */
 import { expect, test } from 'bun:test'
 import { KnownUser } from '../../src/model/session.ts'
-import { problemsOf } from '../../src/tools/parse.ts'
+import { problemsOf } from '../../src/operations/parse.ts'
 import { withGateway } from '../support/gateway.ts'
 import { type Json, restOf, startRest } from '../support/rest.ts'
 

@@ -1,10 +1,10 @@
 /** The REST door on a real port over a gateway of the test's choice, and a client that sees bytes. */
 import { connect, type Socket } from 'node:net'
+import { tools } from '../../src/operations/tools.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { type Log, silentLog } from '../../src/platform/log.ts'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'
 import { createOpenApiApp, type OpenApiApp, type OpenApiOptions } from '../../src/server/openapi.ts'
-import { tools } from '../../src/tools/index.ts'
 import { MemoryGateway } from './memory-gateway.ts'
 
 type RestGateway = OpenApiOptions['gateway']

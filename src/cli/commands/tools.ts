@@ -1,5 +1,5 @@
 /** The tools as commands, each derived from its one definition. */
-import { tools } from '../../tools/index.ts'
+import { tools } from '../../operations/tools.ts'
 import type { CommandSpec } from '../command.ts'
 import { exampleLines, toolFlags } from '../tool-flags.ts'
 

@@ -6,9 +6,9 @@ import { LoginStatus } from '../../model/login.ts'
 import { HistoryPage, MediaContent, Message, MessageKind } from '../../model/message.ts'
 import { Session, SessionUser } from '../../model/session.ts'
 import { bounded, closed, flag, integer, oneOf, optional, seconds, text, told } from '../../model/shapes.ts'
-import { HistoryInput } from '../../tools/history.ts'
-import { RowId } from '../../tools/schema.ts'
-import { SendInput } from '../../tools/send.ts'
+import { HistoryInput } from '../../operations/history.ts'
+import { RowId } from '../../operations/schema.ts'
+import { SendInput } from '../../operations/send.ts'
 
 const name = (description: string) => Type.String({ maxLength: 200, description })
 const unixMs = (description: string) => integer(`Unix milliseconds: ${description}`)

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { type TSchema, Type } from '@sinclair/typebox'
 import { SvcError } from '../../src/model/error.ts'
-import { checkVocabulary, parse } from '../../src/tools/parse.ts'
-import { Id, parseTime, RowId, Time, toJsonSchema } from '../../src/tools/schema.ts'
+import { checkVocabulary, parse } from '../../src/operations/parse.ts'
+import { Id, parseTime, RowId, Time, toJsonSchema } from '../../src/operations/schema.ts'
 import { fieldsOf } from '../support/failure.ts'
 
 const strict = { additionalProperties: false }

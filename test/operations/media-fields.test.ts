@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { invoke, verbs } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { invoke, verbs } from '../../src/tools/index.ts'
 import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
 

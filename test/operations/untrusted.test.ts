@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Message } from '../../src/model/message.ts'
-import { exampleReceived, exampleSent } from '../../src/tools/example-values.ts'
-import { jsonLength, roomFor, untrustedText } from '../../src/tools/untrusted.ts'
+import { exampleReceived, exampleSent } from '../../src/operations/example-values.ts'
+import { jsonLength, roomFor, untrustedText } from '../../src/operations/untrusted.ts'
 
 const boundary = 'b0b0'
 const said = (text: string, more: Partial<Message> = {}): Message => ({

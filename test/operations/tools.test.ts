@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { directCall } from '../../src/model/call.ts'
 import { errorCodes, SvcError } from '../../src/model/error.ts'
+import { problemsOf } from '../../src/operations/parse.ts'
+import type { Tool } from '../../src/operations/tool.ts'
+import { invoke, tools } from '../../src/operations/tools.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
-import { invoke, tools } from '../../src/tools/index.ts'
-import { problemsOf } from '../../src/tools/parse.ts'
-import type { Tool } from '../../src/tools/tool.ts'
 import { fieldsOf } from '../support/failure.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 
