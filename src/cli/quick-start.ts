@@ -1,10 +1,13 @@
 /** `svc` alone: from nothing to the first message that is answered, or how things stand where there is a session. */
+
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { readStatus } from '../inspect/status-report.ts'
+import { directCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
-import { invoke, verbs } from '../operations/tools.ts'
+import { invoke } from '../operations/gate.ts'
+import { verbs } from '../operations/tools.ts'
 import { shellWord } from '../platform/format.ts'
 import { version } from '../version.ts'
 import { askPerson } from './ask.ts'
@@ -67,7 +70,7 @@ async function beginner(serving: Serving, command: Command): Promise<void> {
   const from = await gateway.end()
   const { write } = command.io.out
   const call = {
-    ...{ signal: stopping, local: true, onDelivered: () => {} },
+    ...directCall({ signal: stopping }),
     ask: askPerson(command.io, () => stopping),
   }
   await write(`\n${colours.bold('1. Log in')}\n`)

@@ -1,20 +1,17 @@
 /** A tool's input as arguments and flags: how each key is called, and what was typed for it. */
 
-import type { Static, TObject } from '@sinclair/typebox'
 import { Argument, Option } from 'commander'
 import { faultIn, faultText } from '../model/bad-json.ts'
 import { badArgument, invalid, renamed, type SvcError } from '../model/error.ts'
-import { parse, words } from '../operations/parse.ts'
-import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
-import type { CommandShape } from '../operations/tool.ts'
-import type { Tool } from '../operations/tools.ts'
+import type { CommandShape, Operation } from '../operations/operation.ts'
+import { words } from '../operations/parse.ts'
+import type { JsonSchema } from '../operations/schema.ts'
 import { shellWord } from '../platform/format.ts'
-import { type Command, type CommandSpec, ListOption } from './command.ts'
-import { type ResultSpec, resultCommand } from './result.ts'
+import { type Command, ListOption } from './command.ts'
 import { timeForms, typedTime } from './typed-time.ts'
 
 /** What flags are made of. */
-type Flagged = Pick<Tool, 'cli' | 'examples' | 'inputSchema'>
+type Flagged = Pick<Operation, 'examples' | 'inputSchema'> & { readonly cli: CommandShape }
 
 /** Flags that were given several times, in the order given: input key and value. */
 type Series = (readonly [key: string, value: string])[]
@@ -88,19 +85,6 @@ export function toolFlags(tool: Flagged): ToolFlags {
   }
 }
 
-interface InputSpec<T, I extends TObject> extends Omit<ResultSpec<T, Static<I>>, 'typed' | 'takes' | 'told'> {
-  input: I
-  cli?: Partial<Pick<CommandShape, 'names' | 'positionals' | 'short' | 'help' | 'defaults'>>
-}
-
-/** A command that does one thing, whose arguments and options are the fields of a schema, as those of a tool are. */
-export function inputCommand<T, I extends TObject>({ input, cli, ...spec }: InputSpec<T, I>): CommandSpec {
-  const shape = { path: spec.words.split(' '), positionals: [], short: {}, ...cli }
-  const flags = toolFlags({ inputSchema: toJsonSchema(input), cli: shape, examples: [] })
-  const typed = async (command: Command) => parse(input, await flags.input(command))
-  return resultCommand({ ...spec, takes: flags.declare, told: flags.told, typed })
-}
-
 const schemaOf = (tool: Flagged, key: string): JsonSchema => tool.inputSchema.properties?.[key] ?? {}
 
 const isRequired = (tool: Flagged, key: string): boolean => tool.inputSchema.required?.includes(key) ?? false
@@ -115,7 +99,8 @@ const hasFlag = (tool: Flagged, key: string): boolean =>
 function declareFlags(command: Command, tool: Flagged, series: Series): void {
   const { cli } = tool
   for (const key of cli.positionals) {
-    const name = isRequired(tool, key) ? `<${nameOf(tool, key)}>` : `[${nameOf(tool, key)}]`
+    const isNeeded = isRequired(tool, key) && !cli.leftOut?.includes(key)
+    const name = isNeeded ? `<${nameOf(tool, key)}>` : `[${nameOf(tool, key)}]`
     command.addArgument(new Argument(name, helpOf(tool, key)))
   }
   for (const [key, schema] of Object.entries(tool.inputSchema.properties ?? {})) {
@@ -181,7 +166,9 @@ function more(tool: Flagged, field: string, typed: Readonly<Record<string, unkno
   const given: unknown = at !== undefined && Array.isArray(value) ? value[Number(at)] : value
   if (typeof given !== 'string' && typeof given !== 'number') return ''
   if (type === 'array') {
-    const shown = tool.examples.map(({ input }) => Object.entries(input).find(([name]) => name === key)?.[1])
+    const shown = tool.examples.map(
+      ({ input = {} }) => Object.entries(input).find(([name]) => name === key)?.[1],
+    )
     const list = shown.find(Array.isArray)
     return list ? ` as in ${JSON.stringify(list[0])}` : ''
   }
@@ -268,19 +255,21 @@ async function parsedJson(text: string, field: string): Promise<unknown> {
 const camelCase = (name: string) => name.replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
 
 /** The tool's examples as command lines, those that fit on one, and the command line's own. */
-export function exampleLines(tool: Tool): (readonly [line: string, does: string])[] {
+export function exampleLines(tool: Flagged): (readonly [line: string, does: string])[] {
   const { cli } = tool
-  const lines = (cli.ownExamples ? [] : tool.examples).flatMap(({ summary, input }): [string, string][] => {
-    const given = new Map(Object.entries(input).filter(([, value]) => value !== ''))
-    if ([...given.values()].some(value => typeof value === 'object')) return []
-    const words = ['svc', ...cli.path]
-    const bare = cli.positionals.filter(key => given.has(key))
-    for (const key of bare) words.push(shellWord(String(given.get(key))))
-    for (const [key, value] of given) {
-      if (bare.includes(key) || !hasFlag(tool, key)) continue
-      words.push(`--${nameOf(tool, key)}`, ...(value === true ? [] : [shellWord(String(value))]))
-    }
-    return [[words.join(' '), summary]]
-  })
+  const lines = (cli.ownExamples ? [] : tool.examples).flatMap(
+    ({ summary, input = {} }): [string, string][] => {
+      const given = new Map(Object.entries(input).filter(([, value]) => value !== ''))
+      if ([...given.values()].some(value => typeof value === 'object')) return []
+      const words = ['svc', ...cli.path]
+      const bare = cli.positionals.filter(key => given.has(key))
+      for (const key of bare) words.push(shellWord(String(given.get(key))))
+      for (const [key, value] of given) {
+        if (bare.includes(key) || !hasFlag(tool, key)) continue
+        words.push(`--${nameOf(tool, key)}`, ...(value === true ? [] : [shellWord(String(value))]))
+      }
+      return [[words.join(' '), summary]]
+    },
+  )
   return [...lines, ...(cli.examples ?? [])]
 }

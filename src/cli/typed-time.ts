@@ -1,4 +1,5 @@
 /** A time as a person types it: by the clock on the wall, or as a span before now. */
+import { badArgument } from '../model/error.ts'
 import { type EventStart, eventStart } from '../model/webhook.ts'
 import { parseTime } from '../operations/schema.ts'
 import { systemClock } from '../platform/clock.ts'
@@ -44,7 +45,11 @@ export function typedTime(text: string, now: number): number | undefined {
  * @throws SvcError `invalid_arguments`
  */
 export function typedStart(field: string, text: string): (now: number) => EventStart {
-  const start = (now: number) => eventStart(text, typedTime(text, now), timeForms, field)
+  const start = (now: number) => {
+    const found = eventStart(text, typedTime(text, now))
+    if (!found) throw badArgument(field, `expected the id of an event, or ${timeForms}`)
+    return found
+  }
   start(systemClock.now())
   return start
 }

@@ -11,16 +11,16 @@ import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, SendResult } from '../model/message.ts'
 import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
-import type { TypedTool } from '../operations/tool.ts'
-import { invoke } from '../operations/tools.ts'
+import { invoke } from '../operations/gate.ts'
+import type { TypedOperation, TypedTool } from '../operations/operation.ts'
+import { listUsers, nameUser } from '../operations/users.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { isNode, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { linked } from '../platform/signals.ts'
-import type { Webhooks, WebhookTest } from '../push/webhooks.ts'
-import type { Outbox } from '../send/outbox.ts'
 import { version } from '../version.ts'
 import { type HandlerOptions, Handlers, type MessageHandler } from './handlers.ts'
+import { type Methods, methodsOf, outbox, webhooks } from './methods.ts'
 import { type OpenedOptions, openedOptions, type SvcOptions } from './options.ts'
 import {
   type DefaultSet,
@@ -65,16 +65,13 @@ export interface EventsOptions {
 }
 
 /** What waits in the outbox, shared with every process of the data directory that has the store. */
-export interface SvcOutbox extends Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'> {}
+export type SvcOutbox = Methods<typeof outbox>
 
 /**
  * Webhook endpoints. Whichever program or service of the data directory polls delivers to them: this one from
  * `runBackground` on.
  */
-export interface SvcWebhooks extends Omit<Webhooks, 'test' | 'opens' | 'message'> {
-  /** Delivers an event of type `webhook.test` now. */
-  test(id: string): Promise<WebhookTest>
-}
+export type SvcWebhooks = Methods<typeof webhooks>
 
 /** close() waits this long for what is being done with messages. */
 const usualGraceMs = 2000
@@ -129,25 +126,9 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     this.#stored = stored
     this.phoneUrl = sandbox && `${sandbox.url}/phone`
     this.#stopSandbox = async () => sandbox?.stop?.()
-    this.outbox = {
-      list: async (filter = {}) => this.#open.outbox.list(filter),
-      get: async id => this.#open.outbox.get(id),
-      cancel: async id => this.#open.outbox.cancel(id),
-      approve: async id => this.#open.outbox.approve(id),
-    }
-    const hooks = () => this.#open.webhooks
-    this.webhooks = {
-      list: async () => hooks().list(),
-      get: async id => hooks().get(id),
-      add: async webhook => hooks().add(webhook),
-      test: async id => hooks().test(id, this.#stop.signal),
-      log: async (id, query) => hooks().log(id, query),
-      pause: async id => hooks().pause(id),
-      resume: async id => hooks().resume(id),
-      rotate: async id => hooks().rotate(id),
-      replay: async (id, from) => hooks().replay(id, from),
-      remove: async id => hooks().remove(id),
-    }
+    const run: Parameters<typeof methodsOf>[1] = (operation, input) => this.#run(operation, input)
+    this.outbox = methodsOf(outbox, run)
+    this.webhooks = methodsOf(webhooks, run)
     this.#handlers = new Handlers({
       follow: (reading, signal) => gateway.follow(reading, signal),
       end: () => gateway.end(),
@@ -224,7 +205,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
 
   /** Who has written, who wrote last first: what is left of the right to answer, and their names. */
   async users(filter: UserFilter = {}): Promise<KnownUser[]> {
-    return this.#open.users.list(filter)
+    return this.#run(listUsers, filter)
   }
 
   /**
@@ -234,7 +215,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
    *   a user who has not written
    */
   async nameUser(user_id: string, name: string, of: Pick<NameRequest, 'session'> = {}): Promise<NamedUser> {
-    return this.#open.users.name({ user_id, name, ...of })
+    return this.#run(nameUser, { user_id, name, ...of })
   }
 
   /** Starts a QR login, or follows the one under way: call it again until the status is `confirmed`. */
@@ -408,6 +389,14 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     } finally {
       call.done(delivered)
     }
+  }
+
+  /** An operation that goes on while this closes, until it has. */
+  #run<I extends TObject, O extends TSchema>(
+    operation: TypedOperation<I, O>,
+    input: unknown,
+  ): Promise<Static<O>> {
+    return invoke(operation, this.#open, input, directCall({ signal: this.#stop.signal }), this.#log)
   }
 
   #refuseClosed(): void {

@@ -1,4 +1,5 @@
 /** One `tools/call` as a call: when it ends, what it tells and asks meanwhile, and whether its answer was written. */
+
 import {
   CLIENT_CAPABILITIES_META_KEY,
   type ClientCapabilities,
@@ -13,6 +14,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { type Call, Delivery, type Progress, type Question, type Unanswered } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import type { Principal } from '../model/principal.ts'
 import type { Clock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { type Linked, linked } from '../platform/signals.ts'
@@ -29,6 +31,7 @@ const answerWithinMs = 10 * 60_000
 type Answer = Readonly<Record<string, unknown>> | 'declined' | Unanswered
 
 export class McpCall implements Call {
+  readonly by: Principal
   readonly local: Call['local']
   readonly delivery = new Delivery()
   readonly progress?: (step: Progress) => void
@@ -52,8 +55,9 @@ export class McpCall implements Call {
 
   /** @param capabilities of a client of the legacy era, as it said them once; a modern one says them with each request */
   constructor(ctx: ServerContext, context: McpContext, capabilities: ClientCapabilities | undefined) {
-    const { local, era, calls, gateway } = context
+    const { by, local, era, calls, gateway } = context
     this.#ctx = ctx
+    this.by = by
     this.local = local
     this.#questions = calls.questions
     this.#given = { ...ctx.mcpReq.inputResponses }

@@ -1,7 +1,9 @@
 /** What everything that is offered over MCP (tools, resources, prompts) may use, and what it knows of its connection. */
+
 import type { ServerContext } from '@modelcontextprotocol/server'
 import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
 import type { Call, Delivery } from '../model/call.ts'
+import type { Principal } from '../model/principal.ts'
 import type { Tool } from '../operations/tools.ts'
 import type { Log } from '../platform/log.ts'
 import type { Waiting } from '../server/http-call.ts'
@@ -31,6 +33,8 @@ export interface McpShared {
 export interface McpContext extends McpShared {
   /** As of a call. Not false: the client runs on this machine as its user (stdio), and can read the paths it gets. */
   readonly local: Call['local']
+  /** Who calls: the program that started svc, or one that passed the HTTP door. */
+  readonly by: Principal
   /** legacy: the revisions of 2024 and 2025. modern: 2026-07-28, where a client cannot be asked while a call runs. */
   readonly era: 'legacy' | 'modern'
   /**

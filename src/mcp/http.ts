@@ -16,7 +16,8 @@ import type { Config } from '../config.ts'
 import { Delivery } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import { adviceOf, plainly } from '../model/next-step.ts'
-import { toSvcError } from '../operations/tools.ts'
+import { owner } from '../model/principal.ts'
+import { toSvcError } from '../operations/gate.ts'
 import type { afterAwake } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Peer } from '../platform/serve.ts'
@@ -126,7 +127,7 @@ function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchang
   }
   return (request, { era, lasting, closed }, deliver = settled) =>
     make({
-      ...{ ...options, local: false, era, lasting, closed },
+      ...{ ...options, by: owner, local: false, era, lasting, closed },
       ...askedFor(request?.url, options),
       calls: { waiting, questions, deliver },
     })

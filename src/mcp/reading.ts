@@ -2,9 +2,9 @@
 
 import type { Message } from '../model/message.ts'
 import { between, closed, oneOf, optional } from '../model/shapes.ts'
+import type { Tool, Whereabouts } from '../operations/operation.ts'
 import { parse } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
-import type { Tool, Whereabouts } from '../operations/tool.ts'
 import { type Format, type PicturedAnswer, roomFor } from '../operations/untrusted.ts'
 
 /** Clients cut what is longer: Cline at 8,000 characters of JSON text, Codex at some 10,000 bytes, others later. */

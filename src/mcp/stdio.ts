@@ -1,4 +1,5 @@
 /** MCP over standard input and output: one client, the user who started the process. */
+
 import { Buffer } from 'node:buffer'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
@@ -14,6 +15,7 @@ import {
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { faultIn, faultText } from '../model/bad-json.ts'
 import type { Delivery } from '../model/call.ts'
+import { stdio } from '../model/principal.ts'
 import { endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
@@ -50,7 +52,7 @@ export function serveMcpStdio(
   const handle = serveStdio(
     ({ era }) =>
       createMcpServer({
-        ...{ ...shared, era, lasting: true, closed: closed.signal },
+        ...{ ...shared, by: stdio, era, lasting: true, closed: closed.signal },
         calls: { waiting, questions, deliver: (delivery, ctx) => wire.deliver(ctx.mcpReq.id, delivery) },
       }),
     { transport: wire, onerror: error => shared.log.debug('mcp', { error }) },

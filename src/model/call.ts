@@ -1,11 +1,14 @@
 /** What a door knows about one call, handed down with the arguments. */
 
 import type { Message } from './message.ts'
+import { owner, type Principal } from './principal.ts'
 
 /** Who was asked closed the question without an answer, or nobody could be asked. */
 export type Unanswered = 'cancelled' | 'nobody'
 
 export interface Call {
+  /** Who makes it. */
+  readonly by: Principal
   /** Aborts when the caller is gone or the service stops; waits end, work on the network is cancelled. */
   readonly signal: AbortSignal
   /**
@@ -99,6 +102,7 @@ export function directCall(options: { signal?: AbortSignal; local?: Call['local'
 } {
   const delivery = new Delivery()
   return {
+    by: owner,
     signal: options.signal ?? new AbortController().signal,
     local: options.local ?? true,
     onDelivered: listener => delivery.onDelivered(listener),

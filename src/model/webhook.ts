@@ -1,6 +1,5 @@
 /** Webhook endpoints and their deliveries, as every door shows them. */
 import { type Static, Type } from '@sinclair/typebox'
-import { badArgument } from './error.ts'
 import { eventTypes, WebhookEnding } from './event.ts'
 import type { Next } from './next-step.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
@@ -86,22 +85,10 @@ export type ReplayedWebhook = Static<typeof ReplayedWebhook>
 /** Where to begin in the log of events: at one, or at a time (Unix ms). */
 export type EventStart = { since: number } | { event: string }
 
-/**
- * What a text says of that.
- *
- * @param time what it says as a time (Unix ms)
- * @param forms how a time may be given
- * @throws SvcError `invalid_arguments`
- */
-export function eventStart(
-  text: string,
-  time: number | undefined,
-  forms: string,
-  field = 'from',
-): EventStart {
+/** What a text says of that. @param time what it says as a time (Unix ms) */
+export function eventStart(text: string, time: number | undefined): EventStart | undefined {
   if (time !== undefined) return { since: time }
-  if (/^\w+-\d+$/.test(text)) return { event: text }
-  throw badArgument(field, `expected the id of an event, or ${forms}`)
+  return /^\w+-\d+$/.test(text) ? { event: text } : undefined
 }
 
 export const WebhookDelivery = Type.Object(

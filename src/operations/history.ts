@@ -5,8 +5,8 @@ import { sessionKey, sessionName, sessionNotFound } from '../model/session.ts'
 import { between, bounded, closed, optional, told } from '../model/shapes.ts'
 import { isUserId } from '../send/plan.ts'
 import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
+import { defineTool } from './operation.ts'
 import { Offset, RowId, Time } from './schema.ts'
-import { defineTool } from './tool.ts'
 
 /** The filters of a page of the message log, and which page of what they leave. */
 export const HistoryInput = closed({
@@ -47,6 +47,7 @@ export const history = defineTool({
   name: 'history',
   title: 'Search message history',
   effect: 'read',
+  right: 'history',
   description: `Searches old conversations: finds stored messages (chat history) of WeChat (Weixin, 微信), received and sent, newest first. All given filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: that stays right while new messages arrive and reaches every message, which \`offset\` does not.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,

@@ -3,13 +3,14 @@ import { waitOf } from '../model/call.ts'
 import { LoginStatus } from '../model/login.ts'
 import { closed, optional, seconds } from '../model/shapes.ts'
 import { exampleBot } from './example-values.ts'
+import { defineTool } from './operation.ts'
 import { Id } from './schema.ts'
-import { defineTool } from './tool.ts'
 
 export const login = defineTool({
   name: 'login',
   title: 'Log a session in by QR code',
   effect: 'write',
+  right: 'login',
   description: `Connects a WeChat (Weixin, 微信) account, as a session: a person scans a QR code to log in (sign in). The first call starts the flow and returns a QR code at once, as \`qr_url\` and as \`qr_text\`, which can be printed and scanned; show it to the person whose account it is. Call again with the same session_name to follow: each call returns when the status changes, or after \`timeout\` seconds. Repeat until the status is \`confirmed\`; \`message\` always says what to do next.
 
 \`need_verifycode\`: ask the person for the digits on the phone and call with verify_code. \`expired\`: the code was not scanned in time and was renewed three times already; start again. \`already_bound\`: that account belongs to another bot program. WeChat allows one bot per account. Several sessions may log in at the same time; without a name the only pending flow is followed.`,

@@ -2,12 +2,13 @@ import { Type } from '@sinclair/typebox'
 import { badArgument } from '../model/error.ts'
 import { sessionKey, sessionNotFound } from '../model/session.ts'
 import { closed, optional, text } from '../model/shapes.ts'
-import { defineTool } from './tool.ts'
+import { defineTool } from './operation.ts'
 
 export const logout = defineTool({
   name: 'logout',
   title: 'Log a session out',
   effect: 'destroy',
+  right: 'logout',
   machineOnly: true,
   description: `Disconnects (signs out) a WeChat (Weixin, 微信) account and ends its session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first.`,
   input: closed({

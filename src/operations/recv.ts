@@ -4,13 +4,14 @@ import { badArgument } from '../model/error.ts'
 import { Message } from '../model/message.ts'
 import { between, bounded, closed, optional, seconds } from '../model/shapes.ts'
 import { exampleReceived } from './example-values.ts'
+import { defineTool } from './operation.ts'
 import { RowId, Shaped } from './schema.ts'
-import { defineTool } from './tool.ts'
 
 export const recv = defineTool({
   name: 'recv',
   title: 'Receive messages',
   effect: 'write',
+  right: 'recv',
   description: `Reads the inbox: returns new (unread) messages that people wrote to the bot on WeChat (Weixin, 微信), oldest first, of all sessions. When there are none it waits up to \`timeout\` seconds and then returns an empty array; that is normal, call again.
 
 Each consumer is a reader with its own position in the message log, which moves forward once the answer was written. A message handed out before an interruption may come again, marked \`redelivered\`. Programs that read independently of each other take different consumer names. The consumer "default" starts with the oldest stored message, any other new name with what comes after its first call. With \`after\` you keep the position yourself: it reads what follows that row id and moves nothing.

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { closed } from '../model/shapes.ts'
-import { defineTool } from './tool.ts'
+import { defineTool } from './operation.ts'
 
 const name = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
 
@@ -8,6 +8,7 @@ export const renameSession = defineTool({
   name: 'rename_session',
   title: 'Rename a session',
   effect: 'write',
+  right: 'rename',
   machineOnly: true,
   description: `Gives a session another name. It stays connected and keeps its messages, users and being the default. Names are unique, ignoring case.`,
   input: closed({

@@ -13,6 +13,7 @@ import {
   type TUnsafe,
   Type,
 } from '@sinclair/typebox'
+import { type EventStart, eventStart } from '../model/webhook.ts'
 
 /** The plain JSON Schema of a TypeBox schema: what OpenAPI and MCP get, free of symbols and functions. */
 export type JsonSchema = {
@@ -135,7 +136,7 @@ export const Offset = (description: string) =>
     } satisfies Conversion,
   })
 
-export const asTime: Conversion = {
+const asTime: Conversion = {
   expected:
     'a time: integer Unix milliseconds, or ISO 8601 such as 2026-01-31T08:00:00+08:00 (no zone = UTC); 1h and yesterday are for the command line alone',
   convert: value =>
@@ -153,6 +154,21 @@ export const Time = (description: string, options: Options = {}): Spelled<number
     description,
     ...options,
     [conversion]: asTime,
+  })
+
+/** A place in the log of events: the id of one, or a moment, as of `Time`. */
+export const EventPlace = (description: string): Spelled<EventStart, string | number> =>
+  Type.Unsafe<EventStart>({
+    anyOf: [{ type: 'string', minLength: 1, maxLength: 64 }, { type: 'integer' }],
+    description,
+    examples: ['2026-01-31T08:00:00Z'],
+    [conversion]: {
+      expected: `the id of an event, or ${asTime.expected}`,
+      convert(value) {
+        const time = asTime.convert(value)
+        return eventStart(String(value), typeof time === 'number' ? time : undefined)
+      },
+    } satisfies Conversion,
   })
 
 const maxTime = 8.64e15

@@ -7,8 +7,8 @@ import { bounded, closed, flag, oneOf, optional, text } from '../model/shapes.ts
 import type { SendRequest } from '../send/plan.ts'
 import { textLimitBytes } from '../send/split.ts'
 import { exampleUser } from './example-values.ts'
+import { defineTool } from './operation.ts'
 import { Shaped } from './schema.ts'
-import { defineTool } from './tool.ts'
 
 const splitting = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
 
@@ -117,6 +117,7 @@ export const send = defineTool({
   check: input => void mediaOf(input),
   title: 'Send a message',
   effect: 'write',
+  right: 'send',
   description: `Replies to somebody on WeChat (Weixin, 微信), a friend or any user who wrote: sends text, media (a photo or picture, a file, a video), or both. The text goes first, then each media as a message of its own. All media are uploaded before anything is sent.
 
 WeChat allows a bot to answer only: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. When it is closed or used up the call fails with \`window_closed\` or \`quota_exhausted\`; stop then and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result tell what is left. With \`when_closed: "queue"\` such a message waits on disk instead (\`status\` is \`queued\`) and goes out when the user writes, after what waits already, texts joined into one message; history shows what became of it.

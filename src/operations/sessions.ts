@@ -2,12 +2,13 @@ import { Type } from '@sinclair/typebox'
 import { Session } from '../model/session.ts'
 import { closed } from '../model/shapes.ts'
 import { exampleSession } from './example-values.ts'
-import { defineTool } from './tool.ts'
+import { defineTool } from './operation.ts'
 
 export const sessions = defineTool({
   name: 'sessions',
   title: 'List sessions',
   effect: 'read',
+  right: 'sessions',
   machineOnly: true,
   description: `Lists the WeChat (Weixin, 微信) bot accounts, called sessions, with their status: which are connected, that is logged in. Call it first to see whether anyone is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
 

@@ -1,11 +1,12 @@
 import { Type } from '@sinclair/typebox'
 import { bounded, closed, text } from '../model/shapes.ts'
-import { defineTool } from './tool.ts'
+import { defineTool } from './operation.ts'
 
 export const setDefault = defineTool({
   name: 'set_default',
   title: 'Set the default session',
   effect: 'write',
+  right: 'set_default',
   machineOnly: true,
   description: `Makes a session the default: the one that logout means without a name, and that send prefers for users who never wrote to any session. Answers to a user still go out through the session the user last wrote to.`,
   input: closed({ session_name: bounded(200, 'Name of the session.') }),

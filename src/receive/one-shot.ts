@@ -127,8 +127,9 @@ export class OneShot {
       const began = clock.monotonic()
       if (leftMs < lookMs) await this.#answered(lookMs, signal)
       const timeout = Math.max(0, leftMs - (clock.monotonic() - began)) / 1000
-      const { local } = call
-      const whilePolling: Call = { signal, local, onDelivered: told => call.onDelivered(told) }
+      const { by, local } = call
+      const onDelivered: Call['onDelivered'] = told => call.onDelivered(told)
+      const whilePolling: Call = { by, signal, local, onDelivered }
       messages.push(...(await inbox.recv({ ...request, timeout }, timeout > 0 ? whilePolling : call)))
       if (messages.length > 0) await this.#answered(othersMs, signal)
     }

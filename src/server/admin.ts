@@ -6,6 +6,8 @@ import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { PanelGateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
+import { panel } from '../model/principal.ts'
+import { webhookOperations } from '../operations/operations.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -23,10 +25,10 @@ import { problemResponse } from './errors.ts'
 import { unopenedStream } from './event-stream.ts'
 import { Waiting } from './http-call.ts'
 import { type AnsweringAt, observed } from './observed.ts'
+import { addOperations } from './operation-routes.ts'
 import { absent, answerOf, isHead, methodsByPath, templateOf } from './paths.ts'
 import { declared, doorErrors, failed, jsonRoutes, noted, type RouteContext } from './route.ts'
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
-import { addWebhookRoutes } from './webhook-routes.ts'
 
 export interface AdminOptions {
   gateway: PanelGateway
@@ -83,7 +85,14 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const { gateway, config, clock = gateway.clock } = options
   const log = options.log.child('admin')
   const access = createAccess({ ...config, clock, signIns: gateway.signIns })
-  const context = { gateway, log, waiting: new Waiting(), clock, basePath: config.basePath }
+  const context = {
+    by: panel,
+    gateway,
+    log,
+    waiting: new Waiting(),
+    clock,
+    basePath: config.basePath,
+  }
   const tries = new FailedTries(context)
   const files = openPanelFiles(options.folders)
   const startedAt = clock.now()
@@ -150,7 +159,7 @@ function addRoutes(
     onRead: mark => events.tell('read', mark),
     onUnread: mark => events.tell('unread', mark),
   })
-  addWebhookRoutes(app, context, '/api')
+  addOperations(app, context, webhookOperations, '/api')
   const live = (request: Request) =>
     isHead(request) ? unopenedStream() : events.open(async () => !(await access.refusal(request, false)))
   app.get('/api/events', ({ request }) => live(request), {

@@ -5,6 +5,7 @@
  */
 import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
+import type { Principal } from '../model/principal.ts'
 import { flushMsOf, piecesOf, whenWritten } from '../platform/serve.ts'
 import { type Linked, linked } from '../platform/signals.ts'
 import { longestWait } from './behind-proxy.ts'
@@ -29,13 +30,15 @@ export class Waiting {
 }
 
 export class HttpCall implements Call {
+  readonly by: Principal
   readonly local = false
   readonly delivery = new Delivery()
   readonly request: Request
   readonly #waiting: Waiting
   #linked: Linked | undefined
 
-  constructor(request: Request, waiting: Waiting) {
+  constructor(request: Request, { by, waiting }: { by: Principal; waiting: Waiting }) {
+    this.by = by
     this.request = request
     this.#waiting = waiting
   }

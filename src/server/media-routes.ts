@@ -115,7 +115,7 @@ export function addMediaRoutes(
   prefix = '',
 ): void {
   const upload = (request: Request) => {
-    const call = new HttpCall(request, context.waiting)
+    const call = new HttpCall(request, context)
     const accept = async () => {
       const accepted = await acceptUpload(context.gateway, request, maxUploadBytes, call.signal)
       return new Response(JSON.stringify(accepted), jsonAnswer)

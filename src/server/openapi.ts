@@ -2,10 +2,13 @@
  * The REST door: the nine tools, media, the outbox, docs. An Elysia app declares a route per tool from the tool's own schemas, and
  * the OpenAPI document is generated from those routes. Every failure leaves as problem+json.
  */
+
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
+import { owner } from '../model/principal.ts'
+import { messageOperations, outboxOperations, webhookOperations } from '../operations/operations.ts'
 import type { Tool } from '../operations/tools.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -16,13 +19,12 @@ import { addEventRoutes, type FollowLink, isByLink } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
 import { addMediaRoutes } from './media-routes.ts'
 import { type AnsweringAt, observed } from './observed.ts'
-import { addApprovalRoute, addOutboxRoutes } from './outbox-routes.ts'
+import { addOperations } from './operation-routes.ts'
 import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
 import { failed, type RouteContext } from './route.ts'
 import { addHealthRoute, addMetricsRoute, addServiceRoutes, openPaths } from './service-routes.ts'
+import { addSharedRoute, isShared } from './shared-route.ts'
 import { addToolRoutes } from './tool-routes.ts'
-import { addUserRoutes } from './user-routes.ts'
-import { addSharedRoute, addWebhookRoutes, isShared } from './webhook-routes.ts'
 
 export interface OpenApiOptions {
   gateway: Gateway
@@ -66,11 +68,9 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   const { app, context, guard } = emptyApp(options)
   addToolRoutes(app, options.tools, context)
   addMediaRoutes(app, context, options.config.maxUploadBytes)
-  addOutboxRoutes(app, context)
-  addApprovalRoute(app, context)
-  addUserRoutes(app, context)
+  addOperations(app, context, messageOperations)
   const followLink = addEventRoutes(app, context)
-  addWebhookRoutes(app, context)
+  addOperations(app, context, webhookOperations)
   addSharedRoute(app, context)
   const document = addServiceRoutes(app, context, {
     version: options.version,
@@ -89,7 +89,7 @@ export function createSideApp(
 ): Omit<OpenApiApp, 'document'> {
   const parts = emptyApp(options)
   addMediaRoutes(parts.app, parts.context, options.config.maxUploadBytes)
-  addOutboxRoutes(parts.app, parts.context)
+  addOperations(parts.app, parts.context, outboxOperations)
   addSharedRoute(parts.app, parts.context)
   addHealthRoute(parts.app, parts.context)
   addMetricsRoute(parts.app, parts.context)
@@ -110,6 +110,7 @@ function emptyApp({
   clock = systemClock,
 }: Pick<OpenApiOptions, 'gateway' | 'config' | 'log' | 'clock'>): Parts {
   const context = {
+    by: owner,
     gateway,
     log: log.child('rest'),
     waiting: new Waiting(),

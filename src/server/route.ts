@@ -4,9 +4,10 @@ import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { wordingAt } from '../inspect/advised-commands.ts'
 import type { ErrorCode } from '../model/error.ts'
+import type { Principal } from '../model/principal.ts'
+import { toSvcError } from '../operations/gate.ts'
 import { parse, spelled } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
-import { toSvcError } from '../operations/tools.ts'
 import type { Clock } from '../platform/clock.ts'
 import { decodedUri } from '../platform/header.ts'
 import type { Log } from '../platform/log.ts'
@@ -17,6 +18,8 @@ import { HttpCall, type Waiting } from './http-call.ts'
 import { queryOf } from './paths.ts'
 
 export interface RouteContext {
+  /** Who calls, once the guard of this door has let a request through. */
+  readonly by: Principal
   readonly gateway: Gateway
   readonly log: Log
   readonly waiting: Waiting
@@ -114,63 +117,95 @@ interface JsonRoute<P extends TSchema, Q extends TObject, B extends TSchema, A e
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
+/** What a JSON route says of itself in the document. */
+export interface JsonShape {
+  readonly operationId: string
+  readonly tag: string
+  readonly summary: string
+  readonly description: string
+  readonly params?: TSchema
+  readonly query?: TSchema
+  readonly body?: TSchema
+  readonly answer: TSchema
+  readonly errors?: readonly ErrorCode[]
+  readonly examples?: RouteNotes['examples']
+}
+
+/** Adds a route that answers with JSON. `path` has `:name` for its parameters, which `work` gets decoded. */
+export function addJson(
+  app: Elysia,
+  context: RouteContext,
+  [method, path]: readonly [method: string, path: string],
+  shape: JsonShape,
+  work: (
+    call: HttpCall,
+    params: Record<string, string>,
+  ) => Promise<{ value: unknown; headers?: Record<string, string> }>,
+): void {
+  const { operationId, tag, summary, description, params, query, body, answer, errors, examples } = shape
+  const plainBody = body && toJsonSchema(body)
+  const handle = async (request: Request, given: Record<string, string> = {}) => {
+    const call = new HttpCall(request, context)
+    try {
+      const { value, headers } = await work(call, decoded(given))
+      return await jsonResponse(request, JSON.stringify(value), { ...jsonAnswer.headers, ...headers })
+    } catch (error) {
+      return failed(error, context, operationId, call.signal)
+    } finally {
+      doneWith(request)
+      call.end()
+    }
+  }
+  const handler = (found: { request: Request; params?: Record<string, string> }) =>
+    handle(found.request, found.params)
+  app.route(method, path, handler, {
+    parse: 'none',
+    params: params && declared(params),
+    query: query && declared(query),
+    body: plainBody && declared(plainBody),
+    response: { 200: declared(answer) },
+    detail: {
+      operationId,
+      summary,
+      description,
+      tags: [tag],
+      ...noted({
+        errors: [...new Set<ErrorCode>(['invalid_arguments', ...(errors ?? []), 'internal', ...doorErrors])],
+        examples,
+        requestBody: plainBody && { content: { 'application/json': { schema: plainBody } } },
+      }),
+    },
+  })
+}
+
 /**
- * Routes that answer with JSON, all of one tag and below `prefix`. Bodies are optional where no field of theirs is required.
+ * Routes that answer with JSON, all of one tag. Bodies are optional where no field of theirs is required.
  *
- * @returns adds one: `add('GET /users', 'list_users', { … })`
+ * @returns adds one: `add('GET /api/stats', 'stats', { … })`
  */
 export const jsonRoutes =
-  (app: Elysia, context: RouteContext, tag: 'accounts' | 'messages' | 'panel' | 'webhooks', prefix = '') =>
+  (app: Elysia, context: RouteContext, tag: 'accounts' | 'messages' | 'panel') =>
   <P extends TSchema, Q extends TObject, B extends TSchema, A extends TSchema>(
     place: `${Method} /${string}`,
     operationId: string,
-    route: JsonRoute<P, Q, B, A>,
+    { run, headers, limit, ...shape }: JsonRoute<P, Q, B, A>,
   ): void => {
-    const { summary, description, params, query, body, answer } = route
-    const plainBody = body && toJsonSchema(body)
+    const { params, query, body } = shape
     const [method = '', path = ''] = place.split(' ')
-    const handle = async (request: Request, given: Record<string, string>) => {
-      const call = new HttpCall(request, context.waiting)
-      try {
-        const inputs = {
-          params: (params && parse(params, decoded(given))) as Static<P>,
-          query: (query && parse(query, spelled(query, queryOf(request)))) as Static<Q>,
-          body: (body && parse(body, await bodyOf(request, route.limit))) as Static<B>,
-          // Most routes do not ask for it.
-          get signal() {
-            return call.signal
-          },
-          request,
-        }
-        const value = await route.run(inputs)
-        const headers = await route.headers?.(inputs)
-        return await jsonResponse(request, JSON.stringify(value), { ...jsonAnswer.headers, ...headers })
-      } catch (error) {
-        return failed(error, context, operationId, call.signal)
-      } finally {
-        doneWith(request)
-        call.end()
+    addJson(app, context, [method, path], { ...shape, operationId, tag }, async (call, given) => {
+      const { request } = call
+      const inputs = {
+        params: (params && parse(params, given)) as Static<P>,
+        query: (query && parse(query, spelled(query, queryOf(request)))) as Static<Q>,
+        body: (body && parse(body, await bodyOf(request, limit))) as Static<B>,
+        // Most routes do not ask for it.
+        get signal() {
+          return call.signal
+        },
+        request,
       }
-    }
-    const handler = (found: { request: Request; params: Record<string, string> }) =>
-      handle(found.request, found.params)
-    app.route(method, prefix + path, handler, {
-      parse: 'none',
-      params: params && declared(params),
-      query: query && declared(query),
-      body: plainBody && declared(plainBody),
-      response: { 200: declared(answer) },
-      detail: {
-        operationId,
-        summary,
-        description,
-        tags: [tag],
-        ...noted({
-          errors: ['invalid_arguments', ...(route.errors ?? []), 'internal', ...doorErrors],
-          examples: route.examples,
-          requestBody: plainBody && { content: { 'application/json': { schema: plainBody } } },
-        }),
-      },
+      const value = await run(inputs)
+      return { value, headers: await headers?.(inputs) }
     })
   }
 
@@ -193,7 +228,7 @@ async function jsonResponse(
 }
 
 /** A POST without a body means one without fields. */
-async function bodyOf(request: Request, limit: BodyLimit = usualLimit): Promise<unknown> {
+export async function bodyOf(request: Request, limit: BodyLimit = usualLimit): Promise<unknown> {
   if (request.headers.get('content-type') === null && !request.body) return {}
   return await readJson(request, limit)
 }

@@ -3,7 +3,8 @@ import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorCodes } from '../model/error.ts'
 import { oneOf, text } from '../model/shapes.ts'
-import { describedFor, invoke, type Tool } from '../operations/tools.ts'
+import { invoke } from '../operations/gate.ts'
+import { describedFor, type Tool } from '../operations/tools.ts'
 import { type BodyLimit, doneWith, filesLimit, jsonLimit, readJson } from './body.ts'
 import { HttpCall, settlingBody } from './http-call.ts'
 import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
@@ -31,7 +32,7 @@ const limitOf = ({ maxBodyBytes, inputSchema }: Tool): BodyLimit =>
 
 /** Reads, runs, answers. Never throws. */
 async function callTool(tool: Tool, request: Request, context: RouteContext): Promise<Response> {
-  const call = new HttpCall(request, context.waiting)
+  const call = new HttpCall(request, context)
   try {
     const input = await readJson(request, limitOf(tool))
     const text = JSON.stringify(await invoke(tool, context.gateway, input, call, context.log))

@@ -1,5 +1,7 @@
 /** Answers that fit into what clients show their model: nothing is handed over that does not arrive. */
+
 import { expect, test } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { failure } from '../support/failure.ts'
 import { type McpPair, withMcpPair } from '../support/mcp-pair.ts'
@@ -122,6 +124,7 @@ test('what was handed over and lost comes again, marked; what waited behind it i
   await using pair = await withMcpPair(plain)
   await backlog(pair, 12, 1100)
   const call0 = {
+    by: owner,
     signal: new AbortController().signal,
     local: true,
     onDelivered: (tell: (done: boolean) => void) => tell(false),

@@ -2,7 +2,8 @@
 import { expect, test } from 'bun:test'
 import { directCall, type Question } from '../../src/model/call.ts'
 import type { LoginStatus } from '../../src/model/login.ts'
-import { invoke, verbs } from '../../src/operations/tools.ts'
+import { invoke } from '../../src/operations/gate.ts'
+import { verbs } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 

@@ -1,9 +1,11 @@
 /** A client and a server of our additions to MCP, joined in memory, over a real gateway. */
+
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
 import { Announcements } from '../../src/mcp/announcements.ts'
 import type { McpContext } from '../../src/mcp/context.ts'
 import { Questions } from '../../src/mcp/questions.ts'
 import { createMcpServer } from '../../src/mcp/server.ts'
+import { stdio } from '../../src/model/principal.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Waiting } from '../../src/server/http-call.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
@@ -34,7 +36,7 @@ export async function withMcpPair(
       structured: true,
       changes,
     },
-    ...{ local: true, era: 'legacy', lasting: true, closed: closed.signal },
+    ...{ by: stdio, local: true, era: 'legacy', lasting: true, closed: closed.signal },
     calls: { waiting: new Waiting(), questions: new Questions(), deliver: one => one.settle(true) },
     ...options.context,
   }

@@ -6,7 +6,8 @@
  */
 import { localFiles } from '../../config/local-files.ts'
 import { type Config, type Flags, readConfig } from '../../config.ts'
-import { toSvcError, verbs } from '../../operations/tools.ts'
+import { toSvcError } from '../../operations/gate.ts'
+import { verbs } from '../../operations/tools.ts'
 import { untrustedText } from '../../operations/untrusted.ts'
 import type { Command, CommandSpec } from '../command.ts'
 

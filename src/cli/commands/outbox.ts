@@ -1,73 +1,31 @@
 /** `svc outbox` and `svc approvals`: what waits until it may go, and what waits for a person to say yes. */
 import { SvcError } from '../../model/error.ts'
-import { type Cancelled, type OutboxEntry, OutboxFilter } from '../../model/message.ts'
+import type { Cancelled, OutboxEntry } from '../../model/message.ts'
+import {
+  approveOutbox,
+  cancelOutbox,
+  declineOutbox,
+  listApprovals,
+  listOutbox,
+} from '../../operations/outbox.ts'
 import { byteSize, counted, localTime } from '../../platform/format.ts'
 import { table } from '../columns.ts'
-import type { Command } from '../command.ts'
-import { wordCommand } from '../result.ts'
+import { operationCommand } from '../operation-command.ts'
 import { note, type Shown, waitOf } from '../show.ts'
 import { colours, listed, oneLine } from '../terminal.ts'
-import { inputCommand } from '../tool-flags.ts'
-
-const ofApproval = (command: Command) =>
-  command.argument('<id>', 'Id of the send, as svc approvals shows it.')
 
 const seeApprovals = { action: 'see', what: 'approvals' } as const
 
 export const commands = [
-  inputCommand({
-    words: 'outbox',
-    summary: 'list messages that wait to be sent',
-    about:
-      'Lists the messages that were sent with --when-closed queue and still wait (until the user writes, or the pace allows it), in the order in which they will be sent. Messages that were sent, expired or cancelled are in svc history.',
-    input: OutboxFilter,
-    cli: { names: { user_id: 'user' }, short: { user_id: 'u', session: 's' } },
-    examples: [['svc outbox', 'What waits, oldest first']],
-    reads: true,
-    work: ({ outbox }, filter) => outbox.list(filter),
-    nothing: [],
-    show: outboxText,
-  }),
-  wordCommand({
-    words: 'outbox cancel',
-    summary: 'cancel a message that waits',
-    about: 'Cancels a queued send. Parts that were sent already, or are being sent now, stay as they are.',
-    takes: command => command.argument('<id>', 'Id of the queued send, as svc outbox and svc send show it.'),
-    examples: [['svc outbox cancel 12', 'By its id']],
-    work: ({ outbox }, id) => outbox.cancel(id),
-    done: 'cancelled',
-    show: ended => cancelledText(ended, 'cancelled'),
-  }),
-  wordCommand({
-    words: 'approvals',
-    summary: 'list messages that wait for your approval',
-    about:
-      'Lists the messages that agents want to send and nobody has confirmed: svc was started with --confirm-send, and the client cannot ask its user, or the question was closed without an answer. Each waits for 24 hours.',
+  operationCommand(listOutbox, { nothing: [], show: outboxText }),
+  operationCommand(cancelOutbox, { done: 'cancelled', show: ended => cancelledText(ended, 'cancelled') }),
+  operationCommand(listApprovals, {
     json: 'Print the result as one JSON value, with the full texts.',
-    examples: [['svc approvals', 'What waits, oldest first']],
-    reads: true,
-    work: async ({ outbox }) => (await outbox.list()).filter(({ waits_for }) => waits_for === 'approval'),
     nothing: [],
     show: approvalsText,
   }),
-  wordCommand({
-    words: 'approvals yes',
-    summary: 'approve a message: it is sent',
-    about:
-      'Sends a message that waits for approval. If it cannot be sent now (window closed, answers used up, too fast), it waits for approval again, or for the user to write if the agent asked for that.',
-    takes: ofApproval,
-    examples: [['svc approvals yes 12', 'By its id']],
-    work: ({ outbox }, id) => outbox.approve(id),
-    done: 'approved',
-    show: approvedText,
-  }),
-  wordCommand({
-    words: 'approvals no',
-    summary: 'decline a message: it is never sent',
-    about: 'Declines a message that waits for approval. It is never sent, and the agent is told.',
-    takes: ofApproval,
-    examples: [['svc approvals no 12', 'By its id']],
-    work: ({ outbox }, id) => outbox.cancel(id),
+  operationCommand(approveOutbox, { done: 'approved', show: approvedText }),
+  operationCommand(declineOutbox, {
     done: 'declined',
     told: ({ code, options, problem }) =>
       new SvcError(code, problem, { ...options, ...(code === 'not_found' && { next: seeApprovals }) }),

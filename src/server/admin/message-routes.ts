@@ -2,12 +2,13 @@
 import type { Elysia } from 'elysia'
 import type { Conversation } from '../../model/conversation.ts'
 import { SendResult } from '../../model/message.ts'
-import { invoke, verbs } from '../../operations/tools.ts'
+import { invoke } from '../../operations/gate.ts'
+import { messageOperations } from '../../operations/operations.ts'
+import { verbs } from '../../operations/tools.ts'
 import type { Log } from '../../platform/log.ts'
 import { addMediaRoutes, addWaitingFileRoute } from '../media-routes.ts'
-import { addApprovalRoute, addOutboxRoutes } from '../outbox-routes.ts'
+import { addOperations } from '../operation-routes.ts'
 import { jsonRoutes } from '../route.ts'
-import { addUserRoutes } from '../user-routes.ts'
 import type { PanelContext } from './account-routes.ts'
 import * as bodies from './bodies.ts'
 
@@ -23,9 +24,7 @@ interface MessageOptions {
 export function addMessageRoutes(app: Elysia, context: PanelContext, options: MessageOptions): void {
   addConversationRoutes(app, context, options)
   addPageRoutes(app, context, options)
-  addOutboxRoutes(app, context, '/api')
-  addApprovalRoute(app, context, '/api')
-  addUserRoutes(app, context, '/api')
+  addOperations(app, context, messageOperations, '/api')
   addMediaRoutes(app, context, options.maxUploadBytes, '/api')
   addWaitingFileRoute(app, context, context.gateway.media)
 }
@@ -113,6 +112,6 @@ function addPageRoutes(app: Elysia, context: PanelContext, { log }: MessageOptio
     answer: SendResult,
     errors: verbs.send.errors,
     run: ({ body, signal }) =>
-      invoke(verbs.send, gateway, body, { signal, local: false, onDelivered: () => {} }, log),
+      invoke(verbs.send, gateway, body, { by: context.by, signal, local: false, onDelivered: () => {} }, log),
   })
 }

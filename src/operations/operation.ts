@@ -1,22 +1,30 @@
 /**
- * A verb, written once: REST route, MCP tool, command, docs and library method are derived from this one value.
+ * A verb, written once: REST route, MCP tool, command, docs and library method are derived from this one value. A tool is one
+ * that agents are offered.
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import type { ErrorCode } from '../model/error.ts'
 import { checkVocabulary, parse } from './parse.ts'
+import type { Right } from './rights.ts'
 import { type JsonSchema, toJsonSchema } from './schema.ts'
 
 /** read: changes nothing. write: changes or sends something. destroy: takes something away. */
 export type Effect = 'read' | 'write' | 'destroy'
 
-/** How the command line spells a tool; what is not said here comes from the schema of the input. */
+/** How the command line spells an operation; what is not said here comes from the schema of the input. */
 export interface CommandShape {
   /** The words after `svc`. */
   readonly path: readonly string[]
+  /** One more word that changes nothing: `svc webhook list` is `svc webhook`. */
+  readonly also?: string
+  /** What lists of commands say, where that is not the title. */
+  readonly summary?: string
   /** Input keys that may be given without a flag, in this order. Those that are not required have a flag besides. */
   readonly positionals: readonly string[]
+  /** Required positionals that may be left out where another option of the command stands for them. */
+  readonly leftOut?: readonly string[]
   /** Input key → one letter. */
   readonly short: Readonly<Record<string, string>>
   /** Input key → its name there, where that is not the key with dashes: `image_path` is `--image`. */
@@ -64,43 +72,59 @@ export const describedFor = ({ about, description }: Tool, where: Whereabouts): 
 /** A call worth showing in the docs. */
 export interface Example {
   readonly summary: string
-  readonly input: Readonly<Record<string, unknown>>
+  /** Absent where nothing is asked. */
+  readonly input?: Readonly<Record<string, unknown>>
   readonly output: unknown
 }
 
+/** Where HTTP callers find an operation. */
+export interface RestShape {
+  /** `{key}` in the path takes that key of the input. The others stand in the query of GET and DELETE, else in the JSON body. */
+  readonly place: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
+  /** Under which heading the docs have it. */
+  readonly tag: 'messages' | 'webhooks'
+}
+
+/** How a program calls an operation of the library: keys of the input in order, then an object of the rest. */
+export interface MethodShape<Key extends string = string> {
+  readonly positionals: readonly Key[]
+}
+
 /** What the author of a verb writes. */
-export interface ToolDefinition<I extends TObject, O extends TSchema> {
+export interface OperationDefinition<I extends TObject, O extends TSchema> {
   readonly name: string
   readonly title: string
   readonly effect: Effect
-  /** Meets nothing beyond this machine: neither WeChat nor what people wrote there. */
-  readonly machineOnly?: true
-  /** To a person and an agent alike: what, when, what goes wrong, what WeChat does not allow. */
+  /** What a caller must hold; the gate asks for it. */
+  readonly right: Right
+  /** To people and agents alike: what, when, what goes wrong, what WeChat does not allow. */
   readonly description: string
-  /** What else a caller is told, by where it is: elsewhere, or on this machine with the right to name any or some files. */
-  readonly about?: { readonly [W in Whereabouts]?: string }
   readonly input: I
   readonly output: O
   /** Codes of its own; those of every call are added. */
   readonly errors: readonly ErrorCode[]
-  readonly cli: CommandShape
   readonly examples: readonly Example[]
   /** Longest JSON body in bytes, where the usual 1 MiB is too little. */
   readonly maxBodyBytes?: number
+  readonly rest?: RestShape
+  readonly cli?: CommandShape
+  readonly library?: MethodShape<Extract<keyof Static<I>, string>>
   /** What a schema cannot say. @param given the input without defaults @throws SvcError `invalid_arguments` */
   check?(input: Static<I>, given: Readonly<Record<string, unknown>>): void
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
 /** A verb as the doors see it: input unknown, checked by `parse`. */
-export interface Tool extends Omit<ToolDefinition<TObject, TSchema>, 'run' | 'check' | 'maxBodyBytes'> {
+export interface Operation
+  extends Omit<OperationDefinition<TObject, TSchema>, 'run' | 'check' | 'maxBodyBytes' | 'library'> {
   readonly maxBodyBytes: number
+  readonly library?: MethodShape
   /** Plain JSON Schema of input and output. */
   readonly inputSchema: JsonSchema
   readonly outputSchema: JsonSchema
   /** @throws SvcError `invalid_arguments` naming every wrong field */
   parse(input: unknown): Record<string, unknown>
-  /** `input` is what `parse` gave. */
+  /** For the gate alone: it asks who calls, and `input` is what `parse` gave. */
   run(gateway: Gateway, input: Record<string, unknown>, call: Call): Promise<unknown>
 }
 
@@ -109,24 +133,22 @@ const everywhere: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shut
 
 const mebibyte = 1024 * 1024
 
-/** A tool whose types are still known: what the library's methods derive from. */
-export interface TypedTool<I extends TObject, O extends TSchema> extends Tool {
+/** An operation whose types are still known: what the library's methods derive from. */
+export interface TypedOperation<I extends TObject, O extends TSchema> extends Operation {
   readonly input: I
   readonly output: O
   parse(input: unknown): Static<I>
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
-/** Makes the Tool of a definition, whose types are checked here; most doors forget them. */
-export function defineTool<I extends TObject, O extends TSchema>(
-  definition: ToolDefinition<I, O>,
-): TypedTool<I, O> {
+/** Makes the operation of a definition, whose types are checked here; most doors forget them. */
+export function operation<I extends TObject, O extends TSchema, const D extends OperationDefinition<I, O>>(
+  definition: D & OperationDefinition<I, O>,
+): TypedOperation<I, O> & Pick<D, 'library'> {
   const inputSchema = toJsonSchema(definition.input)
   if (inputSchema.type !== 'object' || inputSchema.additionalProperties !== false)
     throw new Error(`${definition.name}: input must be an object that refuses unknown keys`)
   checkVocabulary(inputSchema, definition.name)
-  if (definition.effect === 'destroy' && !definition.cli.question)
-    throw new Error(`${definition.name}: it takes something away, so its command needs a question`)
   return {
     ...definition,
     errors: [...new Set([...definition.errors, ...everywhere])],
@@ -139,4 +161,30 @@ export function defineTool<I extends TObject, O extends TSchema>(
       return parsed
     },
   }
+}
+
+/** What the author of a tool writes. */
+export interface ToolDefinition<I extends TObject, O extends TSchema> extends OperationDefinition<I, O> {
+  /** Meets nothing beyond this machine: neither WeChat nor what people wrote there. */
+  readonly machineOnly?: true
+  /** What else a caller is told, by where it is: elsewhere, or on this machine with the right to name any or some files. */
+  readonly about?: { readonly [W in Whereabouts]?: string }
+  readonly cli: CommandShape
+}
+
+/** A tool as the doors see it. */
+export interface Tool extends Operation, Pick<ToolDefinition<TObject, TSchema>, 'machineOnly' | 'about'> {
+  readonly cli: CommandShape
+}
+
+/** A tool whose types are still known. */
+export type TypedTool<I extends TObject, O extends TSchema> = Omit<TypedOperation<I, O>, 'cli'> &
+  Pick<Tool, 'cli' | 'machineOnly' | 'about'>
+
+export function defineTool<I extends TObject, O extends TSchema>(
+  definition: ToolDefinition<I, O>,
+): TypedTool<I, O> {
+  if (definition.effect === 'destroy' && !definition.cli.question)
+    throw new Error(`${definition.name}: it takes something away, so its command needs a question`)
+  return { ...definition, ...operation(definition) }
 }

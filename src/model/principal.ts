@@ -1,0 +1,17 @@
+/** Who makes a call: every call has one, made at the door that it came through. */
+export const principalKinds = ['owner', 'stdio', 'panel', 'open'] as const
+
+/**
+ * owner: the command line, the library and a program with the token, or on this machine where none is needed.
+ * stdio: the program that started `svc mcp -t stdio`. panel: a browser that signed in to the panel.
+ * open: nobody in particular.
+ */
+export type PrincipalKind = (typeof principalKinds)[number]
+
+export interface Principal {
+  readonly kind: PrincipalKind
+}
+
+export const owner: Principal = { kind: 'owner' }
+export const stdio: Principal = { kind: 'stdio' }
+export const panel: Principal = { kind: 'panel' }

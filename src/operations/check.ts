@@ -1,0 +1,38 @@
+/** What WeChat says of accounts now. */
+import { Type } from '@sinclair/typebox'
+import { SessionCheck } from '../model/session.ts'
+import { bounded, closed, optional } from '../model/shapes.ts'
+import { operation } from './operation.ts'
+
+/** Each takes seconds, and there may be thousands. */
+const atOnce = 50
+
+/** For the command line alone. */
+export const checkSessions = operation({
+  name: 'check_sessions',
+  title: 'Ask WeChat whether an account works',
+  effect: 'write',
+  right: 'sessions',
+  description:
+    'Asks WeChat whether it still accepts the login of an account; an account that works again is marked as connected. It takes a few seconds. If a service runs, the service asks; otherwise this command polls WeChat itself, and stores the messages that arrive.',
+  input: closed({ session: optional(bounded(200, 'Only this session; without it all sessions.')) }),
+  output: Type.Array(SessionCheck),
+  errors: ['session_not_found', 'not_connected', 'store_unavailable'],
+  examples: [],
+  cli: {
+    path: ['check'],
+    positionals: ['session'],
+    short: { session: 's' },
+    examples: [['svc check', 'Check every account; exit status 1 if one does not work']],
+  },
+  async run({ accounts }, { session }) {
+    const all = session === undefined ? await accounts.list() : []
+    const names = session === undefined ? all.flatMap(one => (one.bot_id ? [one.name] : [])) : [session]
+    const checks: SessionCheck[] = []
+    for (let from = 0; from < names.length; from += atOnce) {
+      const some = names.slice(from, from + atOnce)
+      checks.push(...(await Promise.all(some.map(name => accounts.check(name)))))
+    }
+    return checks
+  },
+})

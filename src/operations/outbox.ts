@@ -1,0 +1,185 @@
+/** What waits to be sent: until it may go, or until a person says yes. */
+import { Type } from '@sinclair/typebox'
+import { Cancelled, OutboxEntry, OutboxFilter } from '../model/message.ts'
+import { bounded, closed } from '../model/shapes.ts'
+import { exampleUser } from './example-values.ts'
+import { operation } from './operation.ts'
+
+const OneEntry = closed({
+  id: bounded(64, 'The outbox_id that send answered with.', { examples: ['12'] }),
+})
+const Entries = Type.Array(OutboxEntry, { description: 'Oldest first.' })
+
+const exampleEntry = {
+  outbox_id: '12',
+  session: 'default',
+  to_user: exampleUser,
+  created_at: 1767225600000,
+  expires_at: 1767830400000,
+  waits_for: 'user' as const,
+  parts: [
+    {
+      id: 43,
+      kind: 'text' as const,
+      sent_as: 'text' as const,
+      status: 'queued' as const,
+      text: 'Your order has been shipped.',
+    },
+  ],
+}
+const { waits_for: _, ...ended } = exampleEntry
+const exampleEnded = {
+  ...ended,
+  ended: true,
+  parts: [{ id: 43, kind: 'text', sent_as: 'text', status: 'accepted', message_id: '7412365478965412366' }],
+}
+
+export const listOutbox = operation({
+  name: 'list_outbox',
+  title: 'List what waits to be sent',
+  effect: 'read',
+  right: 'outbox',
+  description:
+    'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out, and those that a person has to say yes to first. What has been sent, has expired or was cancelled is not here any more: GET /outbox/{id} tells what became of it.',
+  input: OutboxFilter,
+  output: Entries,
+  errors: ['session_not_found', 'store_unavailable'],
+  examples: [{ summary: 'One message waits', output: [exampleEntry] }],
+  rest: { place: 'GET /outbox', tag: 'messages' },
+  cli: {
+    path: ['outbox'],
+    summary: 'list messages that wait to be sent',
+    about:
+      'Lists the messages that were sent with --when-closed queue and still wait (until the user writes, or the pace allows it), in the order in which they will be sent. Messages that were sent, expired or cancelled are in svc history.',
+    positionals: [],
+    short: { user_id: 'u', session: 's' },
+    names: { user_id: 'user' },
+    examples: [['svc outbox', 'What waits, oldest first']],
+  },
+  library: { positionals: [] },
+  run: ({ outbox }, filter) => outbox.list(filter),
+})
+
+export const getOutbox = operation({
+  name: 'get_outbox',
+  title: 'What became of a queued send',
+  effect: 'read',
+  right: 'outbox',
+  description:
+    'By the outbox_id that send answered with, also after it left, until a week after the call. ended says that nothing of it waits any more; the parts tell what became of each.',
+  input: OneEntry,
+  output: OutboxEntry,
+  errors: ['not_found', 'store_unavailable'],
+  examples: [{ summary: 'It went out', input: { id: '12' }, output: exampleEnded }],
+  rest: { place: 'GET /outbox/{id}', tag: 'messages' },
+  library: { positionals: ['id'] },
+  run: ({ outbox }, { id }) => outbox.get(id),
+})
+
+export const cancelOutbox = operation({
+  name: 'cancel_outbox',
+  title: 'Cancel a queued send',
+  effect: 'destroy',
+  right: 'outbox',
+  description:
+    'What waits of it will not be sent; in history it is refused, with the reason_code cancelled, or declined where a person had to say yes. What has been sent already, or is being sent right now, stays as it is.',
+  input: OneEntry,
+  output: Cancelled,
+  errors: ['not_found', 'store_unavailable'],
+  examples: [
+    { summary: 'Cancelled', input: { id: '12' }, output: { success: true, outbox_id: '12', cancelled: 1 } },
+  ],
+  rest: { place: 'DELETE /outbox/{id}', tag: 'messages' },
+  cli: {
+    path: ['outbox', 'cancel'],
+    summary: 'cancel a message that waits',
+    about: 'Cancels a queued send. Parts that were sent already, or are being sent now, stay as they are.',
+    positionals: ['id'],
+    short: {},
+    help: { id: 'Id of the queued send, as svc outbox and svc send show it.' },
+    ownExamples: true,
+    examples: [['svc outbox cancel 12', 'By its id']],
+  },
+  library: { positionals: ['id'] },
+  run: ({ outbox }, { id }) => outbox.cancel(id),
+})
+
+const approvalId = { id: 'Id of the send, as svc approvals shows it.' }
+
+/** For the command line alone: other doors find them in the outbox. */
+export const listApprovals = operation({
+  name: 'list_approvals',
+  title: 'List messages that wait for your approval',
+  effect: 'read',
+  right: 'approve',
+  description:
+    'Lists the messages that agents want to send and nobody has confirmed: svc was started with --confirm-send, and the client cannot ask its user, or the question was closed without an answer. Each waits for 24 hours.',
+  input: closed({}),
+  output: Entries,
+  errors: ['store_unavailable'],
+  examples: [],
+  cli: {
+    path: ['approvals'],
+    positionals: [],
+    short: {},
+    examples: [['svc approvals', 'What waits, oldest first']],
+  },
+  run: async ({ outbox }) => (await outbox.list()).filter(({ waits_for }) => waits_for === 'approval'),
+})
+
+/** For people, so never beside MCP alone. */
+export const approveOutbox = operation({
+  name: 'approve_outbox',
+  title: 'Say yes to a send that waits for approval',
+  effect: 'write',
+  right: 'approve',
+  description:
+    'For a person, never for an agent. With --confirm-send a send from an MCP client that cannot ask anybody waits up to 24 hours with waits_for "approval" in GET /outbox. This sends it, and answers with what became of it. When it may not go now, the call fails and it goes on waiting for a yes; with when_closed "queue" it waits for the user instead. DELETE /outbox/{id} declines it.',
+  input: OneEntry,
+  output: OutboxEntry,
+  errors: [
+    'not_found',
+    'not_connected',
+    'window_closed',
+    'quota_exhausted',
+    'text_too_long',
+    'rate_limited',
+    'store_unavailable',
+  ],
+  examples: [{ summary: 'It went out', input: { id: '12' }, output: exampleEnded }],
+  rest: { place: 'POST /outbox/{id}/approve', tag: 'messages' },
+  cli: {
+    path: ['approvals', 'yes'],
+    summary: 'approve a message: it is sent',
+    about:
+      'Sends a message that waits for approval. If it cannot be sent now (window closed, answers used up, too fast), it waits for approval again, or for the user to write if the agent asked for that.',
+    positionals: ['id'],
+    short: {},
+    help: approvalId,
+    ownExamples: true,
+    examples: [['svc approvals yes 12', 'By its id']],
+  },
+  library: { positionals: ['id'] },
+  run: ({ outbox }, { id }) => outbox.approve(id),
+})
+
+/** For the command line alone: at other doors it is `cancel_outbox`. */
+export const declineOutbox = operation({
+  name: 'decline_outbox',
+  title: 'Decline a message: it is never sent',
+  effect: 'destroy',
+  right: 'approve',
+  description: 'Declines a message that waits for approval. It is never sent, and the agent is told.',
+  input: OneEntry,
+  output: Cancelled,
+  errors: ['not_found', 'store_unavailable'],
+  examples: [],
+  cli: {
+    path: ['approvals', 'no'],
+    positionals: ['id'],
+    short: {},
+    help: approvalId,
+    examples: [['svc approvals no 12', 'By its id']],
+  },
+  run: ({ outbox }, { id }) => outbox.cancel(id),
+})

@@ -1,0 +1,359 @@
+/** Endpoints that events are delivered to: added, looked at, stopped and started. */
+import { Type } from '@sinclair/typebox'
+import { SvcError } from '../model/error.ts'
+import { bounded, closed, flag, optional } from '../model/shapes.ts'
+import {
+  AddedWebhook,
+  addPrivate,
+  NewWebhookInput,
+  ReplayedWebhook,
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookLogQuery,
+} from '../model/webhook.ts'
+import { WebhookTest } from '../push/webhooks.ts'
+import { type CommandShape, operation } from './operation.ts'
+import { EventPlace } from './schema.ts'
+
+const id = 'wh_3f1c9a0b2d4e6f80'
+const One = closed({ id: bounded(64, 'The id of a webhook.', { examples: [id] }) })
+const errors = ['not_found', 'store_unavailable'] as const
+
+const exampleEndpoint = {
+  id,
+  url: 'https://example.com/hook',
+  types: ['message.received' as const],
+  headers: { Authorization: '***' },
+  allow_private: false,
+  replies: false,
+  status: 'active' as const,
+  created_at: 1767225600000,
+  last_success_at: 1767225660000,
+  tries: { done: 12, failed: 0, gave_up: 0 },
+}
+const exampleAdded = { ...exampleEndpoint, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }
+
+/** A command that does one thing to one endpoint, with what its example does. */
+const onOne = (word: string, summary: string, about: string, does: string): CommandShape => ({
+  path: ['webhook', word],
+  summary,
+  about,
+  positionals: ['id'],
+  short: {},
+  help: { id: 'Id of the webhook, as svc webhook shows it.' },
+  ownExamples: true,
+  examples: [[`svc webhook ${word} ${id}`, does]],
+})
+
+export const listWebhooks = operation({
+  name: 'list_webhooks',
+  title: 'List webhooks',
+  effect: 'read',
+  right: 'webhooks',
+  description:
+    'Endpoints that events are delivered to, oldest first, and how each does. Secrets are not shown.',
+  input: closed({}),
+  output: Type.Array(WebhookEndpoint),
+  errors: ['store_unavailable'],
+  examples: [{ summary: 'One endpoint', output: [exampleEndpoint] }],
+  rest: { place: 'GET /webhooks', tag: 'webhooks' },
+  cli: {
+    path: ['webhook'],
+    also: 'list',
+    summary: 'list webhooks and the state of their deliveries',
+    about:
+      'Lists the endpoints that events are delivered to: messages received, the status of messages sent, changes of accounts. The process that receives messages also delivers, signed as Standard Webhooks says; each event is delivered at least once, and in order within a conversation.',
+    positionals: [],
+    short: {},
+    examples: [['svc webhook', 'Every endpoint']],
+  },
+  library: { positionals: [] },
+  run: ({ webhooks }) => webhooks.list(),
+})
+
+export const addWebhook = operation({
+  name: 'add_webhook',
+  title: 'Add a webhook',
+  effect: 'write',
+  right: 'webhooks',
+  description:
+    'Events from now on are POSTed to the address, signed by Standard Webhooks 1.0.0 with the secret of the answer, which is shown this once. Each is delivered at least once, in order per conversation; the receiver knows repeats by the header webhook-id. Only 2xx counts as delivered. Addresses in private networks need svc webhook add --allow-private on the command line.',
+  input: NewWebhookInput,
+  output: AddedWebhook,
+  errors: ['session_not_found', 'store_unavailable'],
+  examples: [
+    {
+      summary: 'Messages alone',
+      input: {
+        url: 'https://example.com/hook',
+        types: ['message.received'],
+        headers: { Authorization: 'Bearer abc' },
+      },
+      output: exampleAdded,
+    },
+  ],
+  rest: { place: 'POST /webhooks', tag: 'webhooks' },
+  cli: {
+    path: ['webhook', 'add'],
+    summary: 'deliver events to an address',
+    about:
+      'Adds an endpoint and shows, only this once, the secret that deliveries are signed with. Only a 2xx answer counts as delivered; otherwise svc tries again later.',
+    positionals: ['url'],
+    short: { session: 's', user: 'u' },
+    names: { headers: 'header' },
+    help: {
+      types: 'Only these events, separated by commas.',
+      user: 'Only messages from and to this user, by id or name.',
+      headers:
+        'A header to send along, as in "Authorization: Bearer abc"; its value is never shown again. Repeatable.',
+      allow_private: 'Allow an address in your own network or on this machine.',
+    },
+    ownExamples: true,
+    examples: [
+      ['svc webhook add https://example.com/hook', 'Every event'],
+      [
+        'svc webhook add http://127.0.0.1:5678/webhook/svc --allow-private --types message.received',
+        'To n8n on this machine',
+      ],
+    ],
+  },
+  library: { positionals: [] },
+  async run({ webhooks }, added, { local }) {
+    if (added.allow_private && local !== true)
+      throw new SvcError('forbidden', 'allow_private cannot be set over HTTP', { next: addPrivate })
+    return webhooks.add(added)
+  },
+})
+
+export const getWebhook = operation({
+  name: 'get_webhook',
+  title: 'One webhook',
+  effect: 'read',
+  right: 'webhooks',
+  description: 'How an endpoint does: whether it works, since when not, and why.',
+  input: One,
+  output: WebhookEndpoint,
+  errors,
+  examples: [{ summary: 'One endpoint', input: { id }, output: exampleEndpoint }],
+  rest: { place: 'GET /webhooks/{id}', tag: 'webhooks' },
+  cli: onOne(
+    'show',
+    'show whether an endpoint works',
+    'Shows an endpoint: its status, the events it gets, how many deliveries succeeded and failed, and why the last one failed.',
+    'Whether it works; if not, since when and why',
+  ),
+  library: { positionals: ['id'] },
+  run: ({ webhooks }, { id }) => webhooks.get(id),
+})
+
+export const webhookLog = operation({
+  name: 'webhook_log',
+  title: 'Tries of a webhook',
+  effect: 'read',
+  right: 'webhooks',
+  description:
+    'The newest tries to deliver, newest first: 100 that succeeded, 200 that failed, 1000 that failed for the last time.',
+  input: closed({ ...One.properties, ...WebhookLogQuery.properties }),
+  output: Type.Array(WebhookDelivery),
+  errors,
+  examples: [
+    {
+      summary: 'Two tries',
+      input: { id },
+      output: [
+        {
+          at: 1767225660000,
+          event: '9f2c41d07a-43000000',
+          type: 'message.received',
+          outcome: 'done',
+          status: 200,
+          took_ms: 41,
+        },
+        {
+          at: 1767225600000,
+          event: '9f2c41d07a-43000000',
+          type: 'message.received',
+          outcome: 'failed',
+          status: 503,
+          took_ms: 12,
+          detail: 'HTTP 503',
+          code: 'http_status',
+        },
+      ],
+    },
+  ],
+  rest: { place: 'GET /webhooks/{id}/log', tag: 'webhooks' },
+  cli: {
+    ...onOne(
+      'log',
+      'list the newest deliveries to an endpoint',
+      'Lists the newest deliveries to an endpoint, newest first, with the answer of the receiver. svc keeps the last 100 that succeeded, 200 that failed and 1000 that it gave up.',
+      '',
+    ),
+    short: { limit: 'n' },
+    help: {
+      id: 'Id of the webhook, as svc webhook shows it.',
+      outcome: 'Only deliveries with this outcome.',
+    },
+    defaults: { limit: 20 },
+    examples: [[`svc webhook log ${id} --outcome gave_up`, 'Events that svc gave up']],
+  },
+  library: { positionals: ['id'] },
+  run: ({ webhooks }, { id, ...query }) => webhooks.log(id, query),
+})
+
+export const removeWebhook = operation({
+  name: 'remove_webhook',
+  title: 'Remove a webhook',
+  effect: 'destroy',
+  right: 'webhooks',
+  description: 'Nothing is delivered to it any more; its log goes with it.',
+  input: One,
+  output: Type.Object({ success: flag('True.'), id: Type.String() }),
+  errors,
+  examples: [{ summary: 'Removed', input: { id }, output: { success: true, id } }],
+  rest: { place: 'DELETE /webhooks/{id}', tag: 'webhooks' },
+  cli: onOne(
+    'remove',
+    'remove an endpoint',
+    'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
+    'Its log goes with it',
+  ),
+  library: { positionals: ['id'] },
+  run: ({ webhooks }, { id }) => webhooks.remove(id),
+})
+
+export const testWebhook = operation({
+  name: 'test_webhook',
+  title: 'Try a webhook',
+  effect: 'write',
+  right: 'webhooks',
+  description:
+    'Delivers an event of type webhook.test now, and answers with what came of it within 20 seconds.',
+  input: One,
+  output: WebhookTest,
+  errors,
+  examples: [{ summary: 'It works', input: { id }, output: { success: true, status: 200, took_ms: 41 } }],
+  rest: { place: 'POST /webhooks/{id}/test', tag: 'webhooks' },
+  cli: onOne(
+    'test',
+    'deliver a test now',
+    'Delivers an event of type webhook.test, and shows the result. The exit status is 1 if it failed.',
+    'Whether the receiver answers',
+  ),
+  library: { positionals: ['id'] },
+  run: ({ webhooks }, { id }, { signal }) => webhooks.test(id, signal),
+})
+
+export const pauseWebhook = operation({
+  name: 'pause_webhook',
+  title: 'Pause a webhook',
+  effect: 'write',
+  right: 'webhooks',
+  description: 'Nothing is delivered until it is resumed; what happens meanwhile waits.',
+  input: One,
+  output: WebhookEndpoint,
+  errors,
+  examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
+  rest: { place: 'POST /webhooks/{id}/pause', tag: 'webhooks' },
+  cli: onOne(
+    'pause',
+    'stop deliveries until the endpoint is resumed',
+    'Stops deliveries to an endpoint until it is resumed. Events that happen in the meantime wait.',
+    'Later events wait',
+  ),
+  library: { positionals: ['id'] },
+  run: ({ webhooks }, { id }) => webhooks.pause(id),
+})
+
+export const resumeWebhook = operation({
+  name: 'resume_webhook',
+  title: 'Resume a webhook',
+  effect: 'write',
+  right: 'webhooks',
+  description:
+    'Deliveries go on from where they were, and what failed is tried at once; also of one that svc switched off, or that fails.',
+  input: One,
+  output: WebhookEndpoint,
+  errors,
+  examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
+  rest: { place: 'POST /webhooks/{id}/resume', tag: 'webhooks' },
+  cli: onOne(
+    'resume',
+    'resume an endpoint, and try at once what failed',
+    'Resumes deliveries to an endpoint that was paused, or that svc has switched off. It continues with the first event that was not delivered. If an endpoint fails, svc tries it at once instead of at its next time.',
+    'Deliver what waits, then new events',
+  ),
+  library: { positionals: ['id'] },
+  run: ({ webhooks }, { id }) => webhooks.resume(id),
+})
+
+export const rotateWebhook = operation({
+  name: 'rotate_webhook',
+  title: 'Give a webhook a new secret',
+  effect: 'write',
+  right: 'webhooks',
+  description:
+    'The answer shows it this once. For 24 hours deliveries are signed with the secret of before too.',
+  input: One,
+  output: AddedWebhook,
+  errors,
+  examples: [{ summary: 'The new secret', input: { id }, output: exampleAdded }],
+  rest: { place: 'POST /webhooks/{id}/rotate', tag: 'webhooks' },
+  cli: onOne(
+    'rotate',
+    'replace the secret of an endpoint',
+    'Makes a new secret for an endpoint and shows it once. For 24 hours deliveries are also signed with the old secret.',
+    'Make a new secret; it is shown once',
+  ),
+  library: { positionals: ['id'] },
+  run: ({ webhooks }, { id }) => webhooks.rotate(id),
+})
+
+export const replayWebhook = operation({
+  name: 'replay_webhook',
+  title: 'Deliver events again',
+  effect: 'write',
+  right: 'webhooks',
+  description:
+    'Everything from there on is delivered again, with the ids that it had; the answer says how much that is.',
+  input: closed({
+    ...One.properties,
+    from: EventPlace(
+      'Where to begin: the id of an event, as in the header webhook-id, or a time: ISO 8601, no zone = UTC, or Unix milliseconds.',
+    ),
+    dry_run: optional(flag('Only say what would be delivered again.')),
+  }),
+  output: ReplayedWebhook,
+  errors,
+  examples: [
+    {
+      summary: 'From a time on',
+      input: { id, from: '2026-01-31T08:00:00Z' },
+      output: {
+        ...exampleEndpoint,
+        replay: { events: 12, events_is_lower_bound: false, since: 1767225600000 },
+      },
+    },
+  ],
+  rest: { place: 'POST /webhooks/{id}/replay', tag: 'webhooks' },
+  cli: {
+    ...onOne(
+      'replay',
+      'deliver events again',
+      'Delivers again all events since an event or a time. Each event keeps its id.',
+      '',
+    ),
+    help: {
+      id: 'Id of the webhook, as svc webhook shows it.',
+      from: 'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',
+      dry_run: 'Only show what would be delivered again.',
+    },
+    examples: [
+      [`svc webhook replay ${id} --from 1h --dry-run`, 'Count the events first'],
+      [`svc webhook replay ${id} --from 1h`, 'Deliver the events of the last hour again'],
+    ],
+  },
+  library: { positionals: ['id'] },
+  run: ({ webhooks }, { id, from, dry_run }) => webhooks.replay(id, { ...from, dry_run }),
+})
