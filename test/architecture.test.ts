@@ -125,6 +125,27 @@ test('how svc keeps what it keeps is known to few: all others are given the inte
   expect(knows(/^platform\/(sqlite|lock|lock-engine|lock-folder)\.ts/, engines)).toEqual([])
 })
 
+test('doors call operations through the gate, and what operations do by no other way', () => {
+  const isDoor = ({ room }: Source) => ['server', 'mcp', 'library', 'cli'].includes(room)
+  const elsewhere = (allowed: RegExp) => (source: Source) => !isDoor(source) || allowed.test(source.path)
+  expect(
+    placesOf(
+      /\b(?:operation|tool|one|verbs\.\w+|\w+(?:Webhooks?|Outbox|Users?))\.run\(/g,
+      elsewhere(/^$/),
+      bareOf,
+    ),
+  ).toEqual([])
+  // Signed links of deliveries, and a resource of MCP, are no operations yet.
+  const later = /^(server\/shared-route|mcp\/resources)\.ts$/
+  expect(
+    placesOf(
+      /gateway\??\.(?:users|outbox|webhooks)\b|\b(?:users|outbox|webhooks)\b[^;={}]*\} = [^;]*gateway/g,
+      elsewhere(later),
+      bareOf,
+    ),
+  ).toEqual([])
+})
+
 test('no file imports itself, over whatever way', () => {
   const graph = new Map(
     sources.map(({ path, imports }) => [path, imports.flatMap(specifier => targetOf(path, specifier) ?? [])]),

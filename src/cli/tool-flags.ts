@@ -204,6 +204,7 @@ function placeholderOf(key: string, schema: JsonSchema): string {
   if (/_path$/.test(key)) return 'file'
   if (/_dir$/.test(key)) return 'folder'
   if (isTime(key)) return 'time'
+  if (key === 'from') return 'place'
   if (['ack', 'after', 'before'].includes(key)) return 'id'
   if (/text/.test(key)) return 'text'
   return 'value'

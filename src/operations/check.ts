@@ -12,7 +12,7 @@ export const checkSessions = operation({
   name: 'check_sessions',
   title: 'Ask WeChat whether an account works',
   effect: 'write',
-  right: 'sessions',
+  right: 'check',
   description:
     'Asks WeChat whether it still accepts the login of an account; an account that works again is marked as connected. It takes a few seconds. If a service runs, the service asks; otherwise this command polls WeChat itself, and stores the messages that arrive.',
   input: closed({ session: optional(bounded(200, 'Only this session; without it all sessions.')) }),

@@ -54,6 +54,7 @@ export const listOutbox = operation({
     positionals: [],
     short: { user_id: 'u', session: 's' },
     names: { user_id: 'user' },
+    ownExamples: true,
     examples: [['svc outbox', 'What waits, oldest first']],
   },
   library: { positionals: [] },

@@ -8,6 +8,7 @@ export const rights = [
   'download',
   'history',
   'sessions',
+  'check',
   'users',
   'outbox',
   'names',

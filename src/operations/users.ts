@@ -35,6 +35,7 @@ export const listUsers = operation({
     positionals: ['session'],
     short: { session: 's', user_id: 'u' },
     names: { user_id: 'user' },
+    ownExamples: true,
     examples: [['svc users', 'The users that svc send can reach now']],
   },
   library: { positionals: [] },

@@ -65,6 +65,7 @@ export const listWebhooks = operation({
       'Lists the endpoints that events are delivered to: messages received, the status of messages sent, changes of accounts. The process that receives messages also delivers, signed as Standard Webhooks says; each event is delivered at least once, and in order within a conversation.',
     positionals: [],
     short: {},
+    ownExamples: true,
     examples: [['svc webhook', 'Every endpoint']],
   },
   library: { positionals: [] },

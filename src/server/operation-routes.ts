@@ -47,13 +47,11 @@ function addOperation(app: Elysia, context: RouteContext, operation: Operation, 
   const { method, path, inPath, shape } = partsOf(operation)
   const { params, query, body } = shape
   const inputOf = async (request: Request, given: Record<string, string>): Promise<unknown> => {
-    const placed = params ? spelled(params, given) : {}
-    if (query) return { ...spelled(query, queryOf(request)), ...placed }
-    const sent = body ? await bodyOf(request) : {}
+    const sent = query ? spelled(query, queryOf(request)) : body ? await bodyOf(request) : {}
     if (!isObject(sent)) return sent
     const twice = inPath.filter(key => Object.hasOwn(sent, key))
     if (twice.length > 0) throw invalid(twice.map(field => ({ field, problem: 'stands in the path' })))
-    return { ...sent, ...placed }
+    return { ...sent, ...(params && spelled(params, given)) }
   }
   const shown = examples.map(({ summary, input = {}, output }) => {
     const sent = Object.entries(input).filter(([key]) => !inPath.includes(key))

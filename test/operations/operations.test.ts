@@ -1,0 +1,108 @@
+/** What holds for every operation, whatever it does: one walk over the list, at every door and for every caller. */
+import { describe, expect, test } from 'bun:test'
+import { tmpdir } from 'node:os'
+import { directCall } from '../../src/model/call.ts'
+import { errorCodes, isSvcError } from '../../src/model/error.ts'
+import { principalKinds } from '../../src/model/principal.ts'
+import { invoke } from '../../src/operations/gate.ts'
+import type { Operation } from '../../src/operations/operation.ts'
+import { operations } from '../../src/operations/operations.ts'
+import { problemsOf } from '../../src/operations/parse.ts'
+import { holds, rights } from '../../src/operations/rights.ts'
+import { tools } from '../../src/operations/tools.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { svc } from '../support/command.ts'
+import { MemoryGateway } from '../support/memory-gateway.ts'
+import { startRest } from '../support/rest.ts'
+
+const named = operations.map(one => [one.name, one] as const)
+const ofTools = new Set(tools.map(({ name }) => name))
+
+/** Whether the gate let it through: what it then did does not matter. */
+async function isLetThrough(operation: Operation, kind: (typeof principalKinds)[number]): Promise<boolean> {
+  let ran = false
+  const watched = {
+    ...operation,
+    parse: (input: unknown) => input as Record<string, unknown>,
+    run: async () => {
+      ran = true
+    },
+  }
+  const call = { ...directCall(), by: { kind } }
+  await invoke(watched, new MemoryGateway(), {}, call, silentLog).catch(error => {
+    if (!isSvcError(error, 'forbidden')) throw error
+    expect(error.message).toContain(operation.right)
+  })
+  return ran
+}
+
+describe('who may what', () => {
+  test.each(named)('%s', async (_name, one) => {
+    const mayThere = { owner: true, panel: true, stdio: ofTools.has(one.name), open: false }
+    for (const kind of principalKinds)
+      expect([kind, await isLetThrough(one, kind)]).toEqual([kind, mayThere[kind]])
+  })
+
+  test('no right is without an operation', () => {
+    expect(rights.filter(right => !operations.some(one => one.right === right))).toEqual([])
+    expect(rights.filter(right => holds('open', right))).toEqual([])
+  })
+})
+
+test('names, places and commands are of one operation each', () => {
+  const twice = (values: readonly (string | undefined)[]) =>
+    values.filter((value, nth) => value !== undefined && values.indexOf(value) !== nth)
+  expect(twice(operations.map(({ name }) => name))).toEqual([])
+  expect(twice(operations.map(({ rest }) => rest?.place))).toEqual([])
+  expect(twice(operations.map(({ cli }) => cli?.path.join(' ')))).toEqual([])
+})
+
+test.each(named)('%s says what it does, and its examples are true to its schemas', (_name, one) => {
+  expect(one.title).not.toBe('')
+  expect(one.description).not.toBe('')
+  for (const code of one.errors) expect(errorCodes).toContain(code)
+  for (const { input = {}, output } of one.examples) {
+    expect(() => one.parse(input)).not.toThrow()
+    expect(problemsOf(one.output, output)).toEqual([])
+  }
+})
+
+test('each is found where it says', async () => {
+  await using rest = await startRest()
+  const { paths } = await (await fetch(`${rest.url}/openapi.json`)).json()
+  for (const { name, rest: place } of operations) {
+    if (!place) continue
+    const [method = '', path = ''] = place.place.split(' ')
+    expect([place.place, paths[path]?.[method.toLowerCase()]?.operationId]).toEqual([place.place, name])
+  }
+  for (const { cli } of operations) {
+    if (!cli) continue
+    const { status, stdout } = await svc([...cli.path, '--help'], { home: tmpdir() })
+    expect([cli.path, status]).toEqual([cli.path, 0])
+    for (const key of cli.positionals) expect(stdout).toContain(cli.names?.[key] ?? key.replaceAll('_', '-'))
+  }
+})
+
+test('what stands in the path stands nowhere else, and what is in no schema is refused at its place', async () => {
+  await using rest = await startRest()
+  const asked = async (method: string, path: string, body?: unknown) => {
+    const headers = { 'content-type': 'application/json' }
+    const answer = await fetch(rest.url + path, {
+      method,
+      headers,
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    return (await answer.json()) as { code?: string; details?: { errors: { field: string }[] } }
+  }
+  for (const [method, path, body, field] of [
+    ['PUT', '/users/a%40im.wechat/name', { name: 'Mum', user_id: 'b@im.wechat' }, 'user_id'],
+    ['POST', '/webhooks/wh_1/replay', { from: 'x-1', id: 'wh_2' }, 'id'],
+    ['POST', '/webhooks/wh_1/replay', { from: 'never' }, 'from'],
+    ['GET', '/webhooks/wh_1/log?id=wh_2', undefined, 'id'],
+    ['GET', '/outbox?sesion=a', undefined, 'sesion'],
+    ['POST', '/webhooks', ['https://example.com/'], ''],
+  ] as const) {
+    const { code, details } = await asked(method, path, body)
+    expect([path, code, details?.errors.map(one => one.field)]).toEqual([path, 'invalid_arguments', [field]])
+  }
+})
