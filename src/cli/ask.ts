@@ -3,6 +3,7 @@ import { Buffer } from 'node:buffer'
 import { createInterface } from 'node:readline'
 import type { Question } from '../model/call.ts'
 import { badArgument } from '../model/error.ts'
+import { mostTextBytes, tooLong } from '../send/plan.ts'
 import { colours, type Io } from './terminal.ts'
 
 /**
@@ -24,6 +25,9 @@ export async function agreed(io: Io, text: string, signal: AbortSignal): Promise
   return line !== undefined && /^y(es)?$/i.test(line)
 }
 
+/** Bytes that are read for an answer. What goes on without one, such as a device, has none. */
+const longestAnswer = 64 * 1024
+
 /** The first line that will do. The terminal keeps its own line editing, so Ctrl-C stays a signal. */
 async function lineFor(
   io: Io,
@@ -34,29 +38,47 @@ async function lineFor(
   const { stream } = io.in
   if (question) await io.err.write(`${colours.bold(question)} `)
   const lines = createInterface({ input: stream, terminal: false })
+  const { promise, resolve } = Promise.withResolvers<string | undefined>()
+  let left = longestAnswer
+  const count = (chunk: Uint8Array) => {
+    left -= chunk.length
+    if (left >= 0) return
+    stream.pause()
+    resolve(undefined)
+  }
+  stream.on('data', count)
+  lines.on('line', line => {
+    if (willDo(line.trim())) resolve(line.trim())
+  })
+  lines.on('close', () => resolve(undefined))
+  signal.addEventListener('abort', () => resolve(undefined), { once: true })
   try {
-    const line = await new Promise<string | undefined>(resolve => {
-      lines.on('line', line => {
-        if (willDo(line.trim())) resolve(line.trim())
-      })
-      lines.on('close', () => resolve(undefined))
-      signal.addEventListener('abort', () => resolve(undefined), { once: true })
-    })
+    const line = await promise
     // What is said next begins a line of its own.
     if (line === undefined && question) await io.err.write('\n')
     return line
   } finally {
     lines.close()
+    stream.off('data', count)
     // Else the open stream keeps the process from ending.
     stream.pause()
     stream.unref?.()
   }
 }
 
-/** All of stdin as a text, without the newline that programs end with. @throws SvcError `invalid_arguments` for other bytes */
+/**
+ * All of stdin as a text, without the newline that programs end with.
+ *
+ * @throws SvcError `invalid_arguments` for other bytes; `text_too_long` for more than one call may send: the rest is not read
+ */
 export async function readStdin({ in: { stream } }: Io): Promise<string> {
   const chunks: Uint8Array[] = []
-  for await (const chunk of stream) chunks.push(chunk)
+  let left = mostTextBytes + '\r\n'.length
+  for await (const chunk of stream) {
+    chunks.push(chunk)
+    left -= chunk.length
+    if (left < 0) throw tooLong(`more than ${mostTextBytes}`)
+  }
   try {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
     return decoder.decode(Buffer.concat(chunks)).replace(/\r?\n$/, '')

@@ -109,14 +109,19 @@ export async function look(request: SendRequest, media: MediaFiles, caller: Call
 /** What the answers to one message can never hold is refused before anything is made of it. */
 function partsOf(text: string): string[] {
   const bytes = Buffer.byteLength(text)
-  const parts =
-    bytes > quotaPerInbound * textLimitBytes ? undefined : splitText(text, textLimitBytes, quotaPerInbound)
+  const parts = bytes > mostTextBytes ? undefined : splitText(text, textLimitBytes, quotaPerInbound)
   if (parts) return parts
-  throw new SvcError(
+  throw tooLong(`${bytes}`)
+}
+
+/** More text than this fits into no call. */
+export const mostTextBytes = quotaPerInbound * textLimitBytes
+
+export const tooLong = (bytes: string): SvcError =>
+  new SvcError(
     'text_too_long',
     `the text has ${bytes} bytes and does not fit into ${quotaPerInbound} messages, the most that one call may send, of at most ${textLimitBytes} bytes each`,
   )
-}
 
 /** The media of a request as files. @throws SvcError as `MediaFiles.stage`; nothing stays open then */
 export async function stage(request: SendRequest, media: MediaFiles, caller: Caller): Promise<StagedFile[]> {

@@ -2,11 +2,14 @@
 import { describe, expect, test } from 'bun:test'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { askPerson } from '../../src/cli/ask.ts'
 import { Command } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
 import { processIo } from '../../src/cli/terminal.ts'
 import { SvcError } from '../../src/model/error.ts'
 import { svc } from '../support/command.ts'
+import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
@@ -145,6 +148,37 @@ test('stdin that is no text is refused', async () => {
   )
   expect([exitCode, stdout.toString()]).toEqual([2, ''])
   expect(stderr.toString()).toContain('<text>')
+})
+
+for (const [name, endless] of [
+  ['a device', `exec "$0" "$@" </dev/zero`],
+  ['a program', `yes | "$0" "$@"`],
+] as const)
+  test(`stdin of ${name} that never ends is read no further than a text may be long`, async () => {
+    const { status, stdout, stderr } = await ended(
+      ['sh', '-c', endless, ...svcProgram, 'send', 'a@b', '-', '--json'],
+      { cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home }, withinMs: 20_000 },
+    )
+    expect([status, stdout]).toEqual([1, ''])
+    expect(JSON.parse(stderr)).toMatchObject({ code: 'text_too_long' })
+  })
+
+test('nor is an answer that never ends read on', async () => {
+  let read = 0
+  const stream = Readable.from(
+    (function* () {
+      for (;;) {
+        const block = Buffer.alloc(1024)
+        read += block.length
+        yield block
+      }
+    })(),
+  )
+  const io = { ...processIo(), in: { isTerminal: false, stream } }
+  const ask = askPerson(io, () => new AbortController().signal, { silent: true })
+  expect(await ask({ field: 'code', text: 'which?' })).toBeUndefined()
+  stream.destroy()
+  expect(read).toBeLessThan(1024 * 1024)
 })
 
 test('nothing to send, and a name without its one file, are wrong usage too', async () => {
