@@ -3,7 +3,7 @@
 import { chmod, chown, mkdir, rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { readText, replaceKeepingRights } from '../platform/files.ts'
+import { readText, replaceKeepingRights, statOf } from '../platform/files.ts'
 import { launchdService } from './launchd.ts'
 import {
   definitionOf,
@@ -80,8 +80,17 @@ export async function uninstall(manager: ServiceManager): Promise<boolean> {
   return true
 }
 
-/** The definition, if svc wrote it. @throws SvcError `forbidden` when somebody else did */
+/** The definition, if svc wrote it. @throws SvcError `forbidden` when somebody else did, or no file lies where one of the service belongs */
 export async function ownText(manager: ServiceManager): Promise<string | undefined> {
+  for (const path of manager.files.paths) {
+    // In a folder that may not be entered nothing is judged.
+    const found = await statOf(path).catch(() => undefined)
+    if (found?.isFile() !== false) continue
+    const what = found.isDirectory() ? 'a folder' : 'a pipe, a socket or a device'
+    throw new SvcError('forbidden', `${path} is ${what}, not a file of a service`, {
+      hint: 'Choose another name with --name, or move that away.',
+    })
+  }
   const path = definitionOf(manager)
   const text = await readText(path)
   if (text === undefined || manager.files.commandOf(text)) return text

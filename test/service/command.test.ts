@@ -1,9 +1,9 @@
 /** `svc service` as a user meets it, with a service that really runs; a program of ours is asked in systemctl's place. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../../src/doctor/examine.ts'
 import { shellWord } from '../../src/platform/format.ts'
@@ -187,6 +187,29 @@ test.skipIf(!onLinux)(named('a unit of somebody else is neither replaced nor rem
   }
   expect(await readFile(unit, 'utf8')).toBe(theirs)
 })
+
+test.skipIf(!onLinux)(
+  named('a pipe or a folder where a file of the service belongs is refused and stays'),
+  async () => {
+    const own = join(home, 'conf ig', 'svc')
+    for (const path of [unit, join(own, 'svc.env'), join(own, 'svc.token')])
+      for (const make of ['mkfifo', 'mkdir']) {
+        await mkdir(dirname(path), { recursive: true })
+        Bun.spawnSync([make, path])
+        for (const command of ['install', 'uninstall', 'status']) {
+          const { status, stderr, asked } = await service([command, '--user'])
+          expect([command, status, stderr]).toEqual([
+            command,
+            1,
+            expect.stringContaining(`error: ${path} is `),
+          ])
+          expect(asked.filter(call => !call.startsWith('is-system-running'))).toEqual([])
+        }
+        expect((await stat(path)).isFile()).toBe(false)
+        await rm(path, { recursive: true })
+      }
+  },
+)
 
 test.skipIf(!onLinux)(named('without systemd: what to do instead, and nothing is written'), async () => {
   await writeFile(join(home, 'state', 'system'), 'offline')
