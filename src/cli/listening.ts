@@ -9,6 +9,7 @@ import { SvcError } from '../model/error.ts'
 import { errorCodeOf, fileExists, removeQuietly, writeWhole } from '../platform/files.ts'
 import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import { isLoopback } from '../server/auth.ts'
 import { behindProxy } from '../server/behind-proxy.ts'
 
 /**
@@ -24,7 +25,8 @@ export async function listenMain(
   })
   stack.defer(() => server.stop(0))
   const url = config.socket === undefined ? reachable(server.url) : `unix:${resolve(config.socket)}`
-  await noteAddress(config.basePath, { url })
+  const isOpen = config.socket === undefined && !isLoopback(config.host)
+  await noteAddress(config.basePath, { url, ...(isOpen && { open: true }) })
   stack.defer(() => noteAddress(config.basePath))
   if (config.socket === undefined) gateway.listensAt(url)
   return server

@@ -1,6 +1,6 @@
 /** The door: what listens on the configured port, who can reach it, and whether the token is kept well. */
 import { takeOver } from '../inspect/advised-commands.ts'
-import { addressIn, askHealth, type HealthAnswer, isOfAnother } from '../inspect/healthz.ts'
+import { addressIn, askHealth, type HealthAnswer, isOfAnother, notedAddresses } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -16,11 +16,12 @@ export async function examineExposure(context: DoctorContext): Promise<Found[]> 
     const url = context.address ?? addressIn(config)
     found.push(listenerOf(context, url, await askHealth(url, Math.min(deadlineMs, 2000))))
   }
+  const isOpen = (await notedAddresses(context.directory.dir)).some(({ open }) => open)
   found.push(
-    config.socket === undefined && !isLoopback(config.host)
+    isOpen || (config.socket === undefined && !isLoopback(config.host))
       ? note(
           'exposure',
-          'other machines can reach svc with these options: it asks for the token, and token and messages travel unencrypted',
+          'other machines can reach svc: it asks for the token, and token and messages travel unencrypted',
           'Put a proxy with TLS in front, or start svc with --host 127.0.0.1.',
         )
       : ok('exposure', 'no other machine can reach this address'),

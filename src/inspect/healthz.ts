@@ -40,6 +40,8 @@ export interface NotedAddress {
   pid: number
   /** Where its panel is, if it has one. */
   panel?: string
+  /** Other machines can reach it. */
+  open?: true
 }
 
 /** What the services that run noted, as far as that can be told from here: the one that was started first comes first. */
@@ -51,9 +53,9 @@ export async function notedAddresses(dir: string): Promise<NotedAddress[]> {
 
 async function running(line: string): Promise<NotedAddress | undefined> {
   try {
-    const { url, pid, panel }: Partial<NotedAddress> = JSON.parse(line)
+    const { url, pid, panel, open }: Partial<NotedAddress> = JSON.parse(line)
     return typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
-      ? { url, pid, ...(typeof panel === 'string' && { panel }) }
+      ? { url, pid, ...(typeof panel === 'string' && { panel }), ...(open === true && { open }) }
       : undefined
   } catch {
     return undefined

@@ -16,7 +16,7 @@ import { afterAwake, systemClock, turns } from './clock.ts'
 import { errorCodeOf } from './files.ts'
 import { decodedUri, dispositionOf } from './header.ts'
 import { proxyFor } from './process.ts'
-import { headOf, type RequestBody } from './request.ts'
+import { headOf } from './request.ts'
 import { following } from './signals.ts'
 import { reasonOf } from './system-error.ts'
 
@@ -164,15 +164,32 @@ export async function checkedAddresses(
   })
 }
 
-/** An answer whose head is there. */
-export type JudgedAnswer = Readable & Pick<IncomingMessage, 'headers' | 'statusCode'>
+/** What a request may carry. A stream wants a Content-Length among the headers. */
+export type RequestBody = string | Uint8Array | AsyncIterable<Uint8Array>
+
+/** An answer whose head is there: a stream of Node, told without its types, which the library's users need not have. */
+export interface JudgedAnswer extends AsyncIterable<Uint8Array> {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>> & {
+    readonly [one in
+      | 'content-disposition'
+      | 'content-encoding'
+      | 'content-type'
+      | 'location'
+      | 'retry-after']?: string
+  }
+  readonly statusCode?: number | undefined
+  on(event: 'data', listener: (chunk: Uint8Array) => void): unknown
+  on(event: 'error', listener: (error: Error) => void): unknown
+  once(event: 'close' | 'end', listener: () => void): unknown
+  destroy(error?: Error): unknown
+}
 
 export interface JudgedRequest {
   method: 'GET' | 'POST' | 'PUT'
   headers: Readonly<Record<string, string>>
   body?: RequestBody | undefined
   /** Keeps connections: the address of each was judged when it was made. None is kept without it. */
-  agent?: Agent | undefined
+  agent?: object | undefined
 }
 
 /**
@@ -199,7 +216,12 @@ export async function judgedRequest(
       error => done(error, ''),
     )
   }
-  return await headOf(url, { ...request, agent: agent ?? false, lookup, ca: check.ca }, signal, body)
+  return await headOf(
+    url,
+    { ...request, agent: (agent as Agent | undefined) ?? false, lookup, ca: check.ca },
+    signal,
+    body,
+  )
 }
 
 export interface JudgedFetchInit extends Partial<Pick<JudgedRequest, 'method' | 'headers' | 'body'>> {
@@ -218,10 +240,13 @@ export async function judgedFetch(
   // What a Response may not carry has no body to tell of.
   const isBare = [101, 204, 205, 304].includes(status)
   if (isBare) answer.destroy()
-  return new Response(isBare ? null : (Readable.toWeb(answer) as unknown as BodyInit), {
-    status,
-    headers: Object.entries(given).map(([name, value]): [string, string] => [name, String(value)]),
-  })
+  return new Response(
+    isBare ? null : (Readable.toWeb(answer as unknown as Readable) as unknown as BodyInit),
+    {
+      status,
+      headers: Object.entries(given).map(([name, value]): [string, string] => [name, String(value)]),
+    },
+  )
 }
 
 /** The body comes as the server sent it, compressed or not; Deno, which takes its proxy from the environment alone, unpacks it. */
@@ -307,8 +332,8 @@ function decoded(response: JudgedAnswer, encoding: string | undefined): AsyncIte
     throw unfetchable('the server sends an unknown content-encoding')
   }
   const stream = create()
-  response.on('error', error => stream.destroy(error))
-  return response.pipe(stream)
+  response.on('error', (error: Error) => stream.destroy(error))
+  return (response as unknown as Readable).pipe(stream)
 }
 
 /** The bytes as they are asked for, with the caps kept; `release` is called at the end, whatever the end. */

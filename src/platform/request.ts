@@ -5,9 +5,7 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { Readable } from 'node:stream'
-
-/** What a request may carry. A stream wants a Content-Length among the headers. */
-export type RequestBody = string | Uint8Array | AsyncIterable<Uint8Array>
+import type { RequestBody } from './public-fetch.ts'
 
 /** An honest server says one or two things before its answer (103 Early Hints); each costs the main thread 4 µs, without end. */
 const mostInterim = 20

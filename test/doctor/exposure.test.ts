@@ -64,7 +64,8 @@ describe('the port', () => {
   })
 
   test('an address of another machine', async () => {
-    const look = await ward.look({ host: '203.0.113.7', port: 1, token: good }, { deadlineMs: 500 })
+    // A link's own address without its link: nothing leaves this machine.
+    const look = await ward.look({ host: 'fe80::1', port: 1, token: good }, { deadlineMs: 500 })
     expect(look.of('exposure/port')).toMatchObject([{ severity: 'error' }])
   })
 })
@@ -75,6 +76,16 @@ describe('the token', () => {
     const open = await ward.look({ token: good, host: '0.0.0.0' })
     expect(open.troubles).toEqual([idle, 'exposure/exposure note'])
     expect(JSON.stringify(open)).not.toContain(good)
+  })
+
+  test('so is a service that others can reach, whatever doctor itself is given', async () => {
+    const address = join(ward.dir, '.address')
+    const noted = { url: 'http://127.0.0.1:1', pid: process.pid, open: true }
+    writeFileSync(address, JSON.stringify(noted))
+    expect((await ward.look({ token: good })).troubles).toContain('exposure/exposure note')
+    writeFileSync(address, JSON.stringify({ ...noted, open: undefined }))
+    expect((await ward.look({ token: good })).troubles).not.toContain('exposure/exposure note')
+    rmSync(address)
   })
 
   test('api_token: readable by others', async () => {
