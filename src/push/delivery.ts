@@ -129,15 +129,18 @@ export class Delivery {
   }
 
   async #adjust(webhooks: readonly Webhook[]): Promise<void> {
-    const on = new Map(webhooks.filter(isOn).map(webhook => [webhook.id, webhook]))
+    const all = new Map(webhooks.map(webhook => [webhook.id, webhook]))
     for (const [id, run] of this.#runs) {
-      const now = on.get(id)
-      if (now && !run.over && now.epoch === run.epoch) run.update(now)
+      const now = all.get(id)
+      // A pause lets finish what is under way: stopped, it would be delivered again.
+      const mayRun = now && (isOn(now) || (!now.disabled && run.busy))
+      if (mayRun && !run.over && now.epoch === run.epoch) run.update(now)
       else this.#stop(id)
     }
     // One that stood still and was taken over from does not know yet.
     if (!this.#polls()) return
-    const fresh = new Set([...on.keys()].filter(id => !this.#runs.has(id) && !this.#ending.has(id)))
+    const on = webhooks.filter(isOn).map(({ id }) => id)
+    const fresh = new Set(on.filter(id => !this.#runs.has(id) && !this.#ending.has(id)))
     if (fresh.size === 0) return
     // Loaded with the first endpoint: what speaks HTTP to receivers is 5 ms and 4 MB of a start.
     const { EndpointRun } = await import('./endpoint.ts')

@@ -84,9 +84,16 @@ export class EndpointRun {
     return this.#over
   }
 
-  /** The endpoint as it is now, of the same epoch. */
+  /** Events are under way. */
+  get busy(): boolean {
+    return this.#underWay.size > 0
+  }
+
+  /** The endpoint as it is now, of the same epoch. A paused one starts nothing more. */
   update(webhook: Webhook): void {
+    const isResumed = this.#webhook.paused && !webhook.paused
     this.#webhook = webhook
+    if (isResumed) this.#wake.resolve()
   }
 
   /** There may be something new in the log. */
@@ -163,6 +170,7 @@ export class EndpointRun {
 
   /** Starts what may go now. */
   #start(): void {
+    if (this.#webhook.paused) return
     const { failing } = this.#pulse
     for (let { room } = this.#room(); room > 0; room--) {
       const lane = this.#lanes.next(this.#clock.now(), failing)
@@ -191,7 +199,7 @@ export class EndpointRun {
     const { failing } = this.#pulse
     const most = failing ? inHandFailing : inHand
     const mayGo = slotsOf(this.#pulse, this.#clock.monotonic()) > 0
-    if (this.#atEnd || !mayGo || this.#lanes.waiting >= most / 2) return false
+    if (this.#webhook.paused || this.#atEnd || !mayGo || this.#lanes.waiting >= most / 2) return false
     this.#atEnd = true
     const from = this.#lanes.readFrom
     const page = await this.#ports.feed.after(from, this.#webhook, most / 2)

@@ -50,7 +50,7 @@ export interface Webhook extends NewWebhook {
   /** Why it was switched off, and when (Unix ms). */
   disabled?: { reason: string; code?: WebhookEnding; at: number }
   /**
-   * Changes when another process delivers, it is resumed or replayed, or a session is renamed: what is kept is read again.
+   * Changes when another process delivers, it is resumed after failures or replayed, or a session is renamed: what is kept is read again.
    */
   epoch: number
   /** Cursor: up to here events come again, since somebody asked for it. */
@@ -112,6 +112,13 @@ export type WebhookChange = Partial<Pick<Webhook, 'paused' | 'disabled' | keyof 
   rotation?: { secret: string; until: number }
 }
 
+/** Whether a resume has something to try at once: without, it leaves alone what is under way. */
+export const isTroubled = (webhook: Webhook, lanes: readonly WebhookLane[]): boolean =>
+  webhook.disabled !== undefined ||
+  webhook.failing_since !== undefined ||
+  webhook.next_try_at !== undefined ||
+  lanes.some(({ trouble }) => trouble !== undefined)
+
 /** The secrets after a rotation. */
 export const rotated = (
   [newest]: readonly WebhookSecret[],
@@ -141,7 +148,11 @@ export interface Webhooks {
 
   add(webhook: NewWebhook): Promise<void>
 
-  /** `paused: false` begins a new epoch, and what failed is tried at once. @returns whether there is one of that id */
+  /**
+   * `paused: false` begins a new epoch of an endpoint that is switched off or has failures: they are tried at once.
+   *
+   * @returns whether there is one of that id
+   */
   change(id: string, change: WebhookChange): Promise<boolean>
 
   /**

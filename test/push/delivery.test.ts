@@ -144,6 +144,40 @@ test('410 switches an endpoint off, which is an event that others get', async ()
   expect(gone.texts()).toEqual(['one', 'two'])
 })
 
+test('resumed, a healthy endpoint gets nothing twice, be it paused before or not', async () => {
+  for (const pauses of [false, true]) {
+    await using t = await withUsers(2)
+    using r = receiver()
+    const slow = Promise.withResolvers<number>()
+    let asked = 0
+    r.answer = ({ body }) => {
+      asked++
+      return body.data.text === '1' ? slow.promise : 200
+    }
+    const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+    await sayAll(t, 2, t.users)
+    await t.soon('one is done, one under way', () => asked === 2 && r.got.length === 1)
+    if (pauses) await t.gateway.webhooks.pause(hook.id)
+    // The look that sees another endpoint sees what became of this one.
+    const seen = async (text: string) => {
+      using other = receiver()
+      const { id } = await t.gateway.webhooks.add({ url: other.url, ...received })
+      await t.sandbox.say(text, { from: t.users[0]! })
+      await t.soon('seen', () => other.got.length > 0)
+      await t.gateway.webhooks.remove(id)
+    }
+    if (pauses) await seen('2')
+    await t.gateway.webhooks.resume(hook.id)
+    await seen('3')
+    slow.resolve(200)
+    await t.sandbox.say('4', { from: t.users[1]! })
+    await t.soon('all', () => ['3', '4'].every(text => r.texts().includes(text)))
+    const texts = r.got.map(({ body }) => String(body.data.text))
+    expect(texts.toSorted()).toEqual(pauses ? ['0', '1', '2', '3', '4'] : ['0', '1', '3', '4'])
+    expect(asked).toBe(texts.length)
+  }
+})
+
 test('resumed, an endpoint that fails is tried at once, and so is an event that failed alone', async () => {
   const clock = testClock()
   await using t = await withUsers(2, { clock })

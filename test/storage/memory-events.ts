@@ -4,6 +4,7 @@ import type { Clock } from '../../src/platform/clock.ts'
 import { type Events, placeOf, readersKept, readerUnseenMs } from '../../src/storage/events.ts'
 import {
   type Conversation,
+  isTroubled,
   rotated,
   triesKept,
   type Webhooks,
@@ -109,8 +110,9 @@ export function memoryWebhooks(db: Tables): Webhooks {
     change: async (id, { rotation, ...wanted }) =>
       change(id, kept => {
         const { webhook } = kept
+        const retries = wanted.paused === false && isTroubled(webhook, kept.lanes)
         Object.assign(webhook, wanted, rotation && { secrets: rotated(webhook.secrets, rotation) })
-        if (wanted.paused !== false) return
+        if (!retries) return
         Object.assign(webhook, { epoch: webhook.epoch + 1, next_try_at: undefined })
         kept.lanes = kept.lanes.map(lane =>
           lane.trouble ? { ...lane, trouble: { ...lane.trouble, retry_at: 0 } } : lane,

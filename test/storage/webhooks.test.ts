@@ -62,6 +62,19 @@ onEach(openStore => {
     expect(now).toMatchObject({ paused: false, secrets })
   })
 
+  test('resumed without a failure, it stays in its epoch', async () => {
+    await using t = await openStore()
+    const { webhooks } = t.store
+    await webhooks.add(endpoint('a'))
+    await webhooks.progress.keep('a', went({ lanes: [{ session: 's', user: 'd', position: 'at-12' }] }))
+    await webhooks.change('a', { paused: true })
+    await webhooks.change('a', { paused: false })
+    expect(await webhooks.get('a')).toMatchObject({ epoch: 0, paused: false })
+    await webhooks.change('a', { disabled: { reason: 'r', at: 1 } })
+    await webhooks.change('a', { paused: false, disabled: undefined })
+    expect(await webhooks.get('a')).toMatchObject({ epoch: 1 })
+  })
+
   test('resumed, it is in another epoch, and what failed is due at once', async () => {
     await using t = await openStore()
     const { webhooks } = t.store

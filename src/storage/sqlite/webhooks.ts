@@ -5,6 +5,7 @@ import type { Database } from '../../platform/sqlite.ts'
 import { placeOf } from '../events.ts'
 import {
   type Conversation,
+  isTroubled,
   type NewWebhook,
   rotated,
   type TryOutcome,
@@ -50,14 +51,14 @@ export class Webhooks {
       if (!webhook) return false
       const { rotation, ...rest } = change
       const now = { ...webhook, ...rest, ...(rotation && { secrets: rotated(webhook.secrets, rotation) }) }
-      const resumed = change.paused === false
+      const retries = change.paused === false && isTroubled(webhook, this.lanes(id))
       this.#db
         .run`UPDATE webhook SET paused = ${Number(now.paused)}, secrets = ${JSON.stringify(now.secrets)},
           disabled = ${now.disabled?.reason}, disabled_code = ${now.disabled?.code},
           disabled_at = ${now.disabled?.at}, failing_since = ${now.failing_since}, last_error = ${now.last_error},
-          last_error_code = ${now.last_error_code}, next_try_at = ${resumed ? undefined : now.next_try_at},
-          epoch = epoch + ${Number(resumed)} WHERE id = ${id}`
-      if (resumed) this.#db.run`UPDATE webhook_lane SET retry_at = 0 WHERE webhook = ${id}`
+          last_error_code = ${now.last_error_code}, next_try_at = ${retries ? undefined : now.next_try_at},
+          epoch = epoch + ${Number(retries)} WHERE id = ${id}`
+      if (retries) this.#db.run`UPDATE webhook_lane SET retry_at = 0 WHERE webhook = ${id}`
       return true
     })
   }
