@@ -34,23 +34,27 @@ const words: Readonly<Record<string, string>> = {
 export function faultAt(text: string, code: string, offset: number, length: number): JsonFault {
   // Of what has no end it names the beginning.
   const at = code.startsWith('UnexpectedEnd') ? offset + length : offset
-  const line = text.slice(0, at).split('\n')
-  return {
-    what: words[code] ?? 'a fault',
-    line: line.length,
-    column: (line.at(-1)?.length ?? 0) + 1,
+  let line = 1
+  let begin = 0
+  for (let next = text.indexOf('\n'); next !== -1 && next < at; next = text.indexOf('\n', begin)) {
+    line++
+    begin = next + 1
   }
+  return { what: words[code] ?? 'a fault', line, column: at - begin + 1 }
 }
 
 /** `a comma is missing at line 3, column 14` */
 export const faultText = ({ what, line, column }: JsonFault): string =>
   `${what} at line ${line}, column ${column}`
 
+/** A longer text is not searched for its fault, which is one piece of work. */
+const searchedLength = 256 * 1024
 /** Deeper nesting is not looked into: jsonc-parser calls itself for each level. */
 const deepest = 500
 
-/** The first fault; undefined where none is found. */
+/** The first fault; undefined where none is found, and for a text of over 256 Ki characters. */
 export async function faultIn(text: string): Promise<JsonFault | undefined> {
+  if (text.length > searchedLength) return undefined
   // Loaded on use: it is needed for an error alone.
   const { printParseErrorCode, visit } = await import('jsonc-parser')
   let fault: JsonFault | undefined

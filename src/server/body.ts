@@ -65,7 +65,9 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 /** A decoder says that bytes are wrong, not which: what they decode to differs from the first of them on. */
 function notUtf8(bytes: Uint8Array): SvcError {
   const again = Buffer.from(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes))
-  const byte = again.findIndex((one, index) => one !== bytes[index]) + 1
+  let at = 0
+  while (again[at] === bytes[at] && at < bytes.length) at++
+  const byte = at + 1
   return new SvcError('bad_json', `The body is not valid UTF-8 from byte ${byte} on`, { details: { byte } })
 }
 

@@ -36,9 +36,15 @@ test.each([
 
 test('what is JSON has no fault, and what is nested beyond measure none that is looked for', async () => {
   expect(await faultIn(' {"a":[1,-2.5e3,true,null,"\\u00e4\u2028"]}\n')).toBeUndefined()
-  for (const text of ['['.repeat(1_000_000), '{"a":'.repeat(200_000)])
+  for (const text of ['['.repeat(200_000), '{"a":'.repeat(50_000)])
     expect(await faultIn(text)).toBeUndefined()
-  expect(await faultIn(`[${','.repeat(1_000_000)}`)).toMatchObject({ line: 1, column: 2 })
+  expect(await faultIn(`[${','.repeat(200_000)}`)).toMatchObject({ line: 1, column: 2 })
+  expect(await faultIn(`${'\n'.repeat(200_000)}x`)).toMatchObject({ line: 200_001, column: 1 })
+})
+
+test('a text that is too long to look through is refused without a place', async () => {
+  for (const text of [`[${'1,'.repeat(200_000)}`, `{"a":"${'\n'.repeat(10_000_000)}`, ','.repeat(300_000)])
+    expect(await badJson('The body', text)).toMatchObject({ code: 'bad_json', details: undefined })
 })
 
 test('the error says where, and nothing of what stands there', async () => {
