@@ -32,8 +32,6 @@ export interface OpenedDownload {
   stream: ReadableStream<Uint8Array>
   /** Plaintext bytes, only where certain. */
   size?: number
-  /** Ciphertext bytes, where the server told: up to 16 more than there are of plaintext. */
-  sizeAtMost?: number
 }
 
 export interface CdnOptions {
@@ -46,7 +44,7 @@ export interface CdnOptions {
   clock?: Clock
   /** Longest silence of the other side. */
   idleMs?: number
-  /** Of an upload: how long the other side may be silent in all its attempts together. */
+  /** Of an upload: how long the other side may be silent in all its attempts together, beyond what its buffers may need. */
   patienceMs?: number
   /** How many transfers may be under way; no bound by default. */
   slots?: Slots
@@ -56,7 +54,7 @@ export interface CdnOptions {
 const postHosts = new Set(['novac2c.cdn.weixin.qq.com'])
 const attempts = 3
 const defaultIdleMs = 120_000
-/** An upload that hangs is given up within 90 s, those included in which its address is asked for. */
+/** With these an upload of a small file that hangs is given up within 90 s, those included in which its address is asked for. */
 const uploadIdleMs = 25_000
 const defaultPatienceMs = 70_000
 /** What may still lie in the buffers between us and the CDN when our last byte has gone out. */
@@ -163,7 +161,10 @@ async function uploadTo(
   return { downloadParam }
 }
 
-/** One attempt, which takes the time that it was left without an answer from `silence`. @returns the download parameter */
+/**
+ * One attempt, which takes the time that it was left without an answer from `silence`; what the buffers may need is not
+ * counted. @returns the download parameter
+ */
 async function uploadOnce(
   line: Line,
   url: string,
@@ -174,8 +175,8 @@ async function uploadOnce(
   const { cipherSize, progress, signal } = upload
   using _slot = await line.slots?.take(signal)
   const buffersMs = Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
-  const allowedMs = Math.min(Math.min(line.idleMs, uploadIdleMs) + buffersMs, silence.leftMs)
-  const watch = watchIdle(allowedMs, signal)
+  const idleMs = Math.min(line.idleMs, uploadIdleMs, silence.leftMs)
+  const watch = watchIdle(idleMs + buffersMs, signal)
   const source: { failed?: unknown } = {}
   const body = exactly(upload.body(), cipherSize, watch, { source, progress })
   try {
@@ -194,7 +195,7 @@ async function uploadOnce(
   } catch (error) {
     // What stopped the source stops the request, whose own error then says less.
     const failed = source.failed ?? watch.translated(error, 'CDN upload')
-    if (isILinkError(failed, 'timeout')) silence.leftMs -= allowedMs
+    if (isILinkError(failed, 'timeout')) silence.leftMs -= idleMs
     throw failed
   } finally {
     watch.stop()
@@ -230,7 +231,7 @@ async function openDownload(
     // What fails before the first byte is still to be told: a stream that fails then ends an answer without a status.
     const first = await chunks.next()
     const stream = streamOf(chunks, stop, first)
-    return { stream, size: plainSize(media, size, key !== undefined), sizeAtMost: size }
+    return { stream, size: plainSize(media, size, key !== undefined) }
   } catch (error) {
     stop()
     throw downloadError(error)

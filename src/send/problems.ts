@@ -118,7 +118,7 @@ export const behind = (): SvcError =>
     {
       retryAfter: 60,
       details: { why: 'busy' },
-      hint: 'What is sent to one user goes one after the other. An upload that hangs ends within 90 seconds: try again then.',
+      hint: 'What is sent to one user goes one after the other. An upload that hangs is given up by itself, within 90 seconds for a small file: try again then.',
     },
   )
 

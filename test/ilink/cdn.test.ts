@@ -209,6 +209,22 @@ describe('upload', () => {
     }
   })
 
+  test('what lies in buffers has its own time, however little silence is left', async () => {
+    // 50 kB have 5 s. The answer comes later than all the silence that is borne.
+    const bytes = Buffer.alloc(50_000)
+    let tried = 0
+    await using server = httpServer(async request => {
+      await request.arrayBuffer()
+      tried++
+      for (const began = performance.now(); performance.now() - began < 50; ) await Bun.sleep(5)
+      return accepted()
+    })
+    const large = { cipherSize: paddedSize(bytes.length), body: () => encryptStream([bytes], key) }
+    const cdn = cdnWith({ idleMs: 10, patienceMs: 10 })
+    expect(await cdn.upload(upload(server.url, large))).toEqual({ downloadParam: 'down' })
+    expect(tried).toBe(1)
+  })
+
   test('a source that fails ends it with its own error', async () => {
     await using server = scripted(accepted)
     const body = () =>
