@@ -72,15 +72,17 @@ export function fileNameOf(given: string, fallback: string): FileName {
 export const partialName = /^\..+\.[0-9a-f]{8}\.part$/
 
 /**
- * The same as a folder of this machine takes it, in which none is like a download under way. Windows keeps some characters and
- * words for itself, and drops dots and spaces at the end.
+ * The same as a folder of this machine takes it. A name with a dot before it gets a `_`: a sender must not write `.bashrc`.
+ * Windows keeps some characters and words for itself, and drops dots and spaces at the end.
  */
 export function nameOnDisk(named: FileName, isWindows = process.platform === 'win32'): FileName {
   const given = named.file_name
   const plain = isWindows ? given.replace(/[<>:"|?*]/g, '_').replace(/[. ]+$/, '') || '_' : given
-  const isTaken = (isWindows && deviceName.test(plain)) || partialName.test(plain)
-  const file_name = cutName(isTaken ? `_${plain}` : plain)
-  if (file_name === given) return named
-  const renamed = [named.renamed, 'what the system keeps for itself was replaced'].filter(Boolean).join(', ')
-  return { file_name, renamed }
+  const isHidden = plain.startsWith('.')
+  const isKept = isWindows && deviceName.test(plain)
+  const file_name = cutName(isHidden || isKept ? `_${plain}` : plain)
+  const changes = named.renamed === undefined ? [] : [named.renamed]
+  if (isKept || plain !== given) changes.push('what the system keeps for itself was replaced')
+  if (isHidden) changes.push('_ was put before the dot')
+  return changes.length > 0 ? { file_name, renamed: changes.join(', ') } : named
 }
