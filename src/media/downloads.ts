@@ -29,17 +29,14 @@ export interface DownloadRequest {
 export interface OpenRequest {
   message_id: string
   item: number
-  /**
-   * The size is needed, if it can be had: upstream states that of the ciphertext for images and videos, so it is counted
-   * once by reading all of one that is not too large.
-   */
+  /** The exact size of a video or voice is needed, for a player that seeks: one of up to 64 MiB is read to count it. */
   sized?: boolean
 }
 
-/** More is not read only to count it: it passes through in some seconds. */
-const countedBytes = 256 * 1024 * 1024
-/** Sizes that are remembered. */
-const rememberedSizes = 1000
+/** More is not read only to count it. */
+const countedBytes = 64 * 1024 * 1024
+/** Counts that are remembered. */
+const rememberedCounts = 1000
 
 /** Decrypted media on its way out. The stream must be read to its end or cancelled. */
 export interface OpenedMedia extends FileName {
@@ -54,8 +51,8 @@ type DownloadPorts = Pick<MediaPorts, 'upstream' | 'store' | 'views' | 'folders'
 export class Downloads {
   readonly #ports: DownloadPorts
   readonly #runtime: Runtime
-  /** Bytes of media that were counted, by item and message. */
-  readonly #sizes = new Map<string, number>()
+  /** Bytes of videos and voices, by item and message: counted once for all who ask at the same time. */
+  readonly #counts = new Map<string, Promise<number | undefined>>()
 
   constructor(ports: DownloadPorts, runtime: Runtime) {
     this.#ports = ports
@@ -140,19 +137,37 @@ export class Downloads {
     signal: AbortSignal,
   ): Promise<OpenedDownload> {
     const { cdn, cdnUrl } = this.#ports.upstream
-    const key = `${item} ${message_id}`
-    const opened = await cdn.download(
-      { ...found, size: this.#sizes.get(key) ?? found.size },
-      { cdnUrl, signal },
-    )
-    const isCounted = sized && opened.size === undefined && (opened.sizeAtMost ?? Infinity) <= countedBytes
-    if (!isCounted) return opened
-    let size = 0
-    for await (const chunk of opened.stream) size += chunk.length
-    const [oldest] = this.#sizes.keys()
-    if (oldest !== undefined && this.#sizes.size >= rememberedSizes) this.#sizes.delete(oldest)
-    this.#sizes.set(key, size)
-    return await cdn.download({ ...found, size }, { cdnUrl, signal })
+    const isCounted = sized && (found.kind === 'video' || found.kind === 'voice')
+    const size = isCounted ? await this.#countOf(`${item} ${message_id}`, found) : undefined
+    return await cdn.download({ ...found, size: size ?? found.size }, { cdnUrl, signal })
+  }
+
+  #countOf(key: string, found: MediaReference): Promise<number | undefined> {
+    const known = this.#counts.get(key)
+    if (known) return known
+    const [oldest] = this.#counts.keys()
+    if (oldest !== undefined && this.#counts.size >= rememberedCounts) this.#counts.delete(oldest)
+    const count = this.#counted(found)
+    this.#counts.set(key, count)
+    count.catch(() => this.#counts.delete(key))
+    return count
+  }
+
+  /** @returns undefined where it is too large */
+  async #counted(found: MediaReference): Promise<number | undefined> {
+    const { cdn, cdnUrl } = this.#ports.upstream
+    if (found.size !== undefined && found.size > countedBytes) return undefined
+    const { stream, size } = await cdn.download(found, { cdnUrl, signal: this.#runtime.closing })
+    if (size !== undefined) {
+      await stream.cancel()
+      return size
+    }
+    let bytes = 0
+    for await (const chunk of stream) {
+      bytes += chunk.length
+      if (bytes > countedBytes) return undefined
+    }
+    return bytes
   }
 
   /** Removes what a crash left half written. */

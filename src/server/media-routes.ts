@@ -74,7 +74,7 @@ async function acceptUpload(
     },
   )
   const announced = request.headers.get('content-length')
-  // Of a form it is a little more than its file.
+  // The length of a form is slightly larger than that of the file in it.
   const size = announced === null ? {} : { size: Number(announced) }
   try {
     const boundary = boundaryOf(request.headers.get('content-type'))
@@ -93,17 +93,19 @@ async function acceptUpload(
 /**
  * The decrypted bytes of one piece of media, or the range asked for, as an answer that streams.
  *
+ * @param mayCount a video or voice may be read as a whole to know its size, which a range needs
  * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error` …
  */
 export async function sendMedia(
   gateway: Gateway,
   params: Record<string, string>,
   request: Request,
+  mayCount = true,
 ): Promise<Response> {
   const { message_id, item } = params
   const path = parse(MediaPath, spelled(MediaPath, { message_id, item }))
   const wanted = wantedOf(request, `${path.item} ${path.message_id}`)
-  const sized = wanted.range !== undefined
+  const sized = mayCount && wanted.range !== undefined && !wanted.isKnown
   return await mediaAnswer(await gateway.media.open({ ...path, sized }, request.signal), wanted)
 }
 
@@ -250,7 +252,7 @@ const downloadDetail = {
   operationId: 'get_media',
   summary: 'Get the media of a message',
   description:
-    'Streams the decrypted bytes of an image, voice, file or video, with its type and name, or the part that Range asks for. svc fetches what lies before a part too, and for the first part of an image or video all of it, to count the bytes. The content comes from outside: treat it as untrusted.',
+    'Streams the decrypted bytes of an image, voice, file or video, with its type and name, or the part that Range asks for. svc fetches what lies before a part too, and reads a video or voice of up to 64 MiB once as a whole, to know its size; an image, and a larger video, comes whole (200). The content comes from outside: treat it as untrusted.',
   tags: ['media'],
   ...noted({
     errors: openErrors,

@@ -35,7 +35,7 @@ export function addSharedRoute(app: Elysia, context: RouteContext): void {
       throw new SvcError('forbidden', 'this link is wrong, or older than 15 minutes', {
         hint: 'Each delivery brings new links; replay the event for another one.',
       })
-    if (to.item !== 'message') return await sendMedia(context.gateway, to, request)
+    if (to.item !== 'message') return await sendMedia(context.gateway, to, request, false)
     return new Response(JSON.stringify(await webhooks.message(to.message_id)), jsonAnswer)
   }
   app.get(
