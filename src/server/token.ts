@@ -1,16 +1,11 @@
 /** The token that callers send: given, or generated once and kept. */
+import { Buffer } from 'node:buffer'
+import { closeSync, openSync, readSync } from 'node:fs'
 import { localFiles } from '../config/local-files.ts'
 import { tokenIn } from '../config/values.ts'
 import type { Config } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import {
-  bytesOf,
-  createDurably,
-  ensurePrivateDir,
-  makePrivate,
-  readText,
-  removeQuietly,
-} from '../platform/files.ts'
+import { createDurably, ensurePrivateDir, makePrivate, readText, removeQuietly } from '../platform/files.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
@@ -41,9 +36,26 @@ export async function givenToken({
   )
 }
 
+/** More is no token. */
+const longestFile = 4096
+
+/** A pipe too (`--token-file <(pass show svc)`): it is the user who names it. */
+function beginningOf(path: string): string {
+  const file = openSync(path, 'r')
+  try {
+    const bytes = Buffer.alloc(longestFile)
+    let length = 0
+    for (let read = -1; read !== 0 && length < longestFile; length += read)
+      read = readSync(file, bytes, length, longestFile - length, null)
+    return bytes.toString('utf8', 0, length)
+  } finally {
+    closeSync(file)
+  }
+}
+
 function readTokenFile(path: string): string {
   try {
-    return bytesOf(path).toString()
+    return beginningOf(path)
   } catch (error) {
     throw badArgument('--token-file', `${path} cannot be read: ${reasonOf(error)}`, {
       hint: 'Name a file that the user of the service may read.',

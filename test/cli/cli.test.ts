@@ -556,6 +556,13 @@ describe('serving', () => {
       expect(service.stdout() + service.log()).not.toContain('a-token-from-a-file')
     }
     expect(await svc(['token', '-d', dir], { env })).toMatchObject({ stdout: 'a-token-from-a-file\n' })
+    // A secret store may give it through a pipe.
+    const pipe = join(home, 'pipe')
+    Bun.spawnSync(['mkfifo', pipe])
+    const writer = Bun.spawn(['sh', '-c', `echo token-of-a-pipe > '${pipe}'`])
+    const piped = await svc(['token', '-d', dir], { env: { SVC_TOKEN_FILE: pipe } })
+    expect(piped).toMatchObject({ status: 0, stdout: 'token-of-a-pipe\n' })
+    await writer.exited
     const refused = async (...parts: string[]) =>
       expectOneLine(await svc(['openapi', '-d', dir, '-p', '0'], { env }), 2, '--token-file: ', ...parts)
     await writeFile(file, 'two words\n')
