@@ -310,7 +310,7 @@ export class MemoryStore implements face.Store {
       const before = this.#db.marks.find(isOf(session, user))
       const mark = before ?? { session, user, upTo: 0 }
       const head = this.#db.last.row
-      mark.upTo = upTo === undefined ? -head : Math.max(mark.upTo, Math.min(upTo, head))
+      mark.upTo = upTo === undefined ? -head : Math.max(Math.abs(mark.upTo), Math.min(upTo, head))
       if (!before) this.#db.marks.push(mark)
     },
     open: async () =>

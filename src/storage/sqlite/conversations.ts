@@ -82,7 +82,8 @@ export class Conversations extends EnginePart {
     const position = upTo === undefined ? -head : Math.min(upTo, head)
     for (const key of this.messages.sessionKeys(session))
       this.db.run`INSERT INTO read_mark (session, peer, position) VALUES (${key}, ${peer}, ${position})
-        ON CONFLICT DO UPDATE SET position = excluded.position WHERE excluded.position > position OR excluded.position < 0`
+        ON CONFLICT DO UPDATE SET position = CASE WHEN excluded.position < 0 THEN excluded.position
+          ELSE max(excluded.position, abs(position)) END`
   }
 
   open(): { id: number; status: SentStatus; reason_code?: string }[] {
