@@ -96,7 +96,8 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
       contact: { name: 'svc' },
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url: '/', description: 'This service' }],
+    // Relative to this document: below a path of a proxy too.
+    servers: [{ url: '.', description: 'This service' }],
     tags: about.tags,
     security: options.tokenRequired ? [{ bearer: [] }] : [{}, { bearer: [] }],
     paths: tidied,

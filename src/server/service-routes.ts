@@ -3,7 +3,7 @@ import type { Elysia } from 'elysia'
 import { Health } from '../gateway/health.ts'
 import { metricsType } from '../platform/metrics.ts'
 import { asyncApiDocument } from './asyncapi.ts'
-import { isBehindTls, prefixOf, rootOf } from './behind-proxy.ts'
+import { rootOf } from './behind-proxy.ts'
 import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
 import { declared, jsonAnswer, noted, type RouteContext } from './route.ts'
@@ -20,23 +20,12 @@ export const openPaths: ReadonlySet<string> = new Set([
 
 const hidden = { detail: { hide: true } }
 
-/**
- * Adds GET of a JSON document, which is made when it is first asked for.
- *
- * @param serversFor what its field `servers` says to the caller, where it differs from what was made
- */
-function addDocument(
-  app: Elysia,
-  path: string,
-  made: () => object | Promise<object>,
-  serversFor: (request: Request) => unknown,
-): void {
-  let usual: Promise<Prepared> | undefined
+/** Adds GET of a JSON document, which is made once, when it is first asked for. */
+function addDocument(app: Elysia, path: string, made: () => object | Promise<object>): void {
+  let prepared: Promise<Prepared> | undefined
   const serve = async ({ request }: { request: Request }) => {
-    const servers = prefixOf(request) ? serversFor(request) : undefined
-    if (!servers) usual ??= Promise.resolve(made()).then(prepareJson)
-    const document = await (usual && !servers ? usual : prepareJson({ ...(await made()), servers }))
-    return respond(request, document, "default-src 'none'")
+    prepared ??= Promise.resolve(made()).then(prepareJson)
+    return respond(request, await prepared, "default-src 'none'")
   }
   app.get(path, serve, hidden)
 }
@@ -54,9 +43,7 @@ export function addDocsRoutes(app: Elysia, options: DocumentOptions): () => Prom
     const { createDocument } = await import('./document.ts')
     return createDocument(app, options)
   }
-  addDocument(app, '/openapi.json', document, request => [
-    { url: prefixOf(request), description: 'This service' },
-  ])
+  addDocument(app, '/openapi.json', document)
   const docs = createDocs()
   for (const path of docsPaths) app.get(path, ({ request }) => docs(request, path), hidden)
   return document
@@ -69,14 +56,7 @@ export function addServiceRoutes(
   options: DocumentOptions,
 ): () => Promise<Record<string, unknown>> {
   const document = addDocsRoutes(app, options)
-  const asyncApi = () => asyncApiDocument(options)
-  addDocument(app, '/asyncapi.json', asyncApi, request => ({
-    service: {
-      host: request.headers.get('host'),
-      protocol: isBehindTls(request) ? 'https' : 'http',
-      pathname: prefixOf(request),
-    },
-  }))
+  addDocument(app, '/asyncapi.json', () => asyncApiDocument(options))
   const toDocs = ({ request }: { request: Request }) =>
     new Response(null, { status: 302, headers: { location: `${rootOf(request)}/docs` } })
   for (const path of ['/', '/docs/']) app.get(path, toDocs, hidden)

@@ -195,12 +195,9 @@ describe('the doors', () => {
 
   test.each(ways)('the documents name it (%s)', async (_name, path, headers) => {
     const openapi = await (await ask(`${service.url}${path}/openapi.json`, headers)).json()
-    expect(openapi.servers).toEqual([{ url: '/apps/svc', description: 'This service' }])
+    const [{ url }] = openapi.servers
+    expect(new URL(url, `${publicUrl}/openapi.json`).href).toBe(`${publicUrl}/`)
     expect(Object.keys(openapi.paths)).toContain('/tools/default/send')
-    const asyncapi = await (
-      await ask(`${service.url}${path}/asyncapi.json`, { ...headers, 'x-forwarded-proto': 'https' })
-    ).json()
-    expect(asyncapi.servers).toEqual({ service: { host, protocol: 'https', pathname: '/apps/svc' } })
     for (const at of ['/', '/docs/'])
       expect((await ask(`${service.url}${path}${at}`, headers)).headers.get('location')).toBe(
         '/apps/svc/docs',
@@ -282,7 +279,6 @@ describe('the doors', () => {
   test('who comes past the proxy finds everything as without one', async () => {
     const here = { host: 'localhost' }
     expect((await ask(`${service.url}/`, here)).headers.get('location')).toBe('/docs')
-    expect((await (await ask(`${service.url}/openapi.json`, here)).json()).servers[0].url).toBe('/')
     expect(cookieOf(await signIn(here))).toMatch(/^svc_panel=[^;]+; Path=\/; /)
     expect(await (await ask(`${panel}/sessions`, here)).text()).toContain('src="/assets/')
     expect((await ask(`${panel}/sign-in`, here)).headers.get('location')).toBe('/?link=used')

@@ -86,7 +86,9 @@ const isEditing = () => document.querySelector('.scalar-client--open') !== null
  * nobody wrote yet or a token is needed, is plainly to be replaced; so is what a call ends or renames.
  */
 async function filled(response) {
-  const text = await response.text()
+  // Scalar takes a relative address of the server for one below the root of the host.
+  const root = JSON.stringify(new URL('.', documentUrl).href.replace(/\/$/, ''))
+  const text = (await response.text()).replace('"servers":[{"url":"."', `"servers":[{"url":${root}`)
   const { paths, security } = JSON.parse(text)
   const exampleOf = tool =>
     paths[`/tools/default/${tool}`]?.post.requestBody.content['application/json'].examples.example1.value
