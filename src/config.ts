@@ -4,7 +4,7 @@ import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
 import { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
 import { switched } from './config/values.ts'
-import { badArgument } from './model/error.ts'
+import { badArgument, isSvcError, renamed } from './model/error.ts'
 import { listed } from './platform/format.ts'
 import { maskText } from './platform/log.ts'
 import { homeFolder } from './platform/process.ts'
@@ -244,13 +244,22 @@ function given(
 }
 
 function parsed(option: OptionSpec, text: string, from: string): Config[keyof Config] {
-  const value = option.parse(text.trim())
+  const value = valueIn(option, text.trim(), from)
   if (value !== undefined) return value
   const shown = maskText(text.replace(/\/\/[^/@]*@/, '//***@'))
   const got = option.secret
     ? ''
     : `, got ${JSON.stringify(shown.length > 80 ? `${shown.slice(0, 80)}…` : shown)}`
   throw badArgument(from, `expected ${option.expected}${got}`)
+}
+
+/** @throws SvcError `invalid_arguments`, of this option, for a folder whose name fits several on the disk */
+function valueIn(option: OptionSpec, text: string, from: string) {
+  try {
+    return option.parse(text)
+  } catch (error) {
+    throw isSvcError(error) ? renamed(error, problem => ({ ...problem, field: from })) : error
+  }
 }
 
 /** What no single option can tell. */
