@@ -24,8 +24,9 @@ export async function openEngine(kind: LockKind, path: string): Promise<LockEngi
 export async function flockWorks(path: string): Promise<boolean> {
   const probe = `${path}.${randomBytes(6).toString('hex')}.tmp`
   await writeFile(probe, '', { flag: 'wx', mode: 0o600 })
-  const files = [await openFlockFile(probe), await openFlockFile(probe)]
+  const files: (FlockFile | undefined)[] = []
   try {
+    for (let opened = 0; opened < 2; opened++) files.push(await openFlockFile(probe))
     const [first, second] = files
     return (await first?.tryLock()) === true && (await second?.tryLock()) === false
   } finally {

@@ -41,7 +41,7 @@ const mendMs = 200
 /** What may be the matter with the files of a session, until they are mended. */
 const ailments = ['a session cannot be read', 'token.json does not parse and cannot be set aside'] as const
 /** What a writer that was killed leaves of our files. */
-const halfWritten = /^(token\.json|contexts\.json|\.default_session)\.[0-9a-f]{12}\.tmp$/
+const halfWritten = /^(token\.json|contexts\.json|\.default_session|\.(data|poll)\.lock)\.[0-9a-f]{12}\.tmp$/
 
 /** What the message log keeps of a session, which goes with its folder. */
 export type SessionRows = Pick<LogHalf, 'durable' | 'contexts' | 'upkeep'>
