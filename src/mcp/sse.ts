@@ -12,7 +12,7 @@ import {
 import type { Delivery } from '../model/call.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs } from '../server/event-stream.ts'
-import { flushed, turn, ungathered } from './exchange.ts'
+import { flushed, turn, unbuffered } from './exchange.ts'
 
 const keepAliveMs = 15_000
 /** Of each caller, so that nobody takes another's; and of all together, as the last line. */
@@ -146,7 +146,7 @@ class SseTransport implements Transport {
       headers: {
         'content-type': 'text/event-stream',
         'cache-control': 'no-cache, no-transform',
-        ...ungathered,
+        ...unbuffered,
       },
     })
   }

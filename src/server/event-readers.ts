@@ -38,7 +38,7 @@ interface Reader extends Begun {
   live: boolean
   /** Aborts when it is gone. */
   readonly gone: AbortController
-  /** A stop of the service is its end no more. */
+  /** Stops listening for a stop of the service. */
   stay(): void
   /** Called when it has room again. */
   hasRoom?: () => void

@@ -131,7 +131,7 @@ export function addEventRoutes(app: Elysia, context: RouteContext): FollowLink {
     const who = { ...(session && { session }), ...(user && { user }) }
     const wanted: Omit<WantedEvents, 'limit'> = await gateway.events.wanted({ ...typesOf(types), ...who })
     const cursor = await gateway.events.begin(seen || after, consumer)
-    // Refused here where it is none.
+    // A cursor that is invalid is refused here, before the stream begins.
     await gateway.events.page(cursor, { ...wanted, limit: 1 })
     return { wanted, cursor, consumer }
   }

@@ -82,7 +82,7 @@ test('a count that fails is tried again', async () => {
   const message_id = await sent(t, 'video', randomBytes(300_005), 'a.bin')
   const { signal } = new AbortController()
   const open = () => t.gateway.media.open({ message_id, item: 0, sized: true }, signal)
-  await t.sandbox.fail('download', 'gone', { times: 1 })
+  await t.sandbox.fail('download', '404', { times: 1 })
   expect(await open().catch((error: unknown) => error)).toBeInstanceOf(Error)
   const { size, stream } = await open()
   expect(size).toBe(300_005)

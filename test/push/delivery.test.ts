@@ -148,7 +148,7 @@ test('resumed, a healthy endpoint gets nothing twice, be it paused before or not
   for (const pauses of [false, true]) {
     await using t = await withUsers(2)
     using r = receiver()
-    const slow = Promise.withResolvers<number>()
+    const slow = Promise.withResolvers<Response>()
     let asked = 0
     r.answer = ({ body }) => {
       asked++
@@ -169,7 +169,7 @@ test('resumed, a healthy endpoint gets nothing twice, be it paused before or not
     if (pauses) await seen('2')
     await t.gateway.webhooks.resume(hook.id)
     await seen('3')
-    slow.resolve(200)
+    slow.resolve(new Response())
     await t.sandbox.say('4', { from: t.users[1]! })
     await t.soon('all', () => ['3', '4'].every(text => r.texts().includes(text)))
     const texts = r.got.map(({ body }) => String(body.data.text))
