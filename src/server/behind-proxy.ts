@@ -1,6 +1,6 @@
 /**
- * Behind a proxy: the path below which it serves svc is taken off where a request arrives, so that routes see their own paths;
- * whatever writes an address asks `rootOf` or `prefixOf`.
+ * A service behind a proxy, at a path of its host. Routes see paths without that prefix: if the proxy left it on, it is taken
+ * off here. Code that writes an address asks `rootOf` or `prefixOf`.
  */
 import { prefixIn } from '../config/values.ts'
 import type { Config } from '../config.ts'
@@ -35,9 +35,10 @@ export function behindProxy(config: Pick<Config, 'host' | 'allowHosts' | 'public
     // Only behind a proxy that --allow-host names is this header believed.
     const header = allowHosts.length > 0 ? headers.get('x-forwarded-prefix') : null
     const told = header === null ? undefined : prefixIn(header)
-    const prefix = told ?? configured
     const isProxied = byProxy || host?.host === address?.host || cameByProxy(headers)
-    if (prefix && takeOff(request, prefix)) request[wayKey] = { byProxy, prefix }
+    // What a header tells was taken off by the proxy that sent it.
+    const mayBeLeft = configured && (told === undefined || told === configured)
+    if (mayBeLeft && takeOff(request, configured)) request[wayKey] = { byProxy, prefix: configured }
     else {
       // At another host it may lie elsewhere.
       const isThere = host?.hostname === address?.hostname || isLoopback(host?.hostname ?? '')
@@ -63,7 +64,7 @@ function takeOff(request: Request, prefix: string): boolean {
 
 /** A prefix that begins like a path of svc cannot be told from it: the proxy has to take it off. */
 const ownPath =
-  /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|events|users|webhooks|metrics|mcp|sse|messages|conversations|sessions|accounts|settings|sign-in)(\/|$)/
+  /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|events|users|webhooks|metrics|mcp|sse|messages|conversations|sessions|accounts|settings|sign-in|healthz|openapi\.json|asyncapi\.json)(\/|$)/
 
 /** Where the caller finds the root of this service: a prefix, or '' without one; undefined where a proxy does not tell. */
 export const prefixOf = (request: Arrived): string | undefined =>
@@ -99,8 +100,8 @@ export const longestWait = (request: Arrived): number | undefined =>
   request[wayKey]?.byProxy || cameByProxy(request.headers) ? longestWaitBehindProxy : undefined
 
 /**
- * Whether the caller speaks TLS with a proxy in front: we ourselves speak plain HTTP. Whoever lies about it harms the own
- * answer alone.
+ * Whether the caller speaks TLS with a proxy in front: svc itself speaks plain HTTP. A caller that sends these headers falsely
+ * changes nothing but the answer to itself.
  */
 export const isBehindTls = ({ headers }: Request): boolean =>
   Boolean(headers.get('origin')?.startsWith('https:')) ||

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { prefixIn } from '../../src/config/values.ts'
 import { behindProxy, longestWait, prefixOf, rootOf } from '../../src/server/behind-proxy.ts'
+import { openPaths } from '../../src/server/service-routes.ts'
 import { type Serving, serveHere } from '../support/command.ts'
 
 const token = 'correct-horse-battery-staple'
@@ -34,7 +35,14 @@ describe('the prefix of a request', () => {
   test.each<[string, ...Parameters<typeof seen>, string[]]>([
     ['nothing in front', '/tools', { host: 'localhost' }, {}, ['/tools', '', '']],
     ['told, taken off', '/tools', told, {}, ['/tools', '/apps/svc', '/apps/svc']],
-    ['told, left on', '/apps/svc/tools', told, {}, ['/tools', '/apps/svc', '/apps/svc']],
+    [
+      'told alone, it was taken off',
+      '/apps/svc/tools',
+      told,
+      {},
+      ['/apps/svc/tools', '/apps/svc', '/apps/svc'],
+    ],
+    ['told and configured, left on', '/apps/svc/a', told, { publicUrl }, ['/a', '/apps/svc', '/apps/svc']],
     ['configured, taken off', '/a/b', {}, { publicUrl }, ['/a/b', '/apps/svc', '/apps/svc']],
     ['configured, left on', '/apps/svc/a', {}, { publicUrl }, ['/a', '/apps/svc', '/apps/svc']],
     ['only the prefix', '/apps/svc', {}, { publicUrl }, ['/', '/apps/svc', '/apps/svc']],
@@ -135,7 +143,9 @@ describe('the prefix of a request', () => {
   test('letters of other scripts stand in it as browsers send them', () => {
     const path = new URL('http://x/微信/机器人').pathname
     expect(prefixIn(`${path}/`)).toBe(path)
-    expect(seen(`${path}/tools`, { 'x-forwarded-prefix': path })).toEqual(['/tools', path, path])
+    expect(seen('/tools', { 'x-forwarded-prefix': path })).toEqual(['/tools', path, path])
+    const publicUrl = `https://${host}${path}`
+    expect(seen(`${path}/tools`, {}, { publicUrl })).toEqual(['/tools', path, path])
   })
 })
 
@@ -209,6 +219,18 @@ describe('the doors', () => {
       )
   })
 
+  test('a prefix that begins like a path of svc is not taken off', async () => {
+    const here = { host: 'localhost' }
+    const documents = await Promise.all(
+      [service.url, panel].map(async url => (await ask(`${url}/openapi.json`, here)).json()),
+    )
+    const paths = [...openPaths, ...documents.flatMap(({ paths }) => Object.keys(paths))]
+    const firsts = new Set(paths.map(path => `/${path.split('/')[1]}`).filter(path => path !== '/'))
+    expect(firsts.size).toBeGreaterThan(10)
+    for (const first of firsts)
+      expect(seen(`${first}/x`, {}, { publicUrl: `https://${host}${first}` })[0]).toBe(`${first}/x`)
+  })
+
   test.each(ways)('tools and MCP answer below it (%s)', async (_name, path, headers) => {
     const call = { authorization, 'content-type': 'application/json', ...headers }
     const listed = await ask(`${service.url}${path}/tools/default/sessions`, call, {
@@ -237,7 +259,7 @@ describe('the doors', () => {
       /^svc_panel_[0-9a-f]{12}=[\w.-]+; Path=\/apps\/svc; Max-Age=\d+; HttpOnly; SameSite=Strict$/,
     )
     const secure = cookieOf(await signIn({ ...headers, 'x-forwarded-proto': 'https' }, path))
-    expect(secure).toMatch(/^__Secure-svc_panel_[0-9a-f]{12}=.*; Path=\/apps\/svc; .*; Secure$/)
+    expect(secure).toMatch(/^__Host-svc_panel_[0-9a-f]{12}=[\w.-]+; Path=\/; .*; Secure$/)
     for (const cookie of [plain, secure].map(one => one.split(';')[0]!)) {
       expect((await ask(`${panel}${path}/api/status`, { ...headers, cookie })).status).toBe(200)
       // That of another place does not count.

@@ -15,14 +15,13 @@ import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
 import { isBehindTls, prefixOf } from '../behind-proxy.ts'
 
 /**
- * Names of the cookie, in the clear and behind TLS, where browsers take it from this very host alone, or at least by TLS
- * alone: `__Host-` needs the path /. A sibling domain can set the first one too, so both are tried. Below a prefix of its
- * own each service has names of its own: two of one host leave each other signed in.
+ * Names of the cookie, in the clear and behind TLS. There the name begins with `__Host-`: a browser takes it from this very
+ * host alone, and only with the path `/`. A sibling domain can set the first one too, so both are tried. Below a prefix each
+ * service has names of its own: two of one host leave each other signed in.
  */
 function cookieNames(prefix: string): readonly [plain: string, secure: string] {
-  if (prefix === '') return ['svc_panel', '__Host-svc_panel']
-  const own = `svc_panel_${createHash('sha256').update(prefix).digest('hex').slice(0, 12)}`
-  return [own, `__Secure-${own}`]
+  const hash = prefix && `_${createHash('sha256').update(prefix).digest('hex').slice(0, 12)}`
+  return [`svc_panel${hash}`, `__Host-svc_panel${hash}`]
 }
 /** A sign-in lasts this long. */
 const signedInMs = 30 * 24 * 60 * 60_000
@@ -130,6 +129,6 @@ function cookiesOf(request: Request): string[] {
 function cookie(value: string, seconds: number, request: Request): string {
   const prefix = prefixOf(request) ?? ''
   const [plain, secure] = cookieNames(prefix)
-  const [name, more] = isBehindTls(request) ? [secure, '; Secure'] : [plain, '']
-  return `${name}=${value}; Path=${prefix || '/'}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${more}`
+  const [name, path, more] = isBehindTls(request) ? [secure, '/', '; Secure'] : [plain, prefix || '/', '']
+  return `${name}=${value}; Path=${path}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${more}`
 }
