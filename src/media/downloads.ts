@@ -13,7 +13,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
-import { cutName, type FileName, fileNameOf, nameOnDisk, partialName } from './file-name.ts'
+import { cutName, type FileName, fileNameOf, nameOnDisk, partialName, shortNameBytes } from './file-name.ts'
 import { allowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
 
@@ -101,7 +101,8 @@ export class Downloads {
     await this.#find(request.message_id, request.item)
     const folder = await this.#saveFolder(request.save_dir, call)
     const { stream, content_type, size, ...named } = await this.open(request, signal)
-    const { file_name, renamed } = nameOnDisk(named)
+    const onThisDisk = nameOnDisk(named)
+    const { file_name } = onThisDisk
     const id = crypto.randomUUID()
     const partial = join(folder, `.${id.slice(9)}.${id.slice(0, 8)}.part`)
     const progress = (done: number) => call.progress?.({ what: `download ${file_name}`, done, total: size })
@@ -111,11 +112,9 @@ export class Downloads {
       ...{ durable: true, collected: true, progress },
     })
     try {
-      const target = await createUnique(folder, mark => cutName(file_name, mark))
-      await target.handle.close()
+      const { path, renamed } = await placeFor(onThisDisk, folder)
       // Over our own empty placeholder: a reader that finds the name finds the whole file a moment later.
-      await rename(partial, target.path)
-      const { path } = target
+      await rename(partial, path)
       const { sha256 } = written.digests
       return defined({
         path,
@@ -227,5 +226,21 @@ export class Downloads {
     // Once more now that it is there: a link may have been put in its way.
     const now = given === undefined ? await insideDir(folders.mediaRoot, usual) : await judged(folder)
     return call.local === true ? folder : now
+  }
+}
+
+/** An empty file of that name; of a shorter one where the file system does not take so long a name. */
+async function placeFor({ file_name, renamed }: FileName, folder: string) {
+  const create = async (most?: number) => {
+    const { path, handle } = await createUnique(folder, mark => cutName(file_name, mark, most))
+    await handle.close()
+    return path
+  }
+  try {
+    return { path: await create(), renamed }
+  } catch (error) {
+    if (errorCodeOf(error) !== 'ENAMETOOLONG') throw error
+    const cut = `it was cut to the ${shortNameBytes} bytes that this disk takes`
+    return { path: await create(shortNameBytes), renamed: renamed === undefined ? cut : `${renamed}, ${cut}` }
   }
 }

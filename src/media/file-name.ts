@@ -7,12 +7,17 @@ import process from 'node:process'
 const longestNameBytes = 255
 const longestExtensionBytes = 32
 
-/** The name with something behind its stem, cut between characters as a reader sees them: the extension stays. */
-export function cutName(name: string, mark = ''): string {
+/** What every disk takes: with encrypted names (eCryptfs) it is 143. */
+export const shortNameBytes = 128
+
+/**
+ * The name with something behind its stem, cut to `most` bytes between characters as a reader sees them: the extension stays.
+ */
+export function cutName(name: string, mark = '', most = longestNameBytes): string {
   const found = extname(name)
   const extension = Buffer.byteLength(found) <= longestExtensionBytes ? found : ''
   const stem = extension ? name.slice(0, -extension.length) : name
-  return cutBytes(stem, longestNameBytes - Buffer.byteLength(mark + extension)) + mark + extension
+  return cutBytes(stem, most - Buffer.byteLength(mark + extension)) + mark + extension
 }
 
 /** The longest beginning of at most `limit` bytes that does not cut a character, as a reader sees it. */

@@ -109,6 +109,22 @@ describe('download', () => {
     })
   }
 
+  test('where so long a name is not taken, a shorter one is, and the bytes stay', async () => {
+    await using t = await withGateway()
+    const bytes = randomBytes(5000)
+    const message_id = await sent(t, 'file', bytes, `${'x'.repeat(250)}.docx`)
+    // A path may have 4095 bytes.
+    let save_dir = join(t.mediaRoot, 'deep')
+    while (save_dir.length < 3900)
+      save_dir = join(save_dir, 'd'.repeat(Math.min(200, 3900 - save_dir.length)))
+    const { path, renamed } = await download(t, { message_id, save_dir })
+    expect(basename(path)).toMatch(/^x{100,}\.docx$/)
+    expect(renamed).toBeString()
+    expect(sha256(await readFile(path))).toBe(sha256(bytes))
+    expect(await filesIn(save_dir)).toEqual([basename(path)])
+    expect((await download(t, { message_id, save_dir })).file_name).toEndWith(' (1).docx')
+  })
+
   test('names: Chinese ones stay, hostile ones become harmless, nothing is overwritten', async () => {
     await using t = await withGateway()
     const folder = join(t.mediaRoot, 'downloads')
