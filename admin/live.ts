@@ -1,6 +1,5 @@
 /** What the service says as it happens, as signals that the pages read. */
 import { batch, computed, signal } from '@preact/signals'
-import type { ReadBody, UnreadBody } from '../src/server/admin/bodies.ts'
 import {
   ApiError,
   api,
@@ -12,19 +11,8 @@ import {
   type Status,
 } from './api.ts'
 import { onceAFrame } from './frames.ts'
-import { base, start } from './service-urls.ts'
-import {
-  forgetReceived,
-  listMessage,
-  markTalkRead,
-  markTalkUnread,
-  peerOf,
-  type Talks,
-  talkKey,
-  talksOf,
-  withRights,
-} from './talks.ts'
-import { heardTime } from './times.ts'
+import { start } from './service-urls.ts'
+import { forgetReceived, listMessage, peerOf, type Talks, talkKey, talksOf, withRights } from './talks.ts'
 
 export const status = signal<Status | undefined>(undefined)
 export const sessions = signal<readonly SessionWithUsers[] | undefined>(undefined)
@@ -92,7 +80,7 @@ export function named({ session, user_id, name }: KnownUser): void {
 }
 
 /** What an event changes. */
-interface News {
+export interface News {
   take(talks: Talks): void
   message?: Message
 }
@@ -103,21 +91,31 @@ const unanswered = new Set<News[]>()
 /** So many events are drawn in one frame. */
 const mostAtOnce = 250
 
+/** One that fails takes nothing of the others with it. */
+function tried<T>(work: () => T): T | undefined {
+  try {
+    return work()
+  } catch (error) {
+    console.error(error)
+    return undefined
+  }
+}
+
 /** Takes the text of an event, which is read in the frame that draws it: a burst comes in few tasks, each of many events. */
-const happened = onceAFrame<() => News>(mostAtOnce, some => {
-  const news = some.map(read => read())
+export const happened = onceAFrame<() => News>(mostAtOnce, some => {
+  const news = some.flatMap(read => tried(read) ?? [])
   for (const events of unanswered) events.push(...news)
   batch(() => {
     takeIn(news)
     const messages = news.flatMap(({ message }) => message ?? [])
-    if (messages.length > 0) for (const listener of listeners) listener(messages)
+    if (messages.length > 0) for (const listener of listeners) tried(() => listener(messages))
   })
 })
 
 function takeIn(events: readonly News[]): void {
   const [all, accounts] = [conversations.value, sessions.value]
   const changed = new Map(talks.value)
-  for (const { take } of events) take(changed)
+  for (const { take } of events) tried(() => take(changed))
   if (!all) return
   const list = [...changed.values()].reverse()
   const isSame = list.length === all.length && list.every((one, nth) => one === all[nth])
@@ -201,24 +199,24 @@ export function accountsAre(all: readonly SessionWithUsers[]): void {
 }
 
 /** Where an account is gone or has another name, the conversations still say the old one. */
-function setAccounts(all: readonly SessionWithUsers[]): void {
+export function setAccounts(all: readonly SessionWithUsers[]): void {
   const there = new Set(all.map(({ name }) => name))
   const isLost = sessions.value?.some(({ name }) => !there.has(name))
   sessions.value = all
   if (isLost) askAgain()
 }
 
-/** What to do where the service does not answer. Set by `follow`. */
-let unheard: (error: unknown) => void = () => {}
-const askAgain = (): void => void refresh().catch(unheard)
+/** Called where the service does not answer. Set by `follow`. */
+export const onUnheard: { call: (error: unknown) => void } = { call: () => {} }
+export const askAgain = (): void => void refresh().catch(error => onUnheard.call(error))
 
-function setStatus(told: Status): void {
+export function setStatus(told: Status): void {
   const isBack = status.value?.store === 'unavailable' && told.store === 'ok'
   status.value = told
   if (isBack) askAgain()
 }
 
-const newsOf = (message: Message): News => ({
+export const newsOf = (message: Message): News => ({
   message,
   take: changed =>
     listMessage(changed, message, userOf(message.session, peerOf(message)) !== undefined) && askAgain(),
@@ -230,97 +228,3 @@ export function marked(mark: (changed: Talks) => void): void {
   for (const events of unanswered) events.push(news)
   batch(() => takeIn([news]))
 }
-
-/**
- * A browser keeps six lines to a host, for all its tabs together: with as many panels open the next one would not even
- * load. So a tab that nobody sees gives its line away when another one asks, and looks now and then instead.
- */
-const tabs = new BroadcastChannel(`svc.line${base}`)
-const lookMs = 20_000
-/** Before a silence is told (`patienceMs` of app.tsx). */
-const againMs = 1000
-
-/**
- * Follows the service until the page goes; asks again by itself when it falls silent.
- *
- * @param refusedMs how long after a refusal
- */
-export function follow(refusedMs = 3000): void {
-  let source: EventSource | undefined
-  /** Of a tab that gave its line away. */
-  let looking: ReturnType<typeof setInterval> | undefined
-  let again: ReturnType<typeof setTimeout> | undefined
-  const open = () => {
-    // What was missed meanwhile is caught up with as after any other silence.
-    if (looking !== undefined) online.value = false
-    clearInterval(looking)
-    looking = undefined
-    tabs.postMessage('line')
-    source?.close()
-    source = new EventSource(`${base}/api/events`)
-    source.addEventListener('hello', () => {
-      // What happened while nobody listened.
-      void refresh().catch(failed)
-    })
-    const on = <T>(name: string, newsOf: (told: T) => News, isWhole = false) =>
-      source!.addEventListener(name, ({ data }) =>
-        happened(() => newsOf(JSON.parse(data) as T), isWhole ? name : undefined),
-      )
-    on('message', newsOf)
-    on<ReadBody>('read', mark => ({ take: changed => markTalkRead(changed, mark) && askAgain() }))
-    on<UnreadBody>('unread', mark => ({ take: changed => markTalkUnread(changed, mark) }))
-    on<{ sessions: SessionWithUsers[] }>(
-      'sessions',
-      told => ({ take: () => setAccounts(told.sessions) }),
-      true,
-    )
-    on<Status>('status', told => ({ take: () => setStatus(told) }), true)
-    source.addEventListener('names', () => void refresh().catch(failed))
-    source.addEventListener('time', event => heardTime((JSON.parse(event.data) as { now: number }).now))
-    source.onerror = () => {
-      online.value = false
-      // The browser tries again after a broken connection, not after a refusal.
-      const isRefused = source?.readyState === EventSource.CLOSED
-      // Until there is a stream, this is how it was when it was asked for: what comes then is caught up with after it.
-      if (isRefused || !status.value) {
-        void refresh().then(() => {
-          online.value = source?.readyState === EventSource.OPEN
-        }, failed)
-      }
-      if (isRefused) {
-        setTimeout(() => signedOut.value || looking !== undefined || open(), refusedMs)
-      }
-    }
-  }
-  const failed = (error: unknown) => {
-    if (error instanceof ApiError && error.status === 401) {
-      source?.close()
-      source = undefined
-      clearInterval(looking)
-      looking = undefined
-      return
-    }
-    online.value = false
-    // While the stream goes on, nothing else would ask again.
-    clearTimeout(again)
-    again = setTimeout(() => {
-      if (source?.readyState === EventSource.OPEN) void refresh().catch(failed)
-    }, againMs)
-  }
-  unheard = failed
-  tabs.onmessage = () => {
-    if (document.visibilityState === 'visible' || !source) return
-    source.close()
-    source = undefined
-    looking = setInterval(() => void refresh().catch(failed), lookMs)
-  }
-  document.addEventListener('visibilitychange', () => {
-    if (document.visibilityState === 'visible' && looking !== undefined) open()
-  })
-  reopen = open
-  if (!signedOut.value) open()
-}
-
-/** Listens anew, after signing in. Set by `follow`. */
-let reopen = () => {}
-export const listenAgain = (): void => reopen()

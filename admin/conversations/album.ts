@@ -2,10 +2,11 @@
  * The pictures and videos of a conversation, as one goes from one to the next at large: those that are loaded around the
  * one that was opened, and more at both ends before they are needed.
  */
-import { computed, signal } from '@preact/signals'
+import { batch, computed, signal } from '@preact/signals'
 import { api, type Message } from '../api.ts'
 import { onMessages, peerOf } from '../live.ts'
 import { loadLayers } from '../ui/layers.ts'
+import { storedAs } from './pieces.ts'
 import { messagesAfter, threadOf } from './thread.ts'
 import { isThere, type MediaProps, mediaOf } from './use-blob.ts'
 
@@ -48,6 +49,8 @@ export class Album {
   #hasOlder = true
   #hasNewer = true
   readonly #loading = new Set<'older' | 'newer'>()
+  /** What came since the newer ones were asked for: the answer may be older. */
+  #meanwhile: Message[] = []
   readonly #gone = new AbortController()
   readonly #stop: () => void
 
@@ -119,6 +122,7 @@ export class Album {
 
   async #newer(): Promise<void> {
     const { signal: gone } = this.#gone
+    this.#meanwhile = []
     const parts = await Promise.all(
       kinds.map(msg_type => messagesAfter({ ...this.#wanted, msg_type }, this.#newest, gone)),
     )
@@ -127,23 +131,33 @@ export class Album {
     this.#hasNewer = ends.length > 0
     const found = parts.flatMap(({ messages }) => messages.filter(({ id }) => id <= end))
     this.#newest = Math.max(this.#newest, ...found.map(({ id }) => id))
-    this.#add(found)
+    this.#add(this.#hasNewer ? found : [...found, ...this.#meanwhile])
   }
 
   #heard(message: Message): void {
     const { session, user_id } = this.#wanted
     if (message.session !== session || peerOf(message) !== user_id) return
     const isKnown = this.#all.peek().some(one => one.message.id === message.id)
-    if (isKnown || (!this.#hasNewer && message.id > this.#newest)) this.#add([message])
+    const isNext = !this.#hasNewer && message.id > this.#newest
+    if (isKnown || isNext || storedAs.get(this.#key.peek().row) === message.id) this.#add([message])
+    else if (this.#loading.has('newer')) this.#meanwhile.push(message)
   }
 
-  /** In the order of the conversation; what is on its way stands last. */
+  /** In the order of the conversation; what is on its way stands last, until its row takes its place. */
   #add(messages: readonly Message[]): void {
     const rows = new Map(messages.map(message => [message.id, message]))
-    const others = this.#all.peek().filter(({ message }) => !rows.has(message.id))
+    const media = shown([...rows.values()])
+    const storedRow = (id: number) => media.find(({ message }) => message.id === storedAs.get(id))?.message.id
+    const others = this.#all
+      .peek()
+      .filter(({ message: { id } }) => !rows.has(id) && storedRow(id) === undefined)
     const orderOf = ({ message: { id } }: MediaProps) => (id > 0 ? id : 1e15 - id)
-    this.#all.value = [...others, ...shown([...rows.values()])].sort(
-      (one, other) => orderOf(one) - orderOf(other) || one.index - other.index,
-    )
+    const row = storedRow(this.#key.peek().row)
+    batch(() => {
+      this.#all.value = [...others, ...media].sort(
+        (one, other) => orderOf(one) - orderOf(other) || one.index - other.index,
+      )
+      if (row !== undefined) this.#key.value = { row, index: 0 }
+    })
   }
 }

@@ -60,3 +60,9 @@ export function uploadAgain(one: Attachment): void {
     }
   })()
 }
+
+/** It is not wanted any more. */
+export function letGo({ abort, preview }: Attachment): void {
+  abort.abort()
+  if (preview) URL.revokeObjectURL(preview)
+}

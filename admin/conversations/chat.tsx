@@ -13,16 +13,16 @@ import { HealthBadge } from '../ui/marks.tsx'
 import { Avatar, Who } from './avatar.tsx'
 import { ChatMenu } from './chat-menu.tsx'
 import { Composer } from './composer.tsx'
+import { deskOf } from './desks.ts'
 import { Gallery } from './gallery.tsx'
 import { Lightbox } from './lightbox.tsx'
 import { Log } from './log.tsx'
 import { NameEdit } from './name-edit.tsx'
-import { deskOf } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
 import { RightBadge, rightOf } from './reply-permission.tsx'
 import { threadOf } from './thread.ts'
 
-export { sendOn } from './outgoing.ts'
+export { sendOn } from './desks.ts'
 
 export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const { session, userId } = place

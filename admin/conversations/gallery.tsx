@@ -152,8 +152,9 @@ function monthsOf(all: readonly MediaProps[]): { name: string; media: MediaProps
   const months = new Map<string, MediaProps[]>()
   for (const one of all) {
     const name = month(one.message.timestamp)
-    const media = months.get(name) ?? []
-    months.set(name, [...media, one])
+    const media = months.get(name)
+    if (media) media.push(one)
+    else months.set(name, [one])
   }
   return [...months].map(([name, media]) => ({ name, media }))
 }
@@ -192,7 +193,7 @@ function walk(event: TargetedKeyboardEvent<HTMLElement>): void {
     if (!isDrawn && tries > 0) requestAnimationFrame(() => focus(tries - 1))
     else to.querySelector<HTMLElement>('button, a')?.focus({ preventScroll: true })
   }
-  focus(5)
+  focus(60)
 }
 
 /** What nobody scrolls to is not fetched: it may be many megabytes. */

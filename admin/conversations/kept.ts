@@ -3,7 +3,7 @@
  * lie where writing takes effect at once, files and messages in IndexedDB. What the browser does not keep is warned of.
  */
 import { signal } from '@preact/signals'
-import { clear, createStore, del, entries, set } from 'idb-keyval'
+import { clear, createStore, del, entries, get, set } from 'idb-keyval'
 import { ApiError, type ProblemDetails } from '../api.ts'
 import { base } from '../service-urls.ts'
 import type { Outgoing } from './pieces.ts'
@@ -144,6 +144,18 @@ export function forgetMessage(session: string, userId: string, key: string, left
   else all.delete(unsentAt(session, userId))
   unsent.value = all
   forget(['message', session, userId, key])
+}
+
+/** Whether a message still waits here to be sent; so it does where the browser keeps nothing. */
+export async function isKept(session: string, userId: string, key: string): Promise<boolean> {
+  const at: Key = ['message', session, userId, key]
+  return (
+    atRisk.has(JSON.stringify(at)) ||
+    get(at, store).then(
+      kept => kept !== undefined,
+      () => true,
+    )
+  )
 }
 
 /** What is kept of a conversation; messages in the order in which they were written. */

@@ -35,6 +35,7 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
   const { message, item, index } = at
   const { direction, session, timestamp } = message
   const peer = peerOf(message)
+  const beside = useMemo(besides, [])
   useEffect(() => () => album.close(), [album])
   useEffect(() => {
     const onKey = ({ key, ctrlKey, metaKey, altKey, shiftKey, target }: KeyboardEvent) => {
@@ -82,7 +83,7 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
     >
       <div class="stage-frame">
         {item.kind === 'VIDEO' ? (
-          <div class="stage" {...besides()}>
+          <div class="stage" {...beside}>
             <Film
               key={`${message.id} ${index}`}
               {...at}

@@ -69,6 +69,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     if (!range || rows.length === 0 || positioned.current !== thread) return
     const end = stays.current || list.isAtEnd(nearPx)
     thread.isAtEnd = end
+    thread.readsAt = rows[range.startIndex]?.message.id ?? 0
     if (end !== atEnd.peek()) atEnd.value = end
     if (end && unseen.peek() > 0) unseen.value = 0
     if (range.startIndex < aheadRows && thread.hasOlder.peek()) void thread.older()

@@ -7,11 +7,12 @@ import { ApiError, api, type Message } from '../api.ts'
 import { conversationOf, online, onMessages, peerOf } from '../live.ts'
 import { exactly, timeIsKnown } from '../times.ts'
 import { breath } from '../ui/breath.ts'
-import { type Attachment, attachmentOf, uploadAgain } from './attachments.ts'
+import { type Attachment, attachmentOf, letGo, uploadAgain } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
 import {
   draftOf,
   forgetMessage,
+  isKept,
   keepDraft,
   keepFiles,
   keepMessage,
@@ -19,12 +20,21 @@ import {
   keptOf,
   written,
 } from './kept.ts'
-import { costOf, type Outgoing, outgoingOf, piecesFrom, restate, standsFor } from './pieces.ts'
+import {
+  costOf,
+  isDoubtful,
+  isUnanswered,
+  newKey,
+  type Outgoing,
+  outgoingOf,
+  piecesFrom,
+  restate,
+  sendingOf,
+  standsFor,
+  storedAs,
+} from './pieces.ts'
+import { RefusedFiles } from './refused-files.ts'
 import { threadOf } from './thread.ts'
-
-/** crypto.randomUUID is there for pages served by TLS alone, or from this machine. */
-const newKey = () =>
-  Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(16).padStart(8, '0')).join('')
 
 /** What was under way when the page went is sent on without asking, unless the person has been away for long. */
 const sendOnMs = 10 * 60_000
@@ -41,43 +51,54 @@ export class Desk {
   readonly queueing = signal(false)
   readonly outgoing = signal<readonly Outgoing[]>([])
   readonly #claimed = new Set<number>()
-  /** Files of stored messages whose outcome is open or a refusal, by row. */
-  readonly #filesByRow = new Map<number, File>()
-  readonly #refused = signal<ReadonlyMap<number, File>>(new Map())
+  readonly #refused = new RefusedFiles(() => this.#keepFiles())
+  /** Tried once more without asking. */
+  readonly #sentOn = new Set<string>()
   #chain: Promise<void>
+  readonly #stops: (() => void)[]
+  #isOver = false
 
   constructor(session: string, userId: string) {
     this.session = session
     this.userId = userId
     this.text = signal(draftOf(session, userId))
-    onMessages(messages => {
-      for (const message of messages) {
-        if (message.direction !== 'sent' || message.session !== session || peerOf(message) !== userId)
-          continue
-        this.#claim(message)
-        this.#noteOutcome(message)
-      }
+    const stopHearing = onMessages(messages => {
+      this.#heard(messages.filter(one => one.session === session && peerOf(one) === userId))
     })
     let wasOnline = online.value
-    effect(() => {
+    const stopWaiting = effect(() => {
       const isBack = online.value && !wasOnline
       wasOnline = online.value
-      if (isBack) untracked(() => this.#sendUnanswered())
+      if (isBack) untracked(() => void this.#sendUnanswered())
     })
+    this.#stops = [stopHearing, stopWaiting]
     this.#chain = this.#restore()
   }
 
-  /** The service is there again: what it did not answer goes out under its key, and so not twice. */
-  #sendUnanswered(): void {
+  /** Whoever wrote it is signed out: nothing of it goes out any more, nor is anything kept from here on. */
+  end(): void {
+    this.#isOver = true
+    for (const stop of this.#stops) stop()
+    for (const one of this.files.value) letGo(one)
+    for (const { abort } of this.outgoing.value.flatMap(({ files }) => files)) abort.abort()
+  }
+
+  /** The service is there again: what it did not answer goes out once more under its key, and so not twice. */
+  async #sendUnanswered(): Promise<void> {
     for (const one of this.outgoing.value) {
-      const { code } = (one.error.value ?? {}) as Partial<ApiError>
-      if (code === 'unreachable' && exactly() - one.at < keyMs) this.retry(one)
+      if (!isUnanswered(one.error.value) || exactly() - one.at > sendOnMs || this.#sentOn.has(one.key))
+        continue
+      this.#sentOn.add(one.key)
+      const isWanted = await isKept(this.session, this.userId, one.key)
+      // Another tab sent or discarded it.
+      if (!isWanted) this.outgoing.value = this.outgoing.value.filter(other => other !== one)
+      else if (!this.#isOver && isUnanswered(one.error.value)) this.retry(one)
     }
   }
 
   write(text: string): void {
     this.text.value = text
-    keepDraft(this.session, this.userId, text)
+    if (!this.#isOver) keepDraft(this.session, this.userId, text)
   }
 
   attach(files: Iterable<File>): void {
@@ -86,8 +107,7 @@ export class Desk {
   }
 
   detach(one: Attachment): void {
-    one.abort.abort()
-    if (one.preview) URL.revokeObjectURL(one.preview)
+    letGo(one)
     this.files.value = this.files.value.filter(other => other !== one)
     this.#keepFiles()
   }
@@ -130,18 +150,22 @@ export class Desk {
   }
 
   /** Whether a message that was refused can be sent once more. */
-  hasAgain = ({ id, text }: Message): boolean => text !== '' || this.#refused.value.has(id)
+  hasAgain = ({ id, text }: Message): boolean => text !== '' || this.#refused.files.value.has(id)
 
   /** Sends what was refused once more, as a new message; `queue`: when the user writes. */
   again({ id, text }: Message, queue: boolean): void {
-    const file = this.#refused.value.get(id)
+    const file = this.#refused.files.value.get(id)
     this.#go(text, file ? [attachmentOf(file)] : [], queue || this.queueing.value)
-    if (file) this.#setRefused(new Map([...this.#refused.value].filter(([row]) => row !== id)))
+    if (file) this.#refused.forget(id)
   }
 
   #go(text: string, files: readonly Attachment[], queue: boolean): void {
     const one = outgoingOf(this, {
-      ...{ key: newKey(), text, files, queue, at: exactly() },
+      key: newKey(),
+      text,
+      files,
+      queue,
+      at: exactly(),
       after: conversationOf(this.session, this.userId)?.last_message.id ?? 0,
     })
     this.#keep(one)
@@ -156,16 +180,18 @@ export class Desk {
     const { messages, files } = await keptOf(this.session, this.userId)
     if (files) {
       this.files.value = [...Array.from(files.attached, attachmentOf), ...this.files.value]
-      this.#setRefused(new Map([...files.refused, ...this.#refused.value]))
+      this.#refused.restore(files.refused)
     }
     // How long ago that was is told by the service's clock.
-    if (messages.some(({ error }) => !error)) await timeIsKnown
+    if (messages.some(({ error }) => !error || isUnanswered(error))) await timeIsKnown
+    if (this.#isOver) return
     const known = new Set(this.outgoing.value.map(({ key }) => key))
     const before = messages
       .filter(({ key }) => !known.has(key))
       .map(kept => {
         const one = outgoingOf(this, { ...kept, files: Array.from(kept.files, attachmentOf) })
-        const error = kept.error ?? (exactly() - kept.at > sendOnMs ? interrupted : undefined)
+        const refusal = isUnanswered(kept.error) ? undefined : kept.error
+        const error = refusal ?? (exactly() - kept.at > sendOnMs ? interrupted : undefined)
         if (error) this.#fail(one, new ApiError(error.status, error))
         return one
       })
@@ -175,39 +201,35 @@ export class Desk {
     const stored = under.length > 0 ? await this.#stored().catch(() => []) : []
     batch(() => {
       this.outgoing.value = [...before, ...this.outgoing.value]
-      for (const message of stored) this.#claim(message)
+      this.#heard(stored)
     })
     for (const one of under) await this.#run(one)
   }
 
   /** What the service stored last of what was sent, oldest first. */
   async #stored(): Promise<Message[]> {
-    const { messages } = await api.messages({
-      ...{ session: this.session, user_id: this.userId, direction: 'sent', limit: 60 },
-    })
+    const wanted = { session: this.session, user_id: this.userId, limit: 60 }
+    const { messages } = await api.messages({ ...wanted, direction: 'sent' })
     return messages.reverse()
   }
 
   #keep(one: Outgoing): void {
-    keepMessage(this.session, this.userId, keptFrom(one))
+    if (!this.#isOver) keepMessage(this.session, this.userId, keptFrom(one))
   }
 
   #keepFiles(): void {
+    if (this.#isOver) return
     const attached = this.files.value.map(({ file }) => file)
-    keepFiles(this.session, this.userId, { attached, refused: this.#refused.value })
+    keepFiles(this.session, this.userId, { attached, refused: this.#refused.files.value })
   }
 
-  #setRefused(refused: ReadonlyMap<number, File>): void {
-    this.#refused.value = new Map([...refused].slice(-20))
-    this.#keepFiles()
-  }
-
-  /** Keeps the file of a refused message at hand, and lets go of one that went out. */
-  #noteOutcome({ id, status }: Message): void {
-    const file = this.#filesByRow.get(id)
-    if (!file || status === 'sending' || status === 'queued') return
-    this.#filesByRow.delete(id)
-    if (status === 'refused') this.#setRefused(new Map(this.#refused.value).set(id, file))
+  /** What is stored now, or in another state. */
+  #heard(messages: readonly Message[]): void {
+    for (const message of messages) {
+      if (message.direction !== 'sent') continue
+      this.#claim(message)
+      this.#refused.heard(message)
+    }
   }
 
   /** One after the other: they shall arrive in the order in which they were written. */
@@ -220,7 +242,7 @@ export class Desk {
     try {
       // By then the service may have forgotten its key.
       if (exactly() - one.at > keyMs) {
-        for (const message of await this.#stored()) this.#claim(message)
+        this.#heard(await this.#stored())
         if (stored()) return this.drop(one)
       }
       // A page that goes in the middle finds it under its key, and no draft of it beside that.
@@ -228,24 +250,17 @@ export class Desk {
       const ids = await Promise.all(one.files.map(({ uploaded }) => uploaded))
       const failed = one.files.find(({ error }) => error.value)
       if (failed) throw failed.error.value
-      await api.send({
-        to: this.userId,
-        session: this.session,
-        ...(one.text !== '' && { text: one.text }),
-        ...(ids.length > 0 && {
-          media: one.files.map(({ file, kind }, nth) => ({
-            ...{ kind, upload_id: ids[nth]! },
-            ...(file.name && { file_name: file.name.slice(-255) }),
-          })),
-        }),
-        idempotency_key: one.key,
-        ...(one.queue && { when_closed: 'queue' as const }),
-      })
-      if (one.pieces.value.length > 0) await threadOf(this.session, this.userId).catchUp()
+      if (this.#isOver) return
+      await api.send(sendingOf(this, one, ids))
+      // The answer may be there before the events.
+      const thread = threadOf(this.session, this.userId)
+      if (one.pieces.value.length > 0) await thread.catchUp()
+      this.#heard(thread.messages.value.slice(-60))
+      if (one.pieces.value.length > 0) this.#heard(await this.#stored().catch(() => []))
       this.drop(one)
     } catch (error) {
       // What was stored shows itself what became of it; its event may be behind the answer.
-      if (!stored()) for (const message of await this.#stored().catch(() => [])) this.#claim(message)
+      if (!stored()) this.#heard(await this.#stored().catch(() => []))
       if (stored()) return this.drop(one)
       this.#fail(one, error)
     }
@@ -268,34 +283,14 @@ export class Desk {
       const piece = one.pieces.value.find(piece => standsFor(piece, message))
       if (!piece) continue
       this.#claimed.add(message.id)
+      storedAs.set(piece.id, message.id)
       const file = one.files[one.files.length - piecesFrom(one, piece)]?.file
       if (file && piece.msg_type !== 'TEXT') {
         seedBlob(message.id, 0, file)
-        this.#filesByRow.set(message.id, file)
+        this.#refused.sent(message.id, file)
       }
       one.pieces.value = one.pieces.value.filter(other => other !== piece)
       return
     }
   }
-}
-
-/** No answer came: it may have been sent. Trying again is safe, the key is the same. */
-export const isDoubtful = (error: unknown): boolean =>
-  error instanceof ApiError && ['unreachable', 'interrupted'].includes(error.code)
-
-const desks = new Map<string, Desk>()
-
-export function deskOf(session: string, userId: string): Desk {
-  const key = JSON.stringify([session, userId])
-  let desk = desks.get(key)
-  if (!desk) {
-    desk = new Desk(session, userId)
-    desks.set(key, desk)
-  }
-  return desk
-}
-
-/** Goes on with what was under way when the page went, in whatever conversation. */
-export function sendOn(unsent: readonly (readonly [session: string, userId: string])[]): void {
-  for (const [session, userId] of unsent) deskOf(session, userId)
 }

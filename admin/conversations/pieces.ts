@@ -1,7 +1,7 @@
 /** A message that the service has not stored yet, and the pieces that stand for it in the chat until it has. */
 import { type Signal, signal } from '@preact/signals'
 import { splitText, textLimitBytes } from '../../src/send/split.ts'
-import type { Message } from '../api.ts'
+import { ApiError, type api, type Message } from '../api.ts'
 import type { Attachment } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
 import { allAnswers } from './reply-permission.tsx'
@@ -34,7 +34,15 @@ export function costOf(text: string, files: number): number {
 }
 
 const wireKind = { image: 'IMAGE', video: 'VIDEO', file: 'FILE' } as const
+/** An idempotency key. crypto.randomUUID is there for pages served by TLS alone, or from this machine. */
+export const newKey = () =>
+  Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(16).padStart(8, '0')).join('')
+
 let lastPiece = 0
+
+/** The rows as which pieces were stored, by their ids. */
+export const storedAs = new Map<number, number>()
+
 /** One that is about to go out. */
 export function outgoingOf(
   { session, userId }: { session: string; userId: string },
@@ -56,6 +64,34 @@ export function outgoingOf(
   ]
   return { ...what, state: signal('sending'), error: signal(undefined), pieces: signal(pieces) }
 }
+
+/** The call that sends it. @param uploads the upload of each of its files */
+export const sendingOf = (
+  { session, userId }: { session: string; userId: string },
+  { text, files, key, queue }: Outgoing,
+  uploads: readonly (string | undefined)[],
+): Parameters<typeof api.send>[0] => ({
+  to: userId,
+  session,
+  ...(text !== '' && { text }),
+  ...(files.length > 0 && {
+    media: files.map(({ file, kind }, nth) => ({
+      kind,
+      upload_id: uploads[nth]!,
+      ...(file.name && { file_name: file.name.slice(-255) }),
+    })),
+  }),
+  idempotency_key: key,
+  ...(queue && { when_closed: 'queue' as const }),
+})
+
+/** The service was not there, as far as one can tell. */
+export const isUnanswered = (error: unknown): boolean =>
+  (error as { code?: string } | undefined)?.code === 'unreachable'
+
+/** No answer came: it may have been sent. Trying again is safe, the key is the same. */
+export const isDoubtful = (error: unknown): boolean =>
+  error instanceof ApiError && ['unreachable', 'interrupted'].includes(error.code)
 
 /** Whether a stored message may be what a piece stands for. */
 export const standsFor = ({ msg_type, text, items }: Message, message: Message): boolean =>

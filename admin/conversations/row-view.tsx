@@ -9,8 +9,9 @@ import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { Bubble } from './bubble.tsx'
 import { closed, RemedyButton, remedyFor } from './delivery.tsx'
-import { type Desk, isDoubtful } from './outgoing.ts'
+import type { Desk } from './outgoing.ts'
 import type { Outgoing } from './pieces.ts'
+import { isDoubtful } from './pieces.ts'
 import type { Row } from './rows.ts'
 
 interface RowViewProps {

@@ -25,6 +25,8 @@ export class Thread {
   readonly error = signal<unknown>(undefined)
   /** Whether somebody looks at the newest ones, or nobody at any. */
   isAtEnd = true
+  /** Row id of the first message in view, while that is not the end. */
+  readsAt = 0
   /** What is being loaded at the ends. */
   readonly loading = signal<'' | 'older' | 'newer'>('')
   /** Row id after which nobody has looked yet, as it was when the conversation was opened. */
@@ -160,15 +162,15 @@ export class Thread {
     this.messages.value = this.#shortened(all)
   }
 
-  /** Lets go of the end that nobody looks at, once it is worth the while. */
+  /** Lets go of what is farthest from where somebody reads, once it is worth the while. */
   #shortened(all: readonly Message[]): readonly Message[] {
     if (all.length <= longest + slack) return all
-    if (this.isAtEnd) {
-      this.hasOlder.value = true
-      return all.slice(-longest)
-    }
-    this.hasNewer.value = true
-    return all.slice(0, longest)
+    const at = this.isAtEnd ? -1 : all.findIndex(({ id }) => id >= this.readsAt)
+    const middle = at < 0 ? all.length : at
+    const first = Math.min(Math.max(0, middle - longest / 2), all.length - longest)
+    if (first > 0) this.hasOlder.value = true
+    if (first + longest < all.length) this.hasNewer.value = true
+    return all.slice(first, first + longest)
   }
 
   close(): void {

@@ -104,7 +104,11 @@ export function useZoom(
     observer.observe(frame)
     const stop = listen(frame, {
       view,
-      ...{ to, fit, move, toggle, onTurn },
+      to,
+      fit,
+      move,
+      toggle,
+      onTurn,
       drag(x) {
         view.value = { zoom: 1, x, y: 0 }
       },

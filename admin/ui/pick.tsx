@@ -53,7 +53,7 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
     if (event.isComposing) return
     if (event.key === 'ArrowDown') move(1)
     else if (event.key === 'ArrowUp') move(-1)
-    else if (event.key === 'Enter' && open.value) choose(values[Math.max(0, active.value)])
+    else if (event.key === 'Enter' && open.value) choose(values[active.value])
     else if (event.key === 'Escape' && open.value) close()
     else return
     event.preventDefault()
@@ -76,7 +76,7 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
         role="combobox"
         autoComplete="off"
         aria-autocomplete="list"
-        aria-expanded={open.value}
+        aria-expanded={open.value && !isNobody}
         aria-controls={`${id}-list`}
         aria-activedescendant={open.value && active.value >= 0 ? `${id}-${active.value}` : undefined}
         dir="auto"

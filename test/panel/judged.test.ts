@@ -80,7 +80,8 @@ test('accounts that expired or are damaged: each is named, trouble stands first,
 
 test('an account that expired has no last contact and no answers left; a login under way and a webhook that fails are named', async () => {
   await using judged = await withJudgement({ sessions: ['default', 'gone'] })
-  const { follow, sessions } = await import('../../admin/live.ts')
+  const { follow } = await import('../../admin/follow.ts')
+  const { sessions } = await import('../../admin/live.ts')
   const { rightOf } = await import('../../admin/conversations/reply-permission.tsx')
   const { heardAt } = await import('../../admin/sessions/health.ts')
   const { api } = await import('../../admin/api.ts')
@@ -97,7 +98,7 @@ test('an account that expired has no last contact and no answers left; a login u
   expect(rightOf('gone', judged.bots.get('gone')!.user_id)).toEqual({ kind: 'expired' })
 
   await api.login('third', false)
-  const endpoint = await judged.gateway.webhooks.add({ url: 'https://example.com/hook' })
+  const endpoint = await judged.gateway.webhooks.add({ url: 'http://127.0.0.1:9/', allow_private: true })
   const pending = await judged.look()
   expect(pending.concerns).toEqual([
     { kind: 'expired', session: 'gone' },

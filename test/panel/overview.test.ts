@@ -208,7 +208,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.getByRole('button', { name: '38 more' }).click()
     expect(await page.locator('.fleet > li').count()).toBe(50)
     await page.getByRole('searchbox').fill('nobody')
-    await page.getByText('No account of that name').waitFor()
+    await page.getByText('No account with that name').waitFor()
     expect(panel.complaints).toEqual([])
   })
 })

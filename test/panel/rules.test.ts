@@ -8,7 +8,8 @@ let live: typeof import('../../admin/live.ts')
 beforeAll(async () => {
   panel = await withPanelState({ sessions: ['default', 'b'] })
   live = await import('../../admin/live.ts')
-  live.follow(20)
+  const { follow } = await import('../../admin/follow.ts')
+  follow(20)
   await panel.until('it follows', () => live.sessions.value?.some(({ name }) => name === 'b'))
 })
 afterAll(() => panel?.[Symbol.asyncDispose]())
@@ -119,7 +120,7 @@ test('below a message that was not sent days ago, what came since stands under i
 })
 
 test('when something was written is told by the clock of the service, however wrong the browser’s is', async () => {
-  const { deskOf } = await import('../../admin/conversations/outgoing.ts')
+  const { deskOf } = await import('../../admin/conversations/desks.ts')
   const { api } = await import('../../admin/api.ts')
   panel.clock.step(7 * 3_600_000)
   await api.status()

@@ -1,5 +1,5 @@
 /** What the pages show of the service, as the panel keeps it: answers that come late, and overtake each other. */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test'
 import { write } from '../support/panel.ts'
 import { type PanelState, withPanelState } from '../support/panel-state.ts'
 
@@ -14,6 +14,9 @@ const sessions = [
   'marked',
   'later',
   'away',
+  'once',
+  'long',
+  'leaves',
   'other',
 ]
 let panel: PanelState
@@ -21,7 +24,8 @@ let live: typeof import('../../admin/live.ts')
 beforeAll(async () => {
   panel = await withPanelState({ sessions })
   live = await import('../../admin/live.ts')
-  live.follow(20)
+  const { follow } = await import('../../admin/follow.ts')
+  follow(20)
   await panel.until('it follows', () => live.status.value !== undefined)
 })
 afterAll(() => panel?.[Symbol.asyncDispose]())
@@ -167,9 +171,64 @@ test('what comes faster than frames is passed on in them, a bounded number in ea
   expect(passed.map(some => some.length)).toEqual([250, 51])
 })
 
+test('whoever reads a little above the end keeps the rows there while messages come', async () => {
+  const { Thread } = await import('../../admin/conversations/thread.ts')
+  const { messages } = await panel.gateway.history.page({ limit: 1, offset: 0, session: 'burst' })
+  const some = (from: number, count: number) =>
+    Array.from({ length: count }, (_none, nth) => ({ ...messages[0]!, id: from + nth }))
+  for (const [read, isLeft] of [
+    [2430, [true, false]],
+    [1300, [true, true]],
+    [20, [false, true]],
+  ] as const) {
+    const thread = new Thread('burst', 'nobody')
+    thread.heard(some(1, 2450))
+    thread.isAtEnd = false
+    thread.readsAt = read
+    thread.heard(some(2451, 60))
+    const rows = thread.messages.value
+    expect(rows.length).toBe(2000)
+    expect([thread.hasOlder.value, thread.hasNewer.value]).toEqual([...isLeft])
+    expect(rows.filter(({ id }) => Math.abs(id - read) < 20).length).toBeGreaterThan(37)
+    // However much came at once.
+    thread.heard(some(2511, 9000))
+    expect(thread.messages.value.filter(({ id }) => Math.abs(id - read) < 20).length).toBeGreaterThan(37)
+    thread.close()
+  }
+})
+
+test('a page that nobody sees takes in all at once', async () => {
+  const { onceAFrame } = await import('../../admin/frames.ts')
+  const passed: number[] = []
+  const put = onceAFrame<number>(250, some => passed.push(some.length))
+  Object.assign(document, { hidden: true })
+  for (let nth = 0; nth < 600; nth++) put(nth)
+  await panel.until('all is passed on', () => passed.length > 0)
+  Object.assign(document, { hidden: false })
+  expect(passed).toEqual([600])
+})
+
+test('an event that cannot be read, and a listener that throws, take nothing else with them', async () => {
+  const told = spyOn(console, 'error').mockImplementation(() => {})
+  const heard: string[] = []
+  const ends = [
+    live.onMessages(() => {
+      throw new Error('a listener')
+    }),
+    live.onMessages(messages => heard.push(...messages.map(({ text }) => text))),
+  ]
+  live.happened(() => JSON.parse('{'))
+  await write(panel, 'all the same')
+  await isListed('default', 'all the same')
+  for (const end of ends) end()
+  expect(heard).toContain('all the same')
+  expect(told.mock.calls.length).toBeGreaterThan(1)
+  told.mockRestore()
+})
+
 test('of the webhooks none is there that was removed since', async () => {
   const { endpoints, loadEndpoints, webhooks } = await import('../../admin/webhooks/endpoints.ts')
-  const { id } = await panel.gateway.webhooks.add({ url: 'https://example.com/hook' })
+  const { id } = await panel.gateway.webhooks.add({ url: 'http://127.0.0.1:9/', allow_private: true })
   const slow = panel.hold(/^\/api\/webhooks$/)
   const first = loadEndpoints()
   await slow.asked
@@ -301,7 +360,7 @@ test('a conversation that is marked as unread is so in every panel, and is read 
 })
 
 test('what the service did not answer goes out once it is there again, under its key and so once', async () => {
-  const { deskOf } = await import('../../admin/conversations/outgoing.ts')
+  const { deskOf } = await import('../../admin/conversations/desks.ts')
   await write(panel, 'are you there?', 'away')
   await isListed('away', 'are you there?')
   const desk = deskOf('away', userOf('away'))
@@ -323,6 +382,75 @@ test('what the service did not answer goes out once it is there again, under its
   await panel.until('all is sent', async () => live.online.value && (await sent()).includes('not taken'))
   await panel.until('nothing is left', () => desk.outgoing.value.length === 0)
   expect(await sent()).toEqual(['taken', 'not taken'])
+})
+
+/** A desk whose only message got no answer, and the service never saw. */
+async function unanswered(session: string) {
+  const { deskOf } = await import('../../admin/conversations/desks.ts')
+  await write(panel, 'hi', session)
+  await isListed(session, 'hi')
+  const lose = () => panel.holdRequest(/^\/api\/messages$/)
+  const desk = deskOf(session, userOf(session))
+  const failed = () => desk.outgoing.value.some(({ state }) => state.value === 'failed')
+  const isLost = async (lost: ReturnType<typeof lose>) => {
+    await lost.asked
+    lost.release(Promise.reject(new TypeError('the line is cut')))
+    await panel.until('it failed', failed)
+  }
+  const first = lose()
+  desk.write('not answered')
+  desk.send()
+  await isLost(first)
+  const flip = () => {
+    live.online.value = false
+    live.online.value = true
+  }
+  /** What was sent once another message is out. */
+  const sentBefore = async (text: string) => {
+    const other = deskOf(session, userOf(session))
+    other.write(text)
+    other.send()
+    const sent = async () =>
+      (await panel.sandbox.messages({ from: 'bot', user: userOf(session) })).map(
+        ({ items }) => items[0]?.text,
+      )
+    await panel.until(`${text} is sent`, async () => (await sent()).includes(text))
+    return sent()
+  }
+  return { desk, deskOf, failed, flip, isLost, lose, sentBefore }
+}
+
+test('what was not answered is tried once by itself, however often the service comes and goes', async () => {
+  const { desk, failed, flip, isLost, lose, sentBefore } = await unanswered('once')
+  const second = lose()
+  flip()
+  await isLost(second)
+  flip()
+  expect(await sentBefore('by hand')).toEqual(['by hand'])
+  expect(failed()).toBe(true)
+  desk.retry(desk.outgoing.value[0]!)
+  await panel.until('it is sent', () => desk.outgoing.value.length === 0)
+})
+
+test('what was written before the person who wrote it signed out is not sent for the next one', async () => {
+  const { desk, deskOf, flip, sentBefore } = await unanswered('leaves')
+  live.signedOut.value = true
+  live.signedOut.value = false
+  flip()
+  expect(deskOf('leaves', userOf('leaves'))).not.toBe(desk)
+  expect(await sentBefore('mine')).toEqual(['mine'])
+  desk.drop(desk.outgoing.value[0]!)
+})
+
+test('what was not answered waits for the person once it is old', async () => {
+  const { desk, failed, flip, sentBefore } = await unanswered('long')
+  const { api } = await import('../../admin/api.ts')
+  panel.clock.step(11 * 60_000)
+  await api.status()
+  flip()
+  expect(await sentBefore('new')).toEqual(['new'])
+  expect(failed()).toBe(true)
+  desk.drop(desk.outgoing.value[0]!)
 })
 
 // The last one: what the rename makes the panel ask for comes up to a second later.

@@ -139,7 +139,7 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
       return (await panel.gateway.accounts.list())[0]?.poll_error !== undefined
     })
     await says(page, 'WeChat does not answer for 1 account')
-    const failed = page.locator('main').getByText(/HTTP 500|\b500\b/)
+    const failed = page.locator('main').getByText(/failed: .*500/)
     await failed.first().waitFor()
     await page.getByText(`svc doctor -d ${panel.dir}`).waitFor()
     await page.locator('.fleet').getByText('No answer').waitFor()

@@ -12,9 +12,9 @@ export interface PanelState extends TestPanel {
    * Keeps back the first answer to such a request, as it was when it was asked for. `asked` when it is there; `release`
    * gives it, or another one in its place.
    */
-  hold(path: RegExp): { asked: Promise<void>; release(instead?: Response): void }
+  hold(path: RegExp): { asked: Promise<void>; release(instead?: Response | Promise<never>): void }
   /** The same of the request: the service hears of it when it is released. */
-  holdRequest(path: RegExp): { asked: Promise<void>; release(instead?: Response): void }
+  holdRequest(path: RegExp): { asked: Promise<void>; release(instead?: Response | Promise<never>): void }
   /** How many frames were drawn so far. */
   frames(): number
 }
