@@ -102,7 +102,8 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
   } catch (error) {
     // You know that you pressed Ctrl-C: it is not an error to tell.
     if (error instanceof CutShort) line.cutBy = error.by
-    else if (error instanceof NotPrinted && line.done) io.err.print(`${line.done}, but ${error.problem}`)
+    else if (error instanceof NotPrinted && line.done)
+      io.err.print(doneButUnprinted(line.done, error, args.includes('--json')))
     else {
       const status = await sayWhy(error, { help, args, named, line, io })
       // A prompt hook that ends with 2 would hold the prompt back.
@@ -113,6 +114,10 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
   if (line.cutBy) io.die(line.cutBy)
   return line.status
 }
+
+/** The deed counts, and its result is nowhere. */
+const doneButUnprinted = (done: string, { problem: detail }: NotPrinted, json: boolean): string =>
+  json ? JSON.stringify({ done, detail }) : `${done}, but ${detail}`
 
 /** The library ends help and version with an error of status 0. */
 function unlessShown(error: unknown): void {

@@ -97,7 +97,7 @@ const options = [
   }),
   one({
     name: 'host',
-    help: 'address to listen on, IPv4 or IPv6 (:: for all of both); one that others can reach requires a token',
+    help: 'address to listen on, IPv4 or IPv6 (:: listens on all addresses of both); one that others can reach requires a token',
     commands: [...servers, 'sandbox', 'health'],
     ...address,
   }),

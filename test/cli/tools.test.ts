@@ -343,7 +343,7 @@ describe('beside a running service', () => {
 
   test('what only reads takes a directory as what it is, and nothing else does', async () => {
     await said('for those who only read')
-    const { id } = await json('webhook', 'add', 'https://1.1.1.1/')
+    const { id } = await json('webhook', 'add', 'http://127.0.0.1:9/', '--allow-private')
     const plainly = (args: string[]) => svc([...args, '-d', dir], { home })
     for (const args of [
       ['status'],

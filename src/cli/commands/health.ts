@@ -61,7 +61,7 @@ async function runHealth(command: Command): Promise<0 | 1> {
   // Whoever names a whole address may mean another machine.
   const next =
     answer.kind === 'nobody' && given === undefined
-      ? `; to start it: ${startLine(command)}. One that listens elsewhere is named with --port.`
+      ? `; to start it: ${startLine(command)}. If it listens on another port, name it with --port.`
       : other === undefined
         ? ''
         : `; to start one: ${startLine(command)} --port 0${againFlags(command).startsWith(' --sandbox') ? ' --sandbox-port 0' : ''}`

@@ -63,7 +63,7 @@ function outboxText(entries: readonly OutboxEntry[]): Shown {
 
 /** What waits for a yes. */
 function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
-  if (entries.length === 0) return { text: '', note: note('nothing waits for a yes') }
+  if (entries.length === 0) return { text: '', note: note('nothing waits for approval') }
   const partText = ({ kind, text = '', file_name = '', size = 0, source = '' }: WaitingPart) => {
     if (kind !== 'text') return `${kind} ${oneLine(file_name)}, ${byteSize(size)}, from ${oneLine(source)}`
     return oneLine(listed(text, jsonShowsAll))

@@ -50,7 +50,7 @@ export function statusText(seen: StatusReport): string {
   const listens = service_pid === polling.pid ? '' : `; process ${service_pid} listens`
   const at = service_url === undefined ? '' : `${listens} at ${oneLine(service_url)}`
   const waits = outbox.sends === 0 ? '' : `, ${counted(outbox.sends, 'send')} waiting: ${advised('outbox')}`
-  const asks = seen.approvals === 0 ? '' : `, ${seen.approvals} waiting for a yes: ${advised('approvals')}`
+  const asks = seen.approvals === 0 ? '' : `, ${seen.approvals} waiting for approval: ${advised('approvals')}`
   const lost = sessions.find(session => !session.connected && !session.unreadable)
   const connected = `${connected_count} of ${session_count} connected`
   const sight =
