@@ -5,7 +5,7 @@
  * looks names up, and only what is written as an address is judged here.
  */
 import { lookup } from 'node:dns/promises'
-import type { Agent, IncomingMessage } from 'node:http'
+import type { Agent } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
 import type { ReadableStream as NodeStream } from 'node:stream/web'
