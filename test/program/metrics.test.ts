@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 
 const args = ['--metrics-port', '0', '--log-format', 'json', '--pace', 'off']
 const service = forFile(await startService({ args }))
-const open = /^metrics on (\S+)$/m.exec(service.stdout())![1]!
+const open = /"metrics on ([^"]+)"/.exec(service.stdout())![1]!
 await logIn(service)
 
 const metrics = async (url = open) => (await fetch(url)).text()

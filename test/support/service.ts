@@ -53,9 +53,9 @@ export interface Service extends Served, AsyncDisposable {
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 export type Json = any
 
-/** Where it listens, once its ready lines say so. */
+/** Where it listens, once its ready lines say so; they may be JSON. */
 export function servedAt(stdout: string, sandboxed = true): Served | undefined {
-  const url = /^listening on (\S+)/m.exec(stdout)?.[1]
+  const url = /^(?:\{.*"event":")?listening on ([^\s"]+)/m.exec(stdout)?.[1]
   const phoneUrl = /phone on (\S+?)\/phone/m.exec(stdout)?.[1] ?? ''
   if (url === undefined || (sandboxed && phoneUrl === '')) return undefined
   const post = (to: string, body: unknown, signal?: AbortSignal) =>
