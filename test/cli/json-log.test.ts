@@ -37,7 +37,7 @@ let nth = 0
 /** A server with these options, until it said `ready`; all that it wrote. */
 async function served(args: readonly string[], ready: string, env: Record<string, string> = {}) {
   const running = svcRunning([...args, '-d', join(home, `data-${nth++}`)], { home, env })
-  await until(`it says ${ready}`, 10_000, () => running.stdout.includes(ready))
+  await until(`it says ${ready}`, 30_000, () => running.stdout.includes(ready))
   const during = linesOf(running.stdout)
   const url = urlOf(during, ready)
   const status = url === undefined ? undefined : (await fetch(url)).status
@@ -92,7 +92,7 @@ describe('every line is JSON, and the ready lines carry their address', () => {
     const { said } = await served(args, 'listening on', { SVC_LOG_FORMAT: 'JSON' })
     const texts = said.map(({ event }) => event)
     const plain = svcRunning([...args, '-d', join(home, `data-${nth++}`)], { home })
-    await until('it listens', 10_000, () => plain.stdout.includes('no session yet'))
+    await until('it listens', 30_000, () => plain.stdout.includes('no session yet'))
     plain.stop('SIGTERM')
     const ports = (text: string) => text.replaceAll(/:\d+/g, ':PORT')
     const shown = (await plain.exited).stdout

@@ -164,7 +164,7 @@ test('behind a proxy, which ends a silent request, a call waits for 45 seconds a
     const call = new AbortController()
     const answer = rest.call('recv', { timeout }, { headers, signal: call.signal }).catch(() => {})
     const asked = () => rest.gateway.asked.filter(({ verb }) => verb === 'recv')
-    await until('it waits', 10_000, () => asked().length > calls)
+    await until('it waits', 30_000, () => asked().length > calls)
     calls = asked().length
     expect(asked().at(-1)).toMatchObject({ request: { timeout: waits } })
     call.abort()
