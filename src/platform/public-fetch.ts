@@ -164,9 +164,6 @@ export async function checkedAddresses(
   })
 }
 
-/** What a request may carry. A stream wants a Content-Length among the headers. */
-export type RequestBody = string | Uint8Array | AsyncIterable<Uint8Array>
-
 /** An answer whose head is there: a stream of Node, told without its types, which the library's users need not have. */
 export interface JudgedAnswer extends AsyncIterable<Uint8Array> {
   readonly headers: Readonly<Record<string, string | string[] | undefined>> & {
@@ -187,7 +184,7 @@ export interface JudgedAnswer extends AsyncIterable<Uint8Array> {
 export interface JudgedRequest {
   method: 'GET' | 'POST' | 'PUT'
   headers: Readonly<Record<string, string>>
-  body?: RequestBody | undefined
+  body?: string | Uint8Array | AsyncIterable<Uint8Array> | undefined
   /** Keeps connections: the address of each was judged when it was made. None is kept without it. */
   agent?: object | undefined
 }

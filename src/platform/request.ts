@@ -5,7 +5,9 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { Readable } from 'node:stream'
-import type { RequestBody } from './public-fetch.ts'
+
+/** What a request may carry. A stream wants a Content-Length among the headers. */
+type RequestBody = string | Uint8Array | AsyncIterable<Uint8Array>
 
 /** An honest server says one or two things before its answer (103 Early Hints); each costs the main thread 4 µs, without end. */
 const mostInterim = 20
