@@ -473,6 +473,8 @@ describe('notifystart and notifystop', () => {
     await passUntil(t, 1000, 'two', () => t.requests('notifystart') === 2)
     await t.sandbox.switches({ notifystart: 'accept' })
     await passUntil(t, 5000, 'three', () => t.requests('notifystart') === 3)
+    // Its answer comes before the clock moves on: time that passes meanwhile would cut the call off.
+    for (let turns = 0; turns < 200; turns++) await new Promise(resolve => setImmediate(resolve))
     for (let minutes = 0; minutes < 40; minutes++) {
       t.clock.advance(60_000)
       await new Promise(resolve => setTimeout(resolve, 2))
