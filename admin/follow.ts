@@ -108,6 +108,6 @@ export function follow(refusedMs = 3000): void {
   if (!signedOut.value) open()
 }
 
-/** Listens anew, after signing in. Set by `follow`. */
+/** Opens the stream again after a sign-in. Set by `follow`. */
 let reopen = () => {}
 export const listenAgain = (): void => reopen()

@@ -7,7 +7,7 @@ const noFrameMs = 250
  * Collects what comes, and passes it on once a frame: at most `most` at a time, the rest with the next frames;
  * all of it at once while nobody sees the page.
  *
- * @returns where to put what comes; with `kind` it takes the place of what still waits of that kind
+ * @returns adds an item to the next frame; with `kind` it replaces a waiting item of that kind
  */
 export function onceAFrame<T>(
   most: number,

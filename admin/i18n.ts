@@ -46,7 +46,7 @@ export function readLanguage(): void {
   new Worker(`${base}/language-data.js`, { name: locale.value })
 }
 
-/** Another tab chose a language; or forgot all choices, after which the next page decides anew. */
+/** Follows the language that another tab chooses. If that tab forgets its choice, the next page load decides. */
 export function followLanguage(): void {
   addEventListener('storage', ({ key, newValue }: StorageEvent) => {
     // Without the service this page keeps its language.
@@ -95,7 +95,7 @@ const own = computed(() => {
   try {
     return new Intl.Locale(navigator.languages?.[0] ?? language.value)
   } catch {
-    // A browser on a bare Linux names one that there is not, such as en-US@posix.
+    // A browser on a minimal Linux may name a locale that does not exist, such as en-US@posix.
     return new Intl.Locale(language.value)
   }
 })

@@ -88,7 +88,7 @@ export interface News {
 /** Events since each question that has no answer yet. */
 const unanswered = new Set<News[]>()
 
-/** So many events are drawn in one frame. */
+/** Events drawn in one frame at most. */
 const mostAtOnce = 250
 
 /** One that fails takes nothing of the others with it. */

@@ -7,7 +7,7 @@ interface Start {
   languages: readonly Language[]
   language: string
   texts: Texts
-  /** Whoever opened it has to sign in first. */
+  /** The person has to sign in first. */
   signed_out: boolean
   /** Where the panel lies on its host, unless at its root; relative to the address of the page where a proxy does not tell. */
   root?: string

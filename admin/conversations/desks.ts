@@ -1,4 +1,4 @@
-/** What is on its way in all conversations, for as long as whoever wrote it is signed in. */
+/** The messages under way in all conversations. They end when the person who wrote them signs out. */
 import { effect, untracked } from '@preact/signals'
 import { signedOut } from '../live.ts'
 import { Desk } from './outgoing.ts'

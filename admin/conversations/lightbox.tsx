@@ -21,7 +21,7 @@ const close = () => {
 
 export function Lightbox() {
   const open = album.value
-  // Whoever leaves the conversation closes it.
+  // Leaving the conversation closes it.
   useEffect(() => close, [])
   return open?.at.value ? <Open key={open.first.message.id} album={open} at={open.at.value} /> : null
 }

@@ -75,7 +75,7 @@ export class Desk {
     this.#chain = this.#restore()
   }
 
-  /** Whoever wrote it is signed out: nothing of it goes out any more, nor is anything kept from here on. */
+  /** Ends the desk when its person signs out: it sends nothing more and keeps nothing more. */
   end(): void {
     this.#isOver = true
     for (const stop of this.#stops) stop()

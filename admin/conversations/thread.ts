@@ -8,7 +8,7 @@ import { conversationOf, online, onMessages, peerOf } from '../live.ts'
 
 const firstPage = 60
 const nextPage = 120
-/** Kept at most, and so many more while messages come. */
+/** Rows kept at most, and rows that may be added to them before the thread is shortened. */
 const longest = 2000
 const slack = 500
 /** `newer` is content with so many. */
@@ -162,7 +162,7 @@ export class Thread {
     this.messages.value = this.#shortened(all)
   }
 
-  /** Lets go of what is farthest from where somebody reads, once it is worth the while. */
+  /** Drops the rows that are farthest from the reader, once there are enough of them. */
   #shortened(all: readonly Message[]): readonly Message[] {
     if (all.length <= longest + slack) return all
     const at = this.isAtEnd ? -1 : all.findIndex(({ id }) => id >= this.readsAt)

@@ -40,7 +40,7 @@ export interface CommandLine {
   readonly program: Command
   /** The commands that a command line needs. */
   needed(args: readonly string[]): Promise<CommandSpec[]>
-  /** Tells whoever left out --sandbox; once. */
+  /** Says once that --sandbox may be missing. */
   hint?(command: Command): Promise<void>
   /** Exit status of a run that throws nothing: 0 done, 1 failed. */
   status: number

@@ -70,7 +70,8 @@ async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promis
   if (socket === undefined) return listen(config, '--port', port, fetch)
   if (process.platform === 'win32') {
     throw new SvcError('internal', `${socket} cannot be served on Windows`, {
-      ...{ field: '--socket', hint: 'Use --host and --port there, with --token.' },
+      field: '--socket',
+      hint: 'Use --host and --port there, with --token.',
     })
   }
   return serve({ hostname: host, port, socket, fetch: behindProxy(config, fetch) }).catch(error => {

@@ -102,7 +102,10 @@ async function mcpShared({ gateway, config, log }: McpDoorOptions) {
   const { Announcements } = await import('../mcp/announcements.ts')
   const room = log.child('mcp')
   return {
-    ...{ gateway, version, log: room, basePath: config.basePath },
+    gateway,
+    version,
+    log: room,
+    basePath: config.basePath,
     tools: offeredTools(config.tools),
     confirmSend: config.confirmSend,
     structured: config.structured,

@@ -127,7 +127,12 @@ function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchang
   }
   return (request, { era, lasting, closed }, deliver = settled) =>
     make({
-      ...{ ...options, by: owner, local: false, era, lasting, closed },
+      ...options,
+      by: owner,
+      local: false,
+      era,
+      lasting,
+      closed,
       ...askedFor(request?.url, options),
       calls: { waiting, questions, deliver },
     })

@@ -52,7 +52,11 @@ export function serveMcpStdio(
   const handle = serveStdio(
     ({ era }) =>
       createMcpServer({
-        ...{ ...shared, by: stdio, era, lasting: true, closed: closed.signal },
+        ...shared,
+        by: stdio,
+        era,
+        lasting: true,
+        closed: closed.signal,
         calls: { waiting, questions, deliver: (delivery, ctx) => wire.deliver(ctx.mcpReq.id, delivery) },
       }),
     { transport: wire, onerror: error => shared.log.debug('mcp', { error }) },

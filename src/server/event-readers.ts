@@ -180,7 +180,7 @@ export class EventStreams {
     }
   }
 
-  /** That we live, and how far readers are of whom nothing was news. */
+  /** Sends the comment that keeps a stream open, with its place for readers that no event concerned. */
   async #saySo(signal: AbortSignal): Promise<void> {
     const { clock } = this.#context
     for (let seenAt = clock.monotonic(); !signal.aborted; ) {

@@ -113,7 +113,9 @@ async function load(folders: readonly string[]) {
     return prepare(withStart(html.get(path)!, start, root), htmlType)
   }
   return {
-    ...{ files, html, languages: languages.map(({ code }) => code) },
+    files,
+    html,
+    languages: languages.map(({ code }) => code),
     /** The page of a path; one that lies below `root` of its host. */
     page(path: string, language: string, root: string): Promise<Prepared> {
       const key = `${path} ${language} ${root}`

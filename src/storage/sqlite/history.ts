@@ -141,7 +141,10 @@ export class History extends EnginePart {
     const params = [needles.map(gramQuery).join(' OR ')]
     return {
       ...{ from: 'gram CROSS JOIN message m ON m.id = gram.rowid', id: 'gram.rowid' },
-      ...{ where: 'gram MATCH ?', params, upTo: this.messages.grams.position, widest: widestOfPairs },
+      where: 'gram MATCH ?',
+      params,
+      upTo: this.messages.grams.position,
+      widest: widestOfPairs,
     }
   }
 
