@@ -134,7 +134,7 @@ const everywhere: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shut
 const mebibyte = 1024 * 1024
 
 /** An operation whose types are still known: what the library's methods derive from. */
-export interface TypedOperation<I extends TObject, O extends TSchema> extends Operation {
+export interface TypedOperation<I extends TObject, O extends TSchema> extends Omit<Operation, 'library'> {
   readonly input: I
   readonly output: O
   parse(input: unknown): Static<I>
@@ -142,9 +142,9 @@ export interface TypedOperation<I extends TObject, O extends TSchema> extends Op
 }
 
 /** Makes the operation of a definition, whose types are checked here; most doors forget them. */
-export function operation<I extends TObject, O extends TSchema, const D extends OperationDefinition<I, O>>(
-  definition: D & OperationDefinition<I, O>,
-): TypedOperation<I, O> & Pick<D, 'library'> {
+export function operation<I extends TObject, O extends TSchema, const P extends readonly string[] = []>(
+  definition: Omit<OperationDefinition<I, O>, 'library'> & { readonly library?: { readonly positionals: P } },
+): TypedOperation<I, O> & { readonly library?: { readonly positionals: P } } {
   const inputSchema = toJsonSchema(definition.input)
   if (inputSchema.type !== 'object' || inputSchema.additionalProperties !== false)
     throw new Error(`${definition.name}: input must be an object that refuses unknown keys`)

@@ -67,3 +67,19 @@ test('without a store nothing can wait: said at once', async () => {
     await failure(svc.send({ to: t.bots.get('default')!.user_id, text: 'later', when_closed: 'queue' })),
   ).toMatchObject({ code: 'invalid_arguments', field: 'when_closed' })
 })
+
+test('methods take what their operations place, by type and when they run', async () => {
+  await using t = await withLibrary()
+  const svc = await t.open({ store: true })
+  const wrong = async (call: Promise<unknown>): Promise<unknown> => Object(await failure(call)).code
+  // @ts-expect-error an id is a text
+  expect(await wrong(svc.webhooks.pause(1))).toBe('invalid_arguments')
+  // @ts-expect-error it is needed
+  expect(await wrong(svc.webhooks.pause())).toBe('invalid_arguments')
+  // @ts-expect-error from where?
+  expect(await wrong(svc.webhooks.replay('wh_1'))).toBe('invalid_arguments')
+  // @ts-expect-error no such filter
+  expect(await wrong(svc.outbox.list({ nope: 1 }))).toBe('invalid_arguments')
+  expect(await wrong(svc.webhooks.replay('wh_1', { from: 0, dry_run: true }))).toBe('not_found')
+  expect(await svc.webhooks.list()).toEqual([])
+})
