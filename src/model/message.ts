@@ -125,7 +125,7 @@ export type HistoryPage = Static<typeof HistoryPage>
 export const MediaContent = Type.Object(
   {
     kind: MediaKind,
-    path: optional(text('A file on the machine of the service.')),
+    path: optional(bounded(4096, 'A file on the machine of the service.')),
     url: optional(text('A public http or https address.')),
     data: optional(text('Base64, at most 16 MiB when decoded.')),
     upload_id: optional(text('Of a file that was uploaded over HTTP.')),

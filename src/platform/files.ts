@@ -364,13 +364,14 @@ export async function onDisk(
   mayLook = (_folder: string): boolean => true,
 ): Promise<string> {
   let [at = '', ...names] = path.split(sep)
-  for (const name of names) {
+  for (const [nth, name] of names.entries()) {
     const folder = `${at}${sep}`
     at = folder + name
     if (!hasForms(name) || (await lstatOf(at).catch(() => undefined))) continue
     const real = await realpath(folder).catch(() => undefined)
-    if (real !== undefined && mayLook(real))
-      at = folder + sameName(await readdir(real).catch(() => []), name, field)
+    // Nothing lies in a folder that is not there. A caller may name thousands of them.
+    if (real === undefined) return [at, ...names.slice(nth + 1)].join(sep)
+    if (mayLook(real)) at = folder + sameName(await readdir(real).catch(() => []), name, field)
   }
   return at
 }

@@ -17,7 +17,7 @@ import {
 } from './crowd.ts'
 import { methods } from './doors.ts'
 import { bearer, json, mcpHeaders } from './requests.ts'
-import { startTarget, type Target } from './target.ts'
+import { startTarget, type Target, users } from './target.ts'
 import { message, textItem } from './upstream.ts'
 import type { Schema } from './values.ts'
 
@@ -162,6 +162,16 @@ function attacks({ messages }: Crowd): Case[] {
           called(rest(target, '/tools/default/sessions'), { method: 'POST', headers: { authorization: '' } }),
         ),
     },
+    ...['../é/', 'é/', 'é'.repeat(500).concat('/../')].map(names => {
+      const path = names.repeat(32_000 / names.length)
+      return {
+        name: `4 name a file by ${names.slice(0, 5)} ${path.length / names.length} times`,
+        run: (target: Target) =>
+          many(4, () =>
+            tool(target, 'send', JSON.stringify({ to: users[0], media: [{ kind: 'file', path }] })),
+          ),
+      }
+    }),
     ...allEndless.map((kind, nth) => ({
       name: `a receiver without end: ${kind}`,
       run: (target: Target) =>
