@@ -1,7 +1,7 @@
 /** `svc mcp`: the nine tools for agents, over standard input and output or over HTTP; MCP over HTTP is loaded at its first request, since most starts see none. */
 import { localFiles } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
-import type { McpGateway } from '../mcp/context.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { McpHttpDoor } from '../mcp/http.ts'
 import { workingFolders } from '../media/own-files.ts'
 import { badArgument } from '../model/error.ts'
@@ -75,7 +75,7 @@ const serveOverHttp = (given: Config, command: Command, transport: 'http' | 'sse
   })
 
 interface McpDoorOptions {
-  readonly gateway: McpGateway
+  readonly gateway: Gateway
   readonly config: Config
   readonly log: Log
   /** Which transports are served: Streamable HTTP at /mcp, or that of 2024 at /sse and /messages. */

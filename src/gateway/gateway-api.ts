@@ -25,35 +25,28 @@ export interface Gateway {
   readonly inbox: Pick<Inbox, 'begin' | 'recv' | 'waiting'>
   readonly sender: Pick<Sender, 'send' | 'foresee'>
   readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>
-  readonly media: Pick<Downloads, 'download' | 'open'> & Pick<Uploads, 'accept'>
+  readonly media: Pick<Downloads, 'download' | 'open'> &
+    Pick<Uploads, 'accept'> & {
+      /** The file of a message, by its row: also while it waits, since somebody is to say yes to it. */
+      show(request: { row: number; sized?: boolean }, signal: AbortSignal): Promise<OpenedMedia>
+    }
   readonly history: Pick<History, 'page'>
+  readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'markUnread' | 'hours'>
   readonly accounts: Pick<
     Accounts,
-    'list' | 'silent' | 'users' | 'check' | 'logout' | 'rename' | 'setDefault'
+    'list' | 'silent' | 'users' | 'withUsers' | 'check' | 'logout' | 'rename' | 'setDefault'
   >
   /** Names are never for agents to give: whoever talks to them could have a stranger named. */
   readonly users: Pick<Users, 'list' | 'name'>
-  readonly logins: Pick<Logins, 'login'>
+  readonly logins: Pick<Logins, 'login' | 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
   readonly webhooks: Pick<Webhooks, keyof Webhooks>
   readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow' | 'seen' | 'wanted'>
   readonly changes: Pick<Changes, 'subscribe'>
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
-  health(): Promise<Health>
-}
-
-/** The same with what the panel needs besides: what people look at. */
-export interface PanelGateway extends Gateway {
-  readonly accounts: Gateway['accounts'] & Pick<Accounts, 'withUsers'>
-  readonly logins: Gateway['logins'] &
-    Pick<Logins, 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
-  readonly media: Gateway['media'] & {
-    /** The file of a message, by its row: also while it waits, since somebody is to say yes to it. */
-    show(request: { row: number; sized?: boolean }, signal: AbortSignal): Promise<OpenedMedia>
-  }
-  readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'markUnread' | 'hours'>
   readonly signIns: SignIns
   /** The system's; in a sandbox that of the simulated world, which its phone moves. */
   readonly clock: Clock
+  health(): Promise<Health>
   /** As of `Leases.holder`. */
   pollerPid(): Promise<number | undefined>
   /** Unix ms: since when this process polls, if it does. */

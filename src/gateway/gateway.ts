@@ -10,7 +10,7 @@ import type { SessionEvents } from '../push/sessions.ts'
 import type { Reading } from '../receive/inbox.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
-import type { Gateway, PanelGateway } from './gateway-api.ts'
+import type { Gateway } from './gateway-api.ts'
 import { healthOf } from './health.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
@@ -18,11 +18,11 @@ import { meantBy } from './meant.ts'
 import { Metrics } from './metrics.ts'
 import * as open from './rooms.ts'
 
-export type { Gateway, PanelGateway } from './gateway-api.ts'
+export type { Gateway } from './gateway-api.ts'
 export type { GatewayOptions } from './rooms.ts'
 
 /** A gateway and its life. */
-export interface RunningGateway extends PanelGateway, AsyncDisposable {
+export interface RunningGateway extends Gateway, AsyncDisposable {
   /**
    * Begins to poll, or to follow the store when another process polls.
    *
@@ -139,7 +139,7 @@ const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway[
       }
     : inbox
 
-const mediaOf = ({ downloads, kept, uploads }: Media): PanelGateway['media'] => ({
+const mediaOf = ({ downloads, kept, uploads }: Media): Gateway['media'] => ({
   accept: (upload, signal) => uploads.accept(upload, signal),
   open: (request, signal) => downloads.open(request, signal),
   download: (request, call) => downloads.download(request, call),

@@ -1,11 +1,13 @@
 /**
  * News of resources: said once for a whole process, and what each connection passes on to its client.
  */
+
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Session } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Change, Changes, McpContext, McpGateway } from './context.ts'
+import type { Change, Changes, McpContext } from './context.ts'
 import { readable } from './resources.ts'
 import * as uris from './uris.ts'
 
@@ -16,11 +18,11 @@ const mostSubscriptions = 1024
 
 /** Says which resources are other ones now, while anybody listens. */
 export class Announcements implements Changes {
-  readonly #ports: { gateway: McpGateway; log: Log; clock: Clock }
+  readonly #ports: { gateway: Gateway; log: Log; clock: Clock }
   readonly #listeners = new Set<(change: Change) => void>()
   #stop: (() => void) | undefined
 
-  constructor(ports: { gateway: McpGateway; log: Log; clock: Clock }) {
+  constructor(ports: { gateway: Gateway; log: Log; clock: Clock }) {
     this.#ports = ports
   }
 

@@ -1,7 +1,7 @@
 /** What everything that is offered over MCP (tools, resources, prompts) may use, and what it knows of its connection. */
 
 import type { ServerContext } from '@modelcontextprotocol/server'
-import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call, Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import type { Tool } from '../operations/tools.ts'
@@ -9,12 +9,9 @@ import type { Log } from '../platform/log.ts'
 import type { Waiting } from '../server/http-call.ts'
 import type { Questions } from './questions.ts'
 
-/** The gateway's face, with what happens, who talks to whom and the time there: for those who look without taking. */
-export interface McpGateway extends Gateway, Pick<PanelGateway, 'changes' | 'clock' | 'conversations'> {}
-
 /** The same for every connection of a process. */
 export interface McpShared {
-  readonly gateway: McpGateway
+  readonly gateway: Gateway
   readonly tools: readonly Tool[]
   readonly log: Log
   readonly version: string

@@ -4,7 +4,7 @@
  */
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
-import type { PanelGateway } from '../gateway/gateway-api.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
 import { panel } from '../model/principal.ts'
 import { webhookOperations } from '../operations/operations.ts'
@@ -31,7 +31,7 @@ import { declared, doorErrors, failed, jsonRoutes, noted, type RouteContext } fr
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
 
 export interface AdminOptions {
-  gateway: PanelGateway
+  gateway: Gateway
   config: Pick<
     Config,
     | 'host'

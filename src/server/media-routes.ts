@@ -2,7 +2,7 @@
 
 import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { invalid } from '../model/error.ts'
 import { AcceptedUpload, DigestChoice } from '../model/media.ts'
 import { MediaKind } from '../model/message.ts'
@@ -141,7 +141,7 @@ export function addMediaRoutes(
 }
 
 /** Adds GET /api/waiting-files/{row}, for the panel: nobody is to say yes to what they did not see. */
-export function addWaitingFileRoute(app: Elysia, context: RouteContext, media: PanelGateway['media']): void {
+export function addWaitingFileRoute(app: Elysia, context: RouteContext, media: Gateway['media']): void {
   app.get(
     '/api/waiting-files/:row',
     ({ request, params }) =>

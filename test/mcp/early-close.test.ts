@@ -6,7 +6,6 @@ import { Svc } from '../../src/index.ts'
 import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
 import { serveMcpStdio } from '../../src/mcp/stdio.ts'
 import { tools } from '../../src/operations/tools.ts'
-import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -40,17 +39,7 @@ async function startDoor(options: Pick<Partial<McpHttpOptions>, 'transport' | 'u
 }
 
 const local = { host: '127.0.0.1', allowHosts: [] }
-const mcpGateway = () =>
-  Object.assign(new MemoryGateway(), {
-    clock: systemClock,
-    changes: { subscribe: () => () => {} },
-    conversations: {
-      list: async () => [],
-      markRead: async () => {},
-      markUnread: async () => {},
-      hours: async () => [],
-    },
-  })
+const mcpGateway = () => new MemoryGateway()
 const shared = (gateway: ReturnType<typeof mcpGateway>) => ({
   gateway,
   tools,

@@ -3,7 +3,6 @@ import { McpServer } from '@modelcontextprotocol/server'
 import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
 import { createMcpServer } from '../../src/mcp/server.ts'
 import { tools } from '../../src/operations/tools.ts'
-import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { failure } from '../support/failure.ts'
@@ -20,16 +19,7 @@ async function startDoor(
     Partial<Pick<McpHttpOptions, 'idleMs' | 'server' | 'transport'>> = {},
 ) {
   const { idleMs, server: made, transport = 'http', ...config } = options
-  const gateway = Object.assign(new MemoryGateway(), {
-    clock: systemClock,
-    changes: { subscribe: () => () => {} },
-    conversations: {
-      list: async () => [],
-      markRead: async () => {},
-      markUnread: async () => {},
-      hours: async () => [],
-    },
-  })
+  const gateway = new MemoryGateway()
   /** Of each server, in the order in which sessions were opened. */
   const closed: AbortSignal[] = []
   const door = createMcpHttp({

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { PanelGateway } from '../../src/gateway/gateway-api.ts'
+import type { Gateway } from '../../src/gateway/gateway-api.ts'
 import type { Message } from '../../src/model/message.ts'
 import { type Admin, type AdminOptions, startAdmin } from '../support/admin.ts'
 import { testClock } from '../support/clock.ts'
@@ -79,7 +79,7 @@ const named = (name: string) => (event: Event) => event.event === name
 async function counted(options: AdminOptions = {}) {
   const count = { looks: 0, subscriptions: 0, listening: 0 }
   const say: ((message: Message) => void)[] = []
-  const between = (gateway: PanelGateway): PanelGateway => ({
+  const between = (gateway: Gateway): Gateway => ({
     ...gateway,
     health: () => {
       count.looks++

@@ -2,7 +2,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { PanelGateway } from '../../src/gateway/gateway-api.ts'
+import type { Gateway } from '../../src/gateway/gateway-api.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'
@@ -17,7 +17,7 @@ export interface AdminOptions extends TestGatewayOptions {
   /** Of the door alone. */
   doorClock?: Clock
   /** What stands between the door and the gateway. */
-  between?(gateway: PanelGateway): PanelGateway
+  between?(gateway: Gateway): Gateway
 }
 
 export interface Admin extends AsyncDisposable {

@@ -9,11 +9,11 @@ import type { DownloadRequest, OpenedMedia } from '../../src/media/downloads.ts'
 import type { GivenUpload } from '../../src/media/uploads.ts'
 import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
-import type { LoginRequest } from '../../src/model/login.ts'
+import type { LoginFlow, LoginRequest } from '../../src/model/login.ts'
 import type { AcceptedUpload } from '../../src/model/media.ts'
 import type { Message, OutboxEntry, RecvRequest, WaitingRequest } from '../../src/model/message.ts'
 import type { NameRequest, Session, SessionUser, UserFilter } from '../../src/model/session.ts'
-import { systemClock } from '../../src/platform/clock.ts'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import type { HistoryFilter as HistoryRequest } from '../../src/storage/messages.ts'
@@ -190,6 +190,11 @@ export class MemoryGateway implements Gateway {
       if (!this.opened) throw new SvcError('message_not_found', `No message ${request.message_id}`)
       return this.opened()
     },
+    show: async ({ row }: { row: number }, _signal: AbortSignal) => {
+      this.#note('show', row)
+      if (!this.opened) throw new SvcError('message_not_found', `No message ${row}`)
+      return this.opened()
+    },
     accept: async (upload: GivenUpload, _signal: AbortSignal): Promise<AcceptedUpload> => {
       this.#note('accept', { file_name: upload.file_name, kind: upload.kind })
       const hash = createHash('sha256')
@@ -219,6 +224,23 @@ export class MemoryGateway implements Gateway {
     },
   }
 
+  readonly conversations = {
+    list: async () => [],
+    markRead: async () => {},
+    markUnread: async () => {},
+    hours: async () => [],
+  }
+
+  readonly signIns: Gateway['signIns'] = {
+    addLink: async () => {},
+    takeLink: async () => false,
+    ended: async () => new Set(),
+    end: async () => {},
+  }
+  readonly clock: Clock = systemClock
+  pollerPid = async () => undefined
+  pollsSince = () => undefined
+
   readonly users = {
     list: async ({ session, user_id }: UserFilter = {}) => {
       this.#note('list users', { session, user_id })
@@ -241,6 +263,8 @@ export class MemoryGateway implements Gateway {
       if (!session) throw new SvcError('session_not_found', `No session ${name}`)
       return this.writers.get(session.name) ?? []
     },
+    withUsers: async () =>
+      this.known.map(session => ({ ...session, users: this.writers.get(session.name) ?? [] })),
     silent: async (only?: string) =>
       this.known.flatMap(({ name, status }) =>
         (status === 'expired' || status === 'lapsed') &&
@@ -284,7 +308,18 @@ export class MemoryGateway implements Gateway {
     clock: systemClock,
   })
 
-  readonly logins = {
+  readonly #flow = async (request: unknown): Promise<LoginFlow> => {
+    this.#note('flow', request)
+    return { login_id: 'lg_1', revision: 1, status: 'waiting', session: 'default', message: 'Scan it.' }
+  }
+
+  readonly logins: Gateway['logins'] = {
+    begin: (session, force) => this.#flow({ session, force }),
+    follow: asked => this.#flow(asked),
+    giveCode: (login_id, code) => this.#flow({ login_id, code }),
+    callOff: async () => true,
+    forget: async () => {},
+    leave: async () => {},
     login: async (request: LoginRequest, _signal: AbortSignal) => {
       this.#note('login', request)
       return {

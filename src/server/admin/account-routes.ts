@@ -2,7 +2,7 @@
 
 import type { Static } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import type { PanelGateway } from '../../gateway/gateway-api.ts'
+import type { Gateway } from '../../gateway/gateway-api.ts'
 import type { LoginFlow } from '../../model/login.ts'
 import { SessionCheck } from '../../model/session.ts'
 import { closed } from '../../model/shapes.ts'
@@ -10,7 +10,7 @@ import { jsonRoutes, type RouteContext } from '../route.ts'
 import * as bodies from './bodies.ts'
 
 /** What the panel's routes work with. */
-export type PanelContext = RouteContext & { readonly gateway: PanelGateway }
+export type PanelContext = RouteContext
 
 export interface AccountViews {
   status(): Promise<bodies.Status>
@@ -87,7 +87,7 @@ function addLoginRoutes(app: Elysia, context: PanelContext): void {
 }
 
 async function cancelled(
-  logins: PanelGateway['logins'],
+  logins: Gateway['logins'],
   { login_id, left }: Static<typeof bodies.CancelBody>,
 ): Promise<boolean> {
   if (!left) return logins.callOff(login_id)

@@ -2,13 +2,13 @@
  * Live changes for the panel, as server-sent events: messages as they are stored or settled, the sessions, the status.
  * Everything is read and encoded once, however many panels are open, and nothing while none is.
  */
-import type { PanelGateway } from '../../gateway/gateway-api.ts'
+import type { Gateway } from '../../gateway/gateway-api.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { eventStream, type Outlet } from '../event-stream.ts'
 
 export interface EventPorts {
-  gateway: PanelGateway
+  gateway: Gateway
   /** What the event `status` carries. */
   status(): Promise<object>
   clock: Clock
