@@ -217,9 +217,10 @@ export function openPush(
           `${url}${linkTo(link_key, { webhook, message_id, item }, clock.now())}`
         return { media: (id, item) => link(id, String(item)), whole: id => link(id, 'message') }
       },
-      async reply({ id, session, user }, text) {
+      async reply(webhook, { id, session, user }, text) {
         const request = { to: user, text, session, media: [], idempotency_key: id }
-        await sender.send(request, directCall({ signal: runtime.closing }))
+        const by = { kind: 'webhook', id: webhook.id } as const
+        await sender.send(request, directCall({ by, signal: runtime.closing }))
       },
     },
     named(runtime, 'webhooks'),

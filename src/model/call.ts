@@ -97,12 +97,12 @@ export class Delivery {
 }
 
 /** A call whose answer is handed over by returning it: the library, tests. `done` settles it. */
-export function directCall(options: { signal?: AbortSignal; local?: Call['local'] } = {}): Call & {
+export function directCall(options: Partial<Pick<Call, 'by' | 'signal' | 'local'>> = {}): Call & {
   done(delivered: boolean): void
 } {
   const delivery = new Delivery()
   return {
-    by: owner,
+    by: options.by ?? owner,
     signal: options.signal ?? new AbortController().signal,
     local: options.local ?? true,
     onDelivered: listener => delivery.onDelivered(listener),

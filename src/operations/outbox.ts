@@ -102,7 +102,7 @@ export const cancelOutbox = operation({
     examples: [['svc outbox cancel 12', 'By its id']],
   },
   library: { positionals: ['id'] },
-  run: ({ outbox }, { id }) => outbox.cancel(id),
+  run: ({ outbox }, { id }, { by }) => outbox.cancel(id, by),
 })
 
 const approvalId = { id: 'Id of the send, as svc approvals shows it.' }
@@ -161,7 +161,7 @@ export const approveOutbox = operation({
     examples: [['svc approvals yes 12', 'By its id']],
   },
   library: { positionals: ['id'] },
-  run: ({ outbox }, { id }) => outbox.approve(id),
+  run: ({ outbox }, { id }, { by }) => outbox.approve(id, by),
 })
 
 /** For the command line alone: at other doors it is `cancel_outbox`. */
@@ -182,5 +182,5 @@ export const declineOutbox = operation({
     help: approvalId,
     examples: [['svc approvals no 12', 'By its id']],
   },
-  run: ({ outbox }, { id }) => outbox.cancel(id),
+  run: ({ outbox }, { id }, { by }) => outbox.cancel(id, by),
 })

@@ -38,6 +38,7 @@ const grants: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
   owner: new Set(rights),
   panel: new Set(rights),
   stdio: new Set(ofTools),
+  webhook: new Set(['send']),
   open: new Set(),
 }
 

@@ -14,7 +14,7 @@ export interface CourierPorts {
   /** Where links in its deliveries lead, as long as svc knows its own address. */
   links(webhook: Webhook): Links | undefined
   /** An answer that an endpoint gave is to be sent to the user who wrote. @throws SvcError as a send */
-  reply(event: LaneEvent, text: string): Promise<void>
+  reply(webhook: Webhook, event: LaneEvent, text: string): Promise<void>
 }
 
 export interface CourierRuntime {
@@ -75,12 +75,13 @@ export class Courier {
   }
 
   /** @returns why it was not sent */
-  async #reply({ replayed }: Webhook, event: LaneEvent, answer = ''): Promise<string | undefined> {
+  async #reply(webhook: Webhook, event: LaneEvent, answer = ''): Promise<string | undefined> {
+    const { replayed } = webhook
     const isReplay = replayed !== undefined && placeOf(event.id) <= placeOf(replayed)
     const text = isReplay || event.type !== 'message.received' ? undefined : replyOf(answer)
     if (text === undefined) return undefined
     if (Buffer.byteLength(text) > replyBytes) return 'the reply was not sent: its text is longer than 16 KiB'
-    return this.#ports.reply(event, text).then(
+    return this.#ports.reply(webhook, event, text).then(
       () => undefined,
       error => {
         if (!isSvcError(error)) this.#log.error('webhook reply failed', { error })

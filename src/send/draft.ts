@@ -1,14 +1,16 @@
 /** A call on its way into the outbox. */
 import { outgoingMessage, textItem, waitingItem } from '../ilink/encode.ts'
 import type { MediaContent } from '../model/message.ts'
+import { type Principal, principalText } from '../model/principal.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { KeptFile, NewPart, SendMode } from '../storage/outbox.ts'
+import type { KeptFile, NewEntry, NewPart, SendMode } from '../storage/outbox.ts'
 import { described } from './delivery.ts'
 import type { MediaFiles, StagedFile } from './media-files.ts'
 import { contentOf, type Piece, type SendRequest } from './plan.ts'
 
 export interface Draft {
+  by: Principal
   request: SendRequest
   session: string
   bot: BotInfo
@@ -17,11 +19,17 @@ export interface Draft {
 }
 
 /** What the outbox is told of a call. */
-export function newEntry({ request, session, bot, files }: Draft, parts: NewPart[]) {
+export function newEntry({ by, request, session, bot, files }: Draft, parts: NewPart[]): NewEntry {
   const { approval, idempotency_key: key, to, when_closed = 'fail' } = request
   const mode: SendMode = approval ? 'queue' : when_closed
   return {
-    ...{ session, bot_id: bot.bot_id, user: to, mode, asked: approval && when_closed, parts },
+    made_by: principalText(by),
+    session,
+    bot_id: bot.bot_id,
+    user: to,
+    mode,
+    ...(approval && { asked: when_closed }),
+    parts,
     ...(key !== undefined && { key, content: contentOf(request, files) }),
   }
 }

@@ -7,7 +7,7 @@ import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { KeptFile } from '../storage/outbox.ts'
 
 /** What sends for whom: the door's part of a call. */
-export type Caller = Pick<Call, 'signal' | 'local' | 'progress'>
+export type Caller = Pick<Call, 'by' | 'signal' | 'local' | 'progress'>
 
 /** A source of media that lies here now, staged: a readable file of known size and digest. */
 export interface StagedFile extends SteadyFile {

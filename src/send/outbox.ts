@@ -5,6 +5,7 @@
 import type { SendRules } from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
 import type { Cancelled, OutboxEntry, OutboxFilter, OutboxPart, Waiting } from '../model/message.ts'
+import { type Principal, principalText } from '../model/principal.ts'
 import { defined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { EndReason, Entry, EntryPart, KeptFile, LaneFilter } from '../storage/outbox.ts'
@@ -109,13 +110,13 @@ export class Outbox {
    *
    * @throws SvcError `not_found` when nothing of that id waits, since it was sent, cancelled, or has expired
    */
-  async cancel(outboxId: string | number): Promise<Cancelled> {
+  async cancel(outboxId: string | number, by: Principal): Promise<Cancelled> {
     const { log } = this.#runtime
     const { media, store } = this.#ports
     const entry = await this.#entry(outboxId)
     if (!entry) throw unknownSend('outbox')
     const reason = entry.asked ? declined : cancelled
-    const ended = await store.outbox.end(entry.id, reason, 'queue')
+    const ended = await store.outbox.end(entry.id, reason, { only: 'queue', by: principalText(by) })
     if (!ended) {
       throw new SvcError('not_found', 'nothing of this id waits in the outbox', {
         hint: 'history tells what became of what left it.',
@@ -135,12 +136,12 @@ export class Outbox {
    * @throws SvcError `not_found` when nothing of this id waits for a yes; `not_connected`, `window_closed`,
    *   `quota_exhausted`, `rate_limited` when it may not go now and was not to wait: it goes on waiting for a yes
    */
-  async approve(outboxId: string | number): Promise<OutboxEntry> {
+  async approve(outboxId: string | number, by: Principal): Promise<OutboxEntry> {
     const { log } = this.#runtime
     const { worker } = this.#ports
     const entry = await this.#entry(outboxId)
     if (!entry) throw unknownSend('approvals')
-    const approved = entry.asked && (await worker.approve(entry))
+    const approved = entry.asked && (await worker.approve(entry, by))
     if (!approved) {
       throw new SvcError('not_found', 'nothing of this id waits for a yes', {
         hint: 'It was approved, declined or given up; history tells.',

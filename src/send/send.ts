@@ -90,7 +90,7 @@ export class Sender {
     using either = linked(caller.signal, closing)
     const { signal } = either
     const progress = caller.progress?.bind(caller)
-    const as = (signal: AbortSignal): Caller => ({ signal, local: caller.local, progress })
+    const as = (signal: AbortSignal): Caller => ({ by: caller.by, signal, local: caller.local, progress })
     const key = request.idempotency_key
     const isBare = isTypingAlone(request)
     if (request.approval && (isBare || !this.#ports.store.durable)) throw unasked(request.approval)
@@ -242,7 +242,7 @@ export class Sender {
         ...texts.map(text => ({ kind: 'text' as const, text })),
         ...files.map(file => ({ kind: file.kind, file })),
       ]
-      const draft = { request, session, bot, pieces, files }
+      const draft = { by: caller.by, request, session, bot, pieces, files }
       const result = await (request.when_closed === 'queue' || approval
         ? this.#queue(draft, caller)
         : this.#send(draft, caller))

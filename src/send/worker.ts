@@ -16,6 +16,7 @@ import {
 } from '../model/admission.ts'
 import { isSvcError } from '../model/error.ts'
 import type { MediaKind, Waiting } from '../model/message.ts'
+import { type Principal, principalText } from '../model/principal.ts'
 import { type BotInfo, countNow, notConnected } from '../model/session.ts'
 import { backoffMs, turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -120,10 +121,14 @@ export class Worker {
    * @returns the lane that it goes out from; undefined when it waits for no yes any more
    * @throws SvcError `not_connected`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`
    */
-  async approve({ asked, id, parts, session, user }: Entry): Promise<{ lane: number } | undefined> {
+  async approve(
+    { asked, id, parts, session, user }: Entry,
+    by: Principal,
+  ): Promise<{ lane: number } | undefined> {
     const { store, upstream } = this.#ports
     if (asked === 'fail' && !(await this.#bot(session))) throw notConnected(session)
-    const said = await store.outbox.approve(id, await this.attempts.terms(session, user))
+    const terms = await this.attempts.terms(session, user)
+    const said = await store.outbox.approve(id, terms, principalText(by))
     if (said?.state !== 'closed') return said
     const texts = parts.filter(({ kind }) => kind === 'text').length
     throw closedError(said.verdict, { count: parts.length, texts }, upstream.sandboxed)

@@ -107,6 +107,10 @@ export interface Entry {
   expires_at: number
   /** No part waits or is on its way. */
   ended: boolean
+  /** Who made the call, who said yes to it, and who took it back, each as `principalText`. Versions before kept none. */
+  made_by?: string
+  approved_by?: string
+  ended_by?: string
   /** The lane's counter when it ended. */
   counter?: Counter
   /** The result of a call of version 0.1, as JSON. */
@@ -115,6 +119,7 @@ export interface Entry {
 }
 
 export interface NewEntry {
+  made_by: string
   session: string
   bot_id: string
   user: string
@@ -260,10 +265,10 @@ export interface Calls {
   /**
    * Refuses the parts of an entry that wait; what is on its way goes its way.
    *
-   * @param only an entry of this mode that has not ended
+   * @param how `only`: an entry of this mode that has not ended. `by`: who ends it, kept where that refuses any part
    * @returns undefined when there is no such entry
    */
-  end(id: number, reason: EndReason, only?: SendMode): Promise<EndedEntry | undefined>
+  end(id: number, reason: EndReason, how?: { only?: SendMode; by?: string }): Promise<EndedEntry | undefined>
 }
 
 /** Lanes, and what waits in them. A lane is one process's while it sends, for a minute from each `claim`. */
@@ -312,9 +317,10 @@ export interface OutboxCare {
    * A person says yes to a send that waits for that: admission is judged now, for all its parts and as by `verdict`. From then
    * on the entry is as any of mode `queue`; one that was to `fail` keeps its day.
    *
+   * @param by who says yes, kept with it
    * @returns undefined when nothing of that id waits for a yes
    */
-  approve(id: number, terms: Terms): Promise<Approved | undefined>
+  approve(id: number, terms: Terms, by: string): Promise<Approved | undefined>
 
   /** The call, of mode `fail`, still makes progress. Not durable. */
   renew(id: number): Promise<void>

@@ -38,7 +38,13 @@ async function isLetThrough(operation: Operation, kind: (typeof principalKinds)[
 
 describe('who may what', () => {
   test.each(named)('%s', async (_name, one) => {
-    const mayThere = { owner: true, panel: true, stdio: ofTools.has(one.name), open: false }
+    const mayThere = {
+      owner: true,
+      panel: true,
+      stdio: ofTools.has(one.name),
+      webhook: one.name === 'send',
+      open: false,
+    }
     for (const kind of principalKinds)
       expect([kind, await isLetThrough(one, kind)]).toEqual([kind, mayThere[kind]])
   })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
 import en from '../../locales/en.json'
+import { owner } from '../../src/model/principal.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, withPanel } from '../support/panel.ts'
@@ -370,7 +371,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     const { outbox_id } = await panel.send({ text: 'approved today', approval: 'nobody' })
     await says(8, 'second', 19)
     await stored(panel, 3)
-    await panel.gateway.outbox.approve(outbox_id!)
+    await panel.gateway.outbox.approve(outbox_id!, owner)
     const page = await panel.open({ timezoneId, path: chatOf(from) })
     await bubble(page, 'second').waitFor()
     expect(await log(page).locator('.day:not(.unread-line)').count()).toBe(1)

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import en from '../../locales/en.json'
+import { owner } from '../../src/model/principal.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, withPanel, write } from '../support/panel.ts'
 
@@ -58,7 +59,7 @@ describe.skipIf(!hasBrowser)('a picture that waits for a yes', () => {
     await pictures.click()
     const save = dialog(page).getByRole('link', { name: en['chat.download'] })
     await save.waitFor()
-    await panel.gateway.outbox.approve(outbox_id!)
+    await panel.gateway.outbox.approve(outbox_id!, owner)
     await page.locator('.message .delivery.accepted').waitFor()
     const saved = page.waitForEvent('download')
     await save.click()
@@ -69,7 +70,7 @@ describe.skipIf(!hasBrowser)('a picture that waits for a yes', () => {
     const asked = Promise.withResolvers<void>()
     const second = Promise.withResolvers<string>()
     await page.route('**/api/waiting-files/*', async route => {
-      await panel.gateway.outbox.approve(await second.promise)
+      await panel.gateway.outbox.approve(await second.promise, owner)
       asked.resolve()
       await route.continue()
     })

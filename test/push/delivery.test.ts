@@ -12,6 +12,7 @@ import { failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { freePort } from '../support/port.ts'
 import { until } from '../support/until.ts'
+import { makers } from '../support/waiting.ts'
 import { receiver, verify } from './receiver.ts'
 
 const received = { types: ['message.received' as const], allow_private: true }
@@ -459,6 +460,7 @@ test('an answer may be a reply to the user: once, of an endpoint added for it, a
   await t.gateway.webhooks.replay(hook.id, { since: 0 })
   await t.soon('again', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 2)
   expect(t.requests('sendmessage')).toBe(1)
+  expect(makers(t)).toEqual([{ made_by: `webhook:${hook.id}` }])
 })
 
 test('without being asked for, an answer is no reply', async () => {

@@ -5,11 +5,12 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
 import { type Message, OutboxEntry, SendResult } from '../../src/model/message.ts'
+import { owner, panel, stdio } from '../../src/model/principal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { withTalk } from '../support/talk.ts'
-import { keptFiles, pass, seen, write } from '../support/waiting.ts'
+import { keptFiles, makers, pass, seen, write } from '../support/waiting.ts'
 
 const hourMs = 60 * 60_000
 const approval = 'nobody' as const
@@ -53,7 +54,7 @@ describe('a yes', () => {
     await write(t)
     await t.send({ text: 'and one more' })
     expect(await seen(t)).toEqual(['another', 'and one more'])
-    expect((await t.gateway.outbox.approve(id)).parts.map(({ status }) => status)).toEqual([
+    expect((await t.gateway.outbox.approve(id, panel)).parts.map(({ status }) => status)).toEqual([
       'accepted',
       'accepted',
     ])
@@ -62,7 +63,7 @@ describe('a yes', () => {
     const { outbox } = t.gateway
     for (const verb of ['approve', 'cancel'] as const)
       for (const none of [id, '999'])
-        expect(await failure(outbox[verb](none))).toMatchObject({ code: 'not_found' })
+        expect(await failure(outbox[verb](none, panel))).toMatchObject({ code: 'not_found' })
     const again = await t.send({ text: 'may I?', media: [file], approval, ...key })
     expect(again).toMatchObject({ status: 'accepted', success: true })
     expect(await t.gateway.outbox.list()).toEqual([])
@@ -76,13 +77,13 @@ describe('a yes', () => {
     const patient = await t.send({ text: 'when you can', approval, when_closed: 'queue' })
     await pass(t, 23 * hourMs)
     for (let used = 0; used < 10; used++) await t.send({ text: `filler ${used}` })
-    expect(await failure(t.gateway.outbox.approve(plain.outbox_id!))).toMatchObject({
+    expect(await failure(t.gateway.outbox.approve(plain.outbox_id!, panel))).toMatchObject({
       code: 'quota_exhausted',
     })
     // Whoever looks on hears of a yes also where it has to wait.
     const told: Message[] = []
     const stop = t.gateway.changes.subscribe({ message: message => void told.push(message) })
-    expect(await t.gateway.outbox.approve(patient.outbox_id!)).toMatchObject({ waits_for: 'user' })
+    expect(await t.gateway.outbox.approve(patient.outbox_id!, panel)).toMatchObject({ waits_for: 'user' })
     await t.until('it is told', () =>
       told.some(({ text, reason_code }) => text === 'when you can' && !reason_code),
     )
@@ -93,7 +94,7 @@ describe('a yes', () => {
     expect(await failure(t.send({ text: 'in vain', approval }))).toMatchObject({ code: 'quota_exhausted' })
     await write(t)
     await t.until('what may wait goes', async () => (await seen(t)).includes('when you can'))
-    expect(await t.gateway.outbox.approve(plain.outbox_id!)).toMatchObject({ ended: true })
+    expect(await t.gateway.outbox.approve(plain.outbox_id!, panel)).toMatchObject({ ended: true })
     expect((await seen(t)).slice(-2)).toEqual(['when you can', 'now'])
     expect(await t.gateway.outbox.list()).toEqual([])
   })
@@ -102,7 +103,9 @@ describe('a yes', () => {
     await using t = await withTalk()
     const { outbox_id } = await t.send({ text: 'still there?', approval })
     await t.gateway.accounts.logout('default')
-    expect(await failure(t.gateway.outbox.approve(outbox_id!))).toMatchObject({ code: 'not_connected' })
+    expect(await failure(t.gateway.outbox.approve(outbox_id!, panel))).toMatchObject({
+      code: 'not_connected',
+    })
     expect(await t.gateway.outbox.list()).toMatchObject([{ outbox_id, waits_for: 'approval' }])
   })
 
@@ -123,7 +126,7 @@ describe('a yes', () => {
     const { messages } = await t.gateway.history.page({ direction: 'sent', limit: 1, offset: 0 })
     expect(messages[0]?.reason_quote).toBe(path)
     const said = await Promise.allSettled(
-      [t, watcher, t, watcher].map(one => one.gateway.outbox.approve(outbox_id!)),
+      [t, watcher, t, watcher].map(one => one.gateway.outbox.approve(outbox_id!, panel)),
     )
     expect(said.filter(({ status }) => status === 'fulfilled').length).toBe(1)
     await t.until('it is out', async () => (await t.gateway.outbox.get(outbox_id!)).ended)
@@ -135,8 +138,8 @@ test('a no: never sent, no file left, and the key says so', async () => {
   await using t = await withTalk()
   const request = { text: 'no?', media: [file], approval, idempotency_key: 'refused' }
   const { outbox_id } = await t.send(request)
-  expect(await t.gateway.outbox.cancel(outbox_id!)).toMatchObject({ success: true, cancelled: 2 })
-  expect(await failure(t.gateway.outbox.approve(outbox_id!))).toMatchObject({ code: 'not_found' })
+  expect(await t.gateway.outbox.cancel(outbox_id!, panel)).toMatchObject({ success: true, cancelled: 2 })
+  expect(await failure(t.gateway.outbox.approve(outbox_id!, panel))).toMatchObject({ code: 'not_found' })
   expect(await failure(t.send(request))).toMatchObject({
     ...{ code: 'idempotency_conflict', details: { answer: 'declined' } },
   })
@@ -158,7 +161,9 @@ test('nobody says yes for a day: refused, its files go; a yes that comes late is
     ...{ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock, start: false },
   })
   await pass(t, 24 * hourMs)
-  expect(await failure(watcher.gateway.outbox.approve(outbox_id!))).toMatchObject({ code: 'not_found' })
+  expect(await failure(watcher.gateway.outbox.approve(outbox_id!, panel))).toMatchObject({
+    code: 'not_found',
+  })
   await t.until('given up', async () => (await t.gateway.outbox.get(outbox_id!)).ended)
   expect((await states(t))[0]).toEqual(['anybody?', 'refused', 'forbidden'])
   await t.until('its file is gone', async () => (await keptFiles(t)).length === 0)
@@ -166,6 +171,23 @@ test('nobody says yes for a day: refused, its files go; a yes that comes late is
   // The day of its key is over too.
   await write(t)
   expect((await t.send(request)).outbox_id).not.toBe(outbox_id)
+})
+
+test('the row of a call says who made it, who said yes, and who said no', async () => {
+  await using t = await withTalk()
+  for (const by of [stdio, owner]) await t.send({ text: by.kind, idempotency_key: by.kind }, { by })
+  const [yes, no] = [
+    await t.send({ text: 'y', approval }, { by: stdio }),
+    await t.send({ text: 'n', approval }),
+  ]
+  await t.gateway.outbox.approve(yes.outbox_id!, panel)
+  await t.gateway.outbox.cancel(no.outbox_id!, panel)
+  expect(makers(t)).toEqual([
+    { made_by: 'stdio' },
+    { made_by: 'owner' },
+    { made_by: 'stdio', approved_by: 'panel' },
+    { made_by: 'owner', ended_by: 'panel' },
+  ])
 })
 
 test('what cannot wait is refused: without a store, and where there is nothing but typing', async () => {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OutboxEntry, type SendResult } from '../../src/model/message.ts'
+import { panel } from '../../src/model/principal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { partOf } from '../../src/send/result.ts'
 import type { EndReason, EntryPart } from '../../src/storage/outbox.ts'
@@ -297,7 +298,7 @@ describe('the end of waiting', () => {
     const keyed = { ...queue, idempotency_key: 'taken back' }
     const { outbox_id } = await t.send({ text: 'no', media: [file], ...keyed })
     await t.send({ text: 'yes', ...queue })
-    expect(await t.gateway.outbox.cancel(outbox_id!)).toEqual({
+    expect(await t.gateway.outbox.cancel(outbox_id!, panel)).toEqual({
       success: true,
       outbox_id: outbox_id!,
       cancelled: 2,
@@ -312,7 +313,7 @@ describe('the end of waiting', () => {
       code: 'idempotency_conflict',
     })
     for (const id of [outbox_id!, '0', '99999', 'x', '1e3', '-1', '9'.repeat(40)]) {
-      expect(await failure(t.gateway.outbox.cancel(id))).toMatchObject({ code: 'not_found' })
+      expect(await failure(t.gateway.outbox.cancel(id, panel))).toMatchObject({ code: 'not_found' })
     }
     expect(await keptFiles(t)).toEqual([])
     await write(t)
@@ -341,7 +342,7 @@ describe('the end of waiting', () => {
     await t.sandbox.fail('sendmessage', 'slow', { until: held.promise })
     await write(t)
     await t.until('on its way', () => t.requests('sendmessage') === 1)
-    expect(await t.gateway.outbox.cancel(outbox_id!)).toMatchObject({ success: true, cancelled: 1 })
+    expect(await t.gateway.outbox.cancel(outbox_id!, panel)).toMatchObject({ success: true, cancelled: 1 })
     held.resolve()
     await nothingWaits(t)
     expect((await sent(t)).map(({ status }) => status)).toEqual(['accepted', 'refused'])

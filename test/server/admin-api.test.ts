@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { readdir, readlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
+import { panel } from '../../src/model/principal.ts'
 import { startAdmin } from '../support/admin.ts'
 import { forFile } from '../support/folder.ts'
 import { headAndGet, raw } from '../support/rest.ts'
@@ -446,7 +447,7 @@ test('a file that waits is given whole to whoever is to say yes, as nothing that
     [`${unknown}x`, 422],
   ] as const)
     expect((await fetch(url)).status).toBe(status)
-  await t.gateway.outbox.cancel(outbox_id!)
+  await t.gateway.outbox.cancel(outbox_id!, panel)
   const gone = (await (await fetch(file!)).json()) as { code: string }
   expect(gone.code).toBe('no_media')
 })

@@ -144,7 +144,10 @@ onEach(openStore => {
       spent: false,
     })
     const parts = [{ kind: 'text', waiting: { message: { ...out('e'), timestamp: 3500 } } }] as const
-    await t.store.outbox.enqueue({ session: 's', bot_id: 'b', user: 'u', mode: 'queue', parts }, open)
+    await t.store.outbox.enqueue(
+      { session: 's', bot_id: 'b', user: 'u', mode: 'queue', parts, made_by: 'owner' },
+      open,
+    )
     const counts = await t.store.conversations.counts(1000, 1000)
     expect(counts.sort((a, b) => a.span - b.span)).toEqual([
       { span: 0, received: 2, sent: 0 },

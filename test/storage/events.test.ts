@@ -89,7 +89,7 @@ onEach(openStore => {
     const { events, outbox } = t.store
     const start = await events.head()
     const parts = [{ kind: 'text', waiting: { message: out('w1') } }] as const
-    const call = { session: 's', bot_id: 'b', user: 'u', mode: 'queue', parts } as const
+    const call = { session: 's', bot_id: 'b', user: 'u', mode: 'queue', made_by: 'owner', parts } as const
     const first = await outbox.enqueue(call, open)
     if (first.state !== 'new') throw new Error(first.state)
     const row = first.entry.parts[0]!.message!
@@ -102,7 +102,7 @@ onEach(openStore => {
       open,
     )
     if (asked.state !== 'new') throw new Error(asked.state)
-    await outbox.approve(asked.entry.id, open)
+    await outbox.approve(asked.entry.id, open, 'panel')
     expect(inShort(await all(t.store, start))).toEqual([
       ...[`message ${row} queued`, `message ${row} queued`, `message ${row} refused`],
       // Waits for a yes, then for its user.

@@ -279,7 +279,14 @@ onEach((openStore, share) => {
       ...{ client_id, to_user: 'u', msg_type: 'TEXT' as const, text, timestamp: 1, raw: '{}' },
     })
     const waiting = { kind: 'text' as const, waiting: { message: outgoing('alpha') } }
-    const call = { session: 's', bot_id: 'b', user: 'u', mode: 'queue' as const, parts: [waiting] }
+    const call = {
+      session: 's',
+      bot_id: 'b',
+      user: 'u',
+      mode: 'queue' as const,
+      made_by: 'owner',
+      parts: [waiting],
+    }
     const added = await t.store.outbox.enqueue(call, open)
     const lane = added.state === 'new' ? added.lane : 0
     // One by one, and with a page of text among them: the index takes them in turns.

@@ -306,20 +306,26 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     this.#close(entry)
   }
 
-  async end(id: number, reason: face.EndReason, only?: face.SendMode): Promise<face.EndedEntry | undefined> {
+  async end(
+    id: number,
+    reason: face.EndReason,
+    { only, by }: { only?: face.SendMode; by?: string } = {},
+  ): Promise<face.EndedEntry | undefined> {
     const entry = this.#entry(id)
     if (!entry || (only && (entry.mode !== only || entry.ended))) return undefined
     const ended = this.#endWaiting(entry, reason)
+    if (by !== undefined && ended.length > 0) entry.ended_by = by
     return { entry: this.#close(entry), ended: ended.length, files: filesOf(ended) }
   }
 
-  async approve(id: number, terms: face.Terms): Promise<face.Approved | undefined> {
+  async approve(id: number, terms: face.Terms, by: string): Promise<face.Approved | undefined> {
     const entry = this.#entry(id)
     if (!entry?.asked || entry.expires_at <= this.#clock.now()) return undefined
     const verdict = this.#verdict(entry.session, entry.user, entry.parts.length, terms)
     if (entry.asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
     if (entry.asked === 'queue') entry.expires_at = entry.created_at + queueMs
     delete entry.asked
+    entry.approved_by = by
     for (const part of entry.parts) this.#end(part, 'queued')
     return { state: 'approved', lane: entry.parts[0]!.lane }
   }

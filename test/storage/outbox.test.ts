@@ -23,6 +23,7 @@ interface More {
   user?: string
   key?: string
   mode?: 'fail' | 'queue'
+  made_by?: string
   asked?: 'fail' | 'queue'
   terms?: Terms
 }
@@ -30,6 +31,7 @@ const enqueue = (store: Store, parts: NewPart[], more: More = {}) =>
   store.outbox.enqueue(
     {
       ...{
+        made_by: more.made_by ?? 'owner',
         session: more.session ?? 's',
         bot_id: 'b',
         user: more.user ?? 'u',
@@ -81,10 +83,10 @@ onEach(openStore => {
     expect((await lanes(t.store)).map(({ user }) => user)).toEqual(['u1'])
     expect((await t.store.outbox.files()).length).toBe(100)
     // A no makes room, a yes too.
-    await t.store.outbox.end(asks[0]!, { code: 'cancelled', detail: 'no' }, 'queue')
+    await t.store.outbox.end(asks[0]!, { code: 'cancelled', detail: 'no' }, { only: 'queue' })
     await add(t.store, [part('again')], { asked: 'queue' })
-    expect(await t.store.outbox.approve(asks[1]!, open)).toMatchObject({ state: 'approved' })
-    expect(await t.store.outbox.approve(asks[1]!, open)).toBeUndefined()
+    expect(await t.store.outbox.approve(asks[1]!, open, 'panel')).toMatchObject({ state: 'approved' })
+    expect(await t.store.outbox.approve(asks[1]!, open, 'panel')).toBeUndefined()
     expect((await next(t.store)).map(({ text }) => text)).toEqual(['a1', '', 'plain'])
     await add(t.store, [part('and again')], { asked: 'queue' })
   })
@@ -346,11 +348,37 @@ onEach(openStore => {
       const { entry } = await add(t.store, [part('x')], { asked })
       expect(entry.expires_at - entry.created_at).toBe(dayMs)
       t.clock.at += 1000
-      await t.store.outbox.approve(entry.id, open)
+      await t.store.outbox.approve(entry.id, open, 'panel')
       const now = await t.store.outbox.entry(entry.id)
       expect(now).toMatchObject({ mode: 'queue', expires_at: entry.created_at + days * dayMs })
       expect(now?.asked).toBeUndefined()
     }
+  })
+
+  test('an entry says who made it, who said yes to it, and who ended what waited of it', async () => {
+    await using t = await openStore()
+    const { outbox } = t.store
+    const who = async (id: number) => {
+      const { made_by, approved_by, ended_by } = (await outbox.entry(id))!
+      return [made_by, approved_by, ended_by]
+    }
+    const cancelled = { code: 'cancelled', detail: 'x' }
+    const asked = await add(t.store, [part('a'), part('b')], { asked: 'queue', made_by: 'stdio' })
+    const other = await add(t.store, [part('c')], { made_by: 'webhook:w1' })
+    const own = await add(t.store, [{ kind: 'text' }], { mode: 'fail', key: 'k', made_by: 'panel' })
+    for (const { entry } of [asked, other, own]) expect(await outbox.entry(entry.id)).toMatchObject(entry)
+    expect(await who(asked.entry.id)).toEqual(['stdio', undefined, undefined])
+    await outbox.approve(asked.entry.id, open, 'panel')
+    const first = await begun(t.store, [asked.entry.parts[0]!.id], 'a')
+    await outbox.end(asked.entry.id, cancelled, { only: 'queue', by: 'owner' })
+    // Nothing waits any more: it is nobody else's end.
+    await outbox.end(asked.entry.id, cancelled, { only: 'queue', by: 'stdio' })
+    await outbox.settle(first, accepted)
+    await outbox.end(other.entry.id, cancelled)
+    await outbox.settle(await begun(t.store, idsOf(own.entry.parts), 'd'), accepted)
+    expect(await who(asked.entry.id)).toEqual(['stdio', 'panel', 'owner'])
+    expect(await who(other.entry.id)).toEqual(['webhook:w1', undefined, undefined])
+    expect((await outbox.keyed('k'))?.made_by).toBe('panel')
   })
 
   test('a send is listed for as long as a yes to it counts, also before its end was written', async () => {
@@ -359,7 +387,7 @@ onEach(openStore => {
     t.clock.at = entry.expires_at - 1
     expect(await t.store.outbox.list()).toMatchObject([{ id: entry.id }])
     t.clock.at += 1
-    expect(await t.store.outbox.approve(entry.id, open)).toBeUndefined()
+    expect(await t.store.outbox.approve(entry.id, open, 'panel')).toBeUndefined()
     expect(await t.store.outbox.list()).toEqual([])
   })
 
@@ -401,7 +429,7 @@ onEach(openStore => {
       ['queued', undefined],
     ])
     expect(await t.store.outbox.end(first.id, late)).toMatchObject({ ended: 0, entry: { ended: true } })
-    expect(await t.store.outbox.end(first.id, late, 'queue')).toBeUndefined()
+    expect(await t.store.outbox.end(first.id, late, { only: 'queue' })).toBeUndefined()
     // Its week is over.
     await t.store.upkeep.prune()
     expect(await t.store.outbox.entry(first.id)).toBeUndefined()
@@ -561,7 +589,9 @@ test('a process killed in the middle: that message is unknown at once, the rest 
     'queued',
   ])
   expect(await t.store.outbox.claim(await lane(t.store))).toBe(true)
-  expect(await t.store.outbox.end(entry.id, { code: 'not_found', detail: 'why' }, 'queue')).toMatchObject({
+  expect(
+    await t.store.outbox.end(entry.id, { code: 'not_found', detail: 'why' }, { only: 'queue' }),
+  ).toMatchObject({
     ended: 2,
     files: [{ name: 'x' }],
   })

@@ -30,7 +30,7 @@ const batches: PolledBatch[] = ['first', 'second', 'third'].map((text, nth) => (
 const out = (client_id: string) => ({
   ...{ client_id, to_user: 'u', msg_type: 'TEXT', text: client_id, timestamp: 1, raw: '{}' },
 })
-const entry = { session: 's', bot_id: 'b@im.bot', user: 'u' }
+const entry = { session: 's', bot_id: 'b@im.bot', user: 'u', made_by: 'owner' }
 
 /** What the process does, a verb each; `made` holds what they resolved with. */
 const script: readonly [name: string, verb: string][] = [

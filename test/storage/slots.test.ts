@@ -50,7 +50,10 @@ onEach(openStore => {
       c: ['u', 'other'],
     } as const)) {
       const parts = [{ kind: 'text', waiting: { message: { ...message, client_id: nth } } }] as const
-      await t.store.outbox.enqueue({ session, bot_id: 'b', user, mode: 'queue', parts }, how)
+      await t.store.outbox.enqueue(
+        { session, bot_id: 'b', user, mode: 'queue', parts, made_by: 'owner' },
+        how,
+      )
     }
     const [part] = await t.store.outbox.next((await t.store.outbox.lanes(how.rules))[1]!.id)
     const slot = t.clock.at + 1000
@@ -94,7 +97,14 @@ onEach(openStore => {
     const now = t.clock.at
     const how = terms(0.1, 10)
     await send(t, 'u', how)
-    const entry = { session: 's', bot_id: 'b', user: 'v', mode: 'fail', parts: [{ kind: 'text' }] } as const
+    const entry = {
+      session: 's',
+      bot_id: 'b',
+      user: 'v',
+      mode: 'fail',
+      made_by: 'owner',
+      parts: [{ kind: 'text' }],
+    } as const
     const waiting = await t.store.outbox.enqueue(entry, how)
     if (waiting.state !== 'new') throw new Error('not written')
     const message = {

@@ -328,7 +328,10 @@ describe.each(engines)('state: %s', (_name, open) => {
         await store.names.set(name, 'u', `u of ${name}`)
         const message = { ...sent, client_id: `waits ${name}` }
         const parts = [{ kind: 'text', waiting: { message } }] as const
-        await store.outbox.enqueue({ session: name, bot_id: 'b', user: 'u', mode: 'queue', parts }, openTerms)
+        await store.outbox.enqueue(
+          { session: name, bot_id: 'b', user: 'u', mode: 'queue', parts, made_by: 'owner' },
+          openTerms,
+        )
       }
       await state.sessions.remove('x')
       await state.sessions.rename('s', 'x')

@@ -85,7 +85,14 @@ export async function sending(
   more: { key?: string; terms?: Terms } = {},
 ): Promise<Begun> {
   const { terms = open, key } = more
-  const entry = { session, bot_id, user: message.to_user, mode: 'fail', parts: [{ kind: 'text' }] } as const
+  const entry = {
+    session,
+    bot_id,
+    user: message.to_user,
+    mode: 'fail',
+    made_by: 'owner',
+    parts: [{ kind: 'text' }],
+  } as const
   const enqueued = await store.outbox.enqueue(key === undefined ? entry : { ...entry, key }, terms, message)
   if (enqueued.state !== 'new' || !enqueued.begun)
     throw new Error(`not on its way: ${JSON.stringify(enqueued)}`)

@@ -1,4 +1,5 @@
 /** Sends that wait in the outbox: what the tests do with them. */
+import { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,6 +20,13 @@ export const seen = async (t: TestGateway) =>
 export const keptFiles = async (t: TestGateway) => {
   const folder = join(t.mediaRoot, 'outbox')
   return existsSync(folder) ? readdir(folder) : []
+}
+
+/** Who made each call, said yes to it and took it back, as its row says. */
+export const makers = (t: TestGateway) => {
+  using db = new Database(join(t.dir, 'messages.db'), { readonly: true })
+  const rows = db.query('SELECT made_by, approved_by, ended_by FROM outbox ORDER BY id').all() as object[]
+  return rows.map(row => Object.fromEntries(Object.entries(row).filter(([, who]) => who !== null)))
 }
 
 /** Time passes for both sides. */

@@ -69,7 +69,7 @@ export class Entries extends EnginePart {
    * @param begun where its first part is on its way with that: its row in the log, and its slot
    */
   insert(
-    { asked, bot_id, mode, key, content = '', parts }: NewEntry,
+    { asked, bot_id, mode, key, content = '', made_by, parts }: NewEntry,
     session: number,
     lane: Lane,
     begun?: { row: number; slot?: number },
@@ -78,9 +78,9 @@ export class Entries extends EnginePart {
     const created_at = this.clock.now()
     const expires_at = created_at + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
     const { lastInsertRowid: id } = this.db.run`INSERT INTO outbox (lane, mode, owner, key, content,
-      created_at, expires_at, asked)
+      created_at, expires_at, asked, made_by)
       VALUES (${lane.id}, ${mode}, ${owner}, ${key}, ${content}, ${created_at}, ${expires_at},
-      ${asked})`
+      ${asked}, ${made_by})`
     const written = parts.map(({ kind, waiting }, nth): EntryPart => {
       const first = nth === 0 ? begun : undefined
       const waits = { status: 'queued', ...(asked && { error: asksFirst(waiting?.file) }) } as const
@@ -102,15 +102,15 @@ export class Entries extends EnginePart {
     })
     const { session: name, user } = lane
     return {
-      ...{ id, session: name, user, mode, asked, content, created_at, expires_at, ended: false },
+      ...{ id, session: name, user, mode, asked, content, created_at, expires_at, ended: false, made_by },
       parts: written,
     }
   }
 
   /** A person said yes: it waits its turn as others do from here on. */
-  approve({ id, asked, created_at, expires_at, parts }: Entry): void {
+  approve({ id, asked, created_at, expires_at, parts }: Entry, by: string): void {
     const until = asked === 'queue' ? created_at + queueLifeMs : expires_at
-    this.db.run`UPDATE outbox SET asked = NULL, expires_at = ${until} WHERE id = ${id}`
+    this.db.run`UPDATE outbox SET asked = NULL, expires_at = ${until}, approved_by = ${by} WHERE id = ${id}`
     for (const part of parts) {
       this.db.run`UPDATE outbox_part SET status = 'queued' WHERE id = ${part.id}`
       if (part.message !== undefined) this.messages.settleSent(part.message, { status: 'queued' })
@@ -234,11 +234,14 @@ type EntryRow = Omit<Entry, 'session' | 'user' | 'parts'> & {
 
 function entryOf(row: EntryRow, parts: EntryPart[]): Entry {
   const { id, name = '', peer = '', mode, asked, content = '', created_at, expires_at, answer } = row
-  const { used, received_at } = row
+  const { used, received_at, made_by, approved_by, ended_by } = row
   const ended = row.ended_at !== undefined
   return {
     ...{ id, session: name, user: peer, mode, content, created_at, expires_at, ended, answer, parts },
     ...(row.key !== undefined && { keyed: true }),
+    made_by,
+    approved_by,
+    ended_by,
     ...(ended ? { counter: { used, received_at } } : { asked }),
   }
 }

@@ -285,6 +285,12 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ALTER TABLE event_reader ADD COLUMN seen_at INTEGER NOT NULL DEFAULT 0;
   UPDATE event_reader SET seen_at = CAST(unixepoch('subsec') * 1000 AS INTEGER);
   `,
+  `
+  -- Who made a call of send, said yes to it, took it back: a principal each.
+  ALTER TABLE outbox ADD COLUMN made_by TEXT;
+  ALTER TABLE outbox ADD COLUMN approved_by TEXT;
+  ALTER TABLE outbox ADD COLUMN ended_by TEXT;
+  `,
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */

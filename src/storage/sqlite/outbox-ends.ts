@@ -52,14 +52,19 @@ export class OutboxEnds extends EnginePart {
   /**
    * Ends what waits of an entry; what is on its way goes its way.
    *
-   * @param only an entry of another mode is no such entry
+   * @param how as of `Calls.end`
    * @returns the entry as it stands then, how many messages that were and their files; undefined when there is no such
    *   entry
    */
-  end(id: number, reason: EndReason, only?: SendMode): EndedEntry | undefined {
+  end(
+    id: number,
+    reason: EndReason,
+    { only, by }: { only?: SendMode; by?: string } = {},
+  ): EndedEntry | undefined {
     const found = this.#entries.entry(id)
     if (!found || (only !== undefined && (found.mode !== only || found.ended))) return undefined
     const ended = this.#entries.endWaiting(id, reason)
+    if (by !== undefined && ended.length > 0) this.db.run`UPDATE outbox SET ended_by = ${by} WHERE id = ${id}`
     return { entry: this.#entries.close(id)!, ended: ended.length, files: filesOf(ended) }
   }
 

@@ -96,14 +96,14 @@ export class Outbox extends EnginePart {
    *
    * @returns undefined when nothing of that id waits for a yes
    */
-  approve(id: number, terms: Terms): Approved | undefined {
+  approve(id: number, terms: Terms, by: string): Approved | undefined {
     const { entries } = this.#parts
     const entry = entries.entry(id)
     if (!entry?.asked || entry.expires_at <= this.clock.now()) return undefined
     const { asked, parts, session, user } = entry
     const verdict = this.verdict(session, user, parts.length, terms)
     if (asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
-    entries.approve(entry)
+    entries.approve(entry, by)
     return { state: 'approved', lane: parts[0]!.lane }
   }
 

@@ -54,12 +54,13 @@ test('files and voices that an older version stored are found by their names and
   expect(found.map(({ id }) => id)).toEqual([1])
 })
 
-test('what waits as an earlier version queued it waits for no yes', async () => {
+test('what waits as an earlier version queued it waits for no yes, and nobody is known to have made it', async () => {
   const db = await openDatabase(':memory:')
   migrate(db, 13)
   db.exec("INSERT INTO outbox (lane, mode, created_at, expires_at) VALUES (1, 'queue', 1, 2)")
   migrate(db)
-  const rows = db.all`SELECT mode, asked, expires_at FROM outbox`
+  const rows = db.all`SELECT mode, asked, expires_at, made_by, approved_by, ended_by FROM outbox`
   db.close()
-  expect(rows).toEqual([{ mode: 'queue', asked: undefined, expires_at: 2 }])
+  const nobody = { asked: undefined, made_by: undefined, approved_by: undefined, ended_by: undefined }
+  expect(rows).toEqual([{ mode: 'queue', expires_at: 2, ...nobody }])
 })
