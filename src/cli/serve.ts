@@ -4,7 +4,6 @@ import { type Config, notifySocket } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
-import { tools } from '../operations/tools.ts'
 import { fileExists } from '../platform/files.ts'
 import { shellWord } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
@@ -51,7 +50,7 @@ export const serveOpenApi = (
 ): Promise<void> =>
   runService(given, command, async opened => {
     const { config, gateway, io, log } = opened
-    const app = createOpenApiApp({ gateway, config, tools, log, version })
+    const app = createOpenApiApp({ gateway, config, log, version })
     const mcp = lazyMcpDoor(opened)
     const server = await listenMain(opened, (request, peer) =>
       isMcpPath(request.url) ? mcp.fetch(request, peer) : app.fetch(request, peer),

@@ -11,8 +11,10 @@ import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, SendResult } from '../model/message.ts'
 import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
+import { followEvents } from '../operations/events.ts'
 import { invoke } from '../operations/gate.ts'
 import type { TypedOperation, TypedTool } from '../operations/operation.ts'
+import { health } from '../operations/service.ts'
 import { listUsers, nameUser } from '../operations/users.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -50,7 +52,7 @@ export interface MessagesOptions extends HandlerOptions {
 }
 
 export interface EventsOptions {
-  /** Id of an event: what came after it; `'0'`: from the beginning. */
+  /** Id of an event, or a time (ISO 8601): what came after it; `'0'`: from the beginning. */
   after?: string
   /** All by default. */
   types?: readonly Event['type'][]
@@ -240,7 +242,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
 
   /** Whether this program polls or follows, how many sessions are connected, and whether the store works. */
   async health(): Promise<Health> {
-    return this.#open.health()
+    return this.#run(health, {})
   }
 
   /**
@@ -316,13 +318,17 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
    * Begins with what comes from now on, or `after` an event's id. At least once: a program that keeps the id of what it has
    * dealt with misses nothing. Ends with `close` and with the signal.
    */
-  async *events({ after, signal, onGone, ...wanted }: EventsOptions = {}): AsyncGenerator<Event, void, void> {
-    const { events } = this.#open
-    const chosen = await events.wanted(wanted)
-    const from = after ?? (await events.head())
+  async *events({
+    after,
+    signal,
+    onGone,
+    types,
+    ...wanted
+  }: EventsOptions = {}): AsyncGenerator<Event, void, void> {
+    const events = await this.#run(followEvents, { ...wanted, after, types: types?.join(',') })
     await this.runBackground()
     using ended = linked(signal ?? this.#stop.signal, this.#stop.signal)
-    yield* events.follow(from, chosen, ended.signal, { onGone })
+    yield* events.follow(ended.signal, { onGone })
   }
 
   /** The same as `messages()`. */
@@ -396,17 +402,12 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     operation: TypedOperation<I, O>,
     input: unknown,
   ): Promise<Static<O>> {
-    return invoke(operation, this.#open, input, directCall({ signal: this.#stop.signal }), this.#log)
+    this.#refuseClosed()
+    return invoke(operation, this.#gateway, input, directCall({ signal: this.#stop.signal }), this.#log)
   }
 
   #refuseClosed(): void {
     if (this.#closed) throw new SvcError('shutting_down', 'svc is closed')
-  }
-
-  /** @throws SvcError `shutting_down` after the end */
-  get #open(): RunningGateway {
-    this.#refuseClosed()
-    return this.#gateway
   }
 }
 

@@ -30,6 +30,8 @@ export interface Call {
   readonly longestWait?: number | undefined
   /** Why nobody answered whether a message may go out: it waits until a person says yes. */
   readonly unanswered?: Unanswered
+  /** Makes a link that opens one stream of events without a token: its address, and until when it works (Unix ms). */
+  linkEvents?(stream: Readonly<Record<string, string>>): { url: string; expires_at: number }
   /** Tells the caller how far the work is. Absent where the door cannot pass it on. */
   progress?(step: Progress): void
   /**

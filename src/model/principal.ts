@@ -20,3 +20,4 @@ export const principalText = ({ kind, id }: Principal): string => (id === undefi
 export const owner: Principal = { kind: 'owner' }
 export const stdio: Principal = { kind: 'stdio' }
 export const panel: Principal = { kind: 'panel' }
+export const open: Principal = { kind: 'open' }

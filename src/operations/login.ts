@@ -32,6 +32,7 @@ export const login = defineTool({
   }),
   output: LoginStatus,
   errors: ['upstream_error', 'upstream_timeout', 'rate_limited', 'forbidden'],
+  rest: { tag: 'sessions' },
   cli: {
     path: ['login'],
     positionals: ['session_name'],

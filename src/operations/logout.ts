@@ -25,6 +25,7 @@ export const logout = defineTool({
     session: text('The session that was logged out.'),
   }),
   errors: ['session_not_found', 'store_unavailable'],
+  rest: { tag: 'sessions' },
   cli: {
     path: ['logout'],
     positionals: ['session_name'],

@@ -65,9 +65,11 @@ export interface CommandShape {
 /** Where a caller is, and which files it may name by their paths. */
 export type Whereabouts = 'remote' | 'anyFile' | 'someFiles'
 
-/** The description of a tool for a caller there. */
-export const describedFor = ({ about, description }: Tool, where: Whereabouts): string =>
-  about?.[where] === undefined ? description : `${description}\n\n${about[where]}`
+/** The description of an operation for a caller there. */
+export const describedFor = (
+  { about, description }: Pick<Operation, 'about' | 'description'>,
+  where: Whereabouts,
+): string => (about?.[where] === undefined ? description : `${description}\n\n${about[where]}`)
 
 /** A call worth showing in the docs. */
 export interface Example {
@@ -77,12 +79,41 @@ export interface Example {
   readonly output: unknown
 }
 
-/** Where HTTP callers find an operation. */
-export interface RestShape {
+/** Where HTTP callers find an operation, and what HTTP does there in a way of its own. */
+export interface RestShape<Input = unknown, Output = unknown> {
   /** `{key}` in the path takes that key of the input. The others stand in the query of GET and DELETE, else in the JSON body. */
   readonly place: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
   /** Under which heading the docs have it. */
-  readonly tag: 'messages' | 'webhooks'
+  readonly tag: 'messages' | 'sessions' | 'media' | 'webhooks' | 'service'
+  /** The panel has it, below its own prefix, and the service does not. */
+  readonly panelOnly?: true
+  /** The docs do not show it. */
+  readonly hidden?: true
+  /** Anybody may call it, so its caller is nobody in particular. */
+  readonly open?: true
+  /** Input key → the header that it comes in. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Input keys that a HEAD leaves out. */
+  readonly notByHead?: readonly string[]
+  /** Query parameters that the door itself reads, for the docs. */
+  readonly ownQuery?: Readonly<Record<string, JsonSchema>>
+  /** A call without a body is refused, even if no key is required. */
+  readonly needsBody?: true
+  /** The body is the key `file`, a `SentFile`: raw bytes, or the file of a form, whose other fields are keys too. */
+  readonly takesFile?: true
+  /** What the answer is if it is not JSON. */
+  readonly answers?: 'events' | 'bytes' | 'prometheus'
+  /** The status of some outputs; that of the others is 200. */
+  readonly otherwise?: { readonly status: number; when(output: Output): boolean }
+  /** Headers of the answer that say what the output has no place for. */
+  told?(gateway: Gateway, input: Input, output: Output): Promise<Readonly<Record<string, string>> | undefined>
+}
+
+/** A body that is taken as it comes. */
+export interface SentFile {
+  readonly body: ReadableStream<Uint8Array>
+  /** Bytes at most, if the caller announced it. */
+  readonly size?: number
 }
 
 /** How a program calls an operation of the library: keys of the input in order, then an object of the rest. */
@@ -106,7 +137,9 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
   readonly examples: readonly Example[]
   /** Longest JSON body in bytes, where the usual 1 MiB is too little. */
   readonly maxBodyBytes?: number
-  readonly rest?: RestShape
+  /** What else a caller is told, by where it is: elsewhere, or on this machine with the right to name any or some files. */
+  readonly about?: { readonly [W in Whereabouts]?: string }
+  readonly rest?: RestShape<Static<I>, Static<O>>
   readonly cli?: CommandShape
   readonly library?: MethodShape<Extract<keyof Static<I>, string>>
   /** What a schema cannot say. @param given the input without defaults @throws SvcError `invalid_arguments` */
@@ -116,8 +149,9 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
 
 /** A verb as the doors see it: input unknown, checked by `parse`. */
 export interface Operation
-  extends Omit<OperationDefinition<TObject, TSchema>, 'run' | 'check' | 'maxBodyBytes' | 'library'> {
+  extends Omit<OperationDefinition<TObject, TSchema>, 'run' | 'check' | 'maxBodyBytes' | 'rest' | 'library'> {
   readonly maxBodyBytes: number
+  readonly rest?: RestShape
   readonly library?: MethodShape
   /** Plain JSON Schema of input and output. */
   readonly inputSchema: JsonSchema
@@ -164,27 +198,35 @@ export function operation<I extends TObject, O extends TSchema, const P extends 
 }
 
 /** What the author of a tool writes. */
-export interface ToolDefinition<I extends TObject, O extends TSchema> extends OperationDefinition<I, O> {
+export interface ToolDefinition<I extends TObject, O extends TSchema>
+  extends Omit<OperationDefinition<I, O>, 'rest'> {
   /** Meets nothing beyond this machine: neither WeChat nor what people wrote there. */
   readonly machineOnly?: true
-  /** What else a caller is told, by where it is: elsewhere, or on this machine with the right to name any or some files. */
-  readonly about?: { readonly [W in Whereabouts]?: string }
+  readonly rest?: Partial<Pick<RestShape<Static<I>, Static<O>>, 'tag' | 'told'>>
   readonly cli: CommandShape
 }
 
 /** A tool as the doors see it. */
-export interface Tool extends Operation, Pick<ToolDefinition<TObject, TSchema>, 'machineOnly' | 'about'> {
+export interface Tool extends Operation, Pick<ToolDefinition<TObject, TSchema>, 'machineOnly'> {
+  readonly rest: RestShape
   readonly cli: CommandShape
 }
 
 /** A tool whose types are still known. */
-export type TypedTool<I extends TObject, O extends TSchema> = Omit<TypedOperation<I, O>, 'cli'> &
-  Pick<Tool, 'cli' | 'machineOnly' | 'about'>
+export type TypedTool<I extends TObject, O extends TSchema> = Omit<TypedOperation<I, O>, 'cli' | 'rest'> &
+  Pick<Tool, 'cli' | 'rest' | 'machineOnly'>
 
 export function defineTool<I extends TObject, O extends TSchema>(
   definition: ToolDefinition<I, O>,
 ): TypedTool<I, O> {
-  if (definition.effect === 'destroy' && !definition.cli.question)
-    throw new Error(`${definition.name}: it takes something away, so its command needs a question`)
-  return { ...definition, ...operation(definition) }
+  const { name, effect, cli } = definition
+  if (effect === 'destroy' && !cli.question)
+    throw new Error(`${name}: it takes something away, so its command needs a question`)
+  const rest: RestShape = {
+    place: `POST /tools/default/${name}`,
+    tag: 'messages',
+    needsBody: true,
+    ...definition.rest,
+  }
+  return { ...definition, ...operation({ ...definition, rest }), rest, cli }
 }

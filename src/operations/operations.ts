@@ -1,8 +1,13 @@
 /** Every operation besides the tools, by what it is about, in the order of the docs. */
 import { checkSessions } from './check.ts'
+import { followEvents, linkEvents } from './events.ts'
+import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
 import type { Operation } from './operation.ts'
 import { approveOutbox, cancelOutbox, declineOutbox, getOutbox, listApprovals, listOutbox } from './outbox.ts'
+import { health, listTools, metrics } from './service.ts'
+import { getShared } from './shared.ts'
 import { tools } from './tools.ts'
+import { showTyping } from './typing.ts'
 import { listUsers, nameUser } from './users.ts'
 import {
   addWebhook,
@@ -35,12 +40,31 @@ export const webhookOperations = [
   replayWebhook,
 ] as const
 
+export const mediaOperations = [uploadMedia, getMedia] as const
+
+/** What a service tells of itself, and of what its webhooks link to. */
+const serviceOperations = [getShared, health, metrics] as const
+
+/** What clients of another door than REST need besides: uploads, the bytes of media, what waits, health. */
+export const sideOperations: readonly Operation[] = [
+  ...mediaOperations,
+  ...outboxOperations,
+  ...serviceOperations,
+]
+
 /** All there are, the tools first. */
 export const operations: readonly Operation[] = [
   ...tools,
+  listTools,
+  ...mediaOperations,
+  getWaitingFile,
   ...messageOperations,
   listApprovals,
   declineOutbox,
+  followEvents,
+  linkEvents,
   ...webhookOperations,
+  ...serviceOperations,
+  showTyping,
   checkSessions,
 ]

@@ -5,8 +5,10 @@ import type { PrincipalKind } from '../model/principal.ts'
 export const rights = [
   'recv',
   'send',
+  'upload',
   'download',
   'history',
+  'events',
   'sessions',
   'check',
   'users',
@@ -18,16 +20,26 @@ export const rights = [
   'rename',
   'webhooks',
   'approve',
+  'tools',
+  'metrics',
+  'health',
+  'shared',
 ] as const
 export type Right = (typeof rights)[number]
 
-/** An agent on stdio has its tools. Names, yeses and webhooks are for people to give. */
-const ofTools: readonly Right[] = [
+/** How the service is, and what a signed link leads to. */
+const ofAnybody: readonly Right[] = ['health', 'shared']
+
+/** An agent on stdio has its tools, and sees who writes. Names, yeses and webhooks are for people to give. */
+const ofAgents: readonly Right[] = [
+  ...ofAnybody,
+  'tools',
   'recv',
   'send',
   'download',
   'history',
   'sessions',
+  'users',
   'set_default',
   'login',
   'logout',
@@ -37,9 +49,9 @@ const ofTools: readonly Right[] = [
 const grants: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
   owner: new Set(rights),
   panel: new Set(rights),
-  stdio: new Set(ofTools),
+  stdio: new Set(ofAgents),
   webhook: new Set(['send']),
-  open: new Set(),
+  open: new Set(ofAnybody),
 }
 
 export const holds = (kind: PrincipalKind, right: Right): boolean => grants[kind].has(right)

@@ -16,6 +16,7 @@ export const sessions = defineTool({
   input: closed({}),
   output: Type.Array(Session, { description: 'Every session, the default one included.' }),
   errors: [],
+  rest: { tag: 'sessions' },
   cli: { path: ['sessions'], positionals: [], short: {} },
   examples: [{ summary: 'One connected session', input: {}, output: [exampleSession] }],
   run: gateway => gateway.accounts.list(),

@@ -15,6 +15,7 @@ export const setDefault = defineTool({
     default_session: text('The session that is the default now.'),
   }),
   errors: ['session_not_found'],
+  rest: { tag: 'sessions' },
   cli: {
     path: ['sessions', 'default'],
     positionals: ['session_name'],

@@ -9,6 +9,7 @@ import { SvcError } from '../model/error.ts'
 import { panel } from '../model/principal.ts'
 import { webhookOperations } from '../operations/operations.ts'
 import type { JsonSchema } from '../operations/schema.ts'
+import { health } from '../operations/service.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
@@ -28,7 +29,7 @@ import { type AnsweringAt, observed } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
 import { absent, answerOf, isHead, methodsByPath, templateOf } from './paths.ts'
 import { declared, doorErrors, failed, jsonRoutes, noted, type RouteContext } from './route.ts'
-import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
+import { addDocsRoutes } from './service-routes.ts'
 
 export interface AdminOptions {
   gateway: Gateway
@@ -167,7 +168,7 @@ function addRoutes(
     detail: liveDetail,
   })
   addSignInRoutes(app, context, access, () => events.endSignedOut())
-  addHealthRoute(app, context)
+  addOperations(app, context, [health])
   addDocsRoutes(app, { version, tokenRequired: access.required, about })
   const methods = methodsByPath(app)
   return { methods, called: (request, path) => answerOf(app, methods, request, path) }

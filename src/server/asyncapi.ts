@@ -1,5 +1,6 @@
 /** The AsyncAPI document: what `GET /events` tells and what webhooks deliver, from the schemas that tools and OpenAPI are made of. */
 import { Events, WebhookTestEvent } from '../model/event.ts'
+import { followEvents } from '../operations/events.ts'
 import { toJsonSchema } from '../operations/schema.ts'
 import type { DocumentOptions } from './document.ts'
 
@@ -50,7 +51,7 @@ export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): o
     defaultContentType: 'application/json',
     channels: {
       events: {
-        address: '/events',
+        address: followEvents.rest?.place.slice('GET '.length),
         servers: [ref('servers', 'service')],
         title: 'Event stream',
         description:
@@ -71,8 +72,8 @@ export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): o
     operations: {
       follow_events: {
         action: 'send',
-        title: 'Follow everything that happens',
-        description: 'Each event as it happens, and from `after` on those before.',
+        title: followEvents.title,
+        description: followEvents.description,
         channel: { $ref: '#/channels/events' },
         messages: types.map(type => ref('channels/events/messages', type)),
       },

@@ -4,10 +4,11 @@
  */
 import type { Event } from '../model/event.ts'
 import { sessionKey } from '../model/session.ts'
+import type { OpenedEvents } from '../operations/events.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
 import { following } from '../platform/signals.ts'
 import type { ToldEvent } from '../push/events.ts'
-import { placeOf, type WantedEvents } from '../storage/events.ts'
+import { placeOf } from '../storage/events.ts'
 import { eventStream, type Outlet } from './event-stream.ts'
 import type { RouteContext } from './route.ts'
 
@@ -23,16 +24,10 @@ const seenEveryMs = 60 * 60_000
 const quietMs = 7000
 const pageEvents = 100
 
-/** Where a reader begins, and with what. */
-interface Begun {
-  readonly wanted: Omit<WantedEvents, 'limit'>
-  /** The name under which its place is kept. */
-  readonly consumer: string | undefined
+interface Reader {
+  readonly events: OpenedEvents
   /** Everything up to here was given to it. */
   cursor: string
-}
-
-interface Reader extends Begun {
   readonly outlet: Outlet
   /** It is given what comes, as it comes. */
   live: boolean
@@ -62,14 +57,14 @@ export class EventStreams {
   }
 
   /** A stream of events, until the reader goes or the service stops. */
-  open({ wanted, cursor, consumer }: Begun): Response {
+  open(events: OpenedEvents): Response {
     const { waiting } = this.#context
     const gone = new AbortController()
     const stay = following(waiting.signal, gone)
     let reader: Reader
     return eventStream(behindBytes, {
       start: outlet => {
-        reader = { wanted, consumer, outlet, cursor, live: false, gone, stay }
+        reader = { events, outlet, cursor: events.cursor, live: false, gone, stay }
         this.#join(reader)
       },
       pull: () => reader.hasRoom?.(),
@@ -95,12 +90,11 @@ export class EventStreams {
 
   async #catchUp(reader: Reader): Promise<void> {
     const { signal } = reader.gone
-    const { events } = this.#context.gateway
     const turn = this.#turns.join()
     let lost: string | undefined
     for (let limit = pageEvents; !signal.aborted; ) {
       await this.#room(reader)
-      const page = await events.page(reader.cursor, { ...reader.wanted, limit }, turn)
+      const page = await reader.events.page(reader.cursor, limit, turn)
       if (signal.aborted) return
       if (page.gone && lost !== reader.cursor) {
         lost = reader.cursor
@@ -171,7 +165,7 @@ export class EventStreams {
     this.#reached = told.event.id
     let bytes: Uint8Array | undefined
     for (const reader of [...this.#readers]) {
-      if (!reader.live || !fits(told, reader.wanted)) continue
+      if (!reader.live || !fits(told, reader.events.wanted)) continue
       // It caught up while this one was on its way.
       if (placeOf(told.event.id) <= placeOf(reader.cursor)) continue
       bytes ??= encode(told.event)
@@ -199,9 +193,10 @@ export class EventStreams {
   }
 
   #noteSeen(): void {
-    const { gateway, log } = this.#context
-    for (const consumer of new Set([...this.#readers].flatMap(({ consumer }) => consumer ?? [])))
-      gateway.events.seen(consumer).catch(error => log.warn('a reader of events was not noted', { error }))
+    const { log } = this.#context
+    const named = new Map([...this.#readers].map(({ events }) => [events.consumer, events]))
+    for (const events of named.values())
+      events.seen().catch(error => log.warn('a reader of events was not noted', { error }))
   }
 
   #give(reader: Reader, bytes: Uint8Array): void {
@@ -233,7 +228,7 @@ export class EventStreams {
 }
 
 /** The same choice as that of the log. */
-function fits({ event, session, user }: ToldEvent, wanted: Reader['wanted']): boolean {
+function fits({ event, session, user }: ToldEvent, wanted: OpenedEvents['wanted']): boolean {
   return (
     wanted.types?.includes(event.type) !== false &&
     (wanted.session === undefined ||

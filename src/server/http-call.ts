@@ -8,7 +8,8 @@ import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
 import { flushMsOf, piecesOf, whenWritten } from '../platform/serve.ts'
 import { type Linked, linked } from '../platform/signals.ts'
-import { longestWait } from './behind-proxy.ts'
+import { longestWait, prefixOf } from './behind-proxy.ts'
+import type { EventLinks } from './event-links.ts'
 
 /** Tells all that waits when the service stops. */
 export class Waiting {
@@ -29,23 +30,40 @@ export class Waiting {
   }
 }
 
+/** What a call knows of the door that it came through. */
+export interface HttpDoor {
+  readonly by: Principal
+  readonly waiting: Waiting
+  readonly links?: EventLinks
+  /** A call goes on when the service stops: a download has until the server's grace is over. */
+  readonly goesOn?: boolean
+}
+
 export class HttpCall implements Call {
   readonly by: Principal
   readonly local = false
   readonly delivery = new Delivery()
   readonly request: Request
-  readonly #waiting: Waiting
+  readonly #door: HttpDoor
   #linked: Linked | undefined
 
-  constructor(request: Request, { by, waiting }: { by: Principal; waiting: Waiting }) {
-    this.by = by
+  constructor(request: Request, door: HttpDoor) {
+    this.by = door.by
     this.request = request
-    this.#waiting = waiting
+    this.#door = door
   }
 
   get signal(): AbortSignal {
-    this.#linked ??= linked(this.request.signal, this.#waiting.signal)
+    const { goesOn, waiting } = this.#door
+    if (goesOn) return this.request.signal
+    this.#linked ??= linked(this.request.signal, waiting.signal)
     return this.#linked.signal
+  }
+
+  linkEvents(stream: Readonly<Record<string, string>>): { url: string; expires_at: number } {
+    const { links } = this.#door
+    if (!links) throw new Error('this door has no links')
+    return links.add(stream, prefixOf(this.request) ?? '')
   }
 
   get longestWait(): number | undefined {

@@ -1,60 +1,14 @@
 /** The bytes of one piece of media as an answer: whole, or the one range that was asked for. Streamed, never whole in memory. */
-import type { OpenedMedia } from '../media/downloads.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import type { WantedMedia } from '../operations/media.ts'
 import { problemResponse } from './errors.ts'
-import { isHead } from './paths.ts'
-
-/** What a request wants of some bytes. */
-export interface WantedMedia {
-  /** Names these bytes for If-Range and If-None-Match; absent where nothing does. */
-  readonly etag?: string
-  /** First and last byte, one of them may be open: `[5, undefined]` from 5 on, `[undefined, 5]` the last 5. */
-  readonly range: Range | undefined
-  /** The client has these bytes already. */
-  readonly isKnown: boolean
-}
-
-type Range = readonly [from: number | undefined, to: number | undefined]
-
-/**
- * Reads Range, If-Range and If-None-Match (RFC 9110, 13 and 14). Several ranges, other units and what is malformed mean the
- * whole, and so does a Range on HEAD.
- *
- * @param name stands for bytes that never change
- */
-export function wantedOf(request: Request, name?: string): WantedMedia {
-  const { headers } = request
-  const etag = name === undefined ? undefined : etagOf(name)
-  const known = headers.get('if-none-match')
-  const condition = headers.get('if-range')
-  const applies = !isHead(request) && (condition === null || condition.trim() === etag)
-  return {
-    etag,
-    range: applies ? rangeOf(headers.get('range') ?? '') : undefined,
-    isKnown: etag !== undefined && known !== null && (known.trim() === '*' || known.includes(etag)),
-  }
-}
-
-const etagOf = (name: string): string =>
-  `"${nodeCrypto().createHash('sha256').update(name).digest('base64url').slice(0, 27)}"`
-
-function rangeOf(header: string): Range | undefined {
-  const [, from, to] = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header) ?? []
-  if (from === undefined || to === undefined || from + to === '') return undefined
-  const range = [from === '' ? undefined : Number(from), to === '' ? undefined : Number(to)] as const
-  return range[0] !== undefined && range[1] !== undefined && range[1] < range[0] ? undefined : range
-}
 
 // A browser shows these in place without running anything. All else (SVG and whatever ends in +xml, HTML, scripts, PDF) is
 // only saved, and under no type of its own: a script of another user's must not be loadable from our origin.
 const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]+)$/
 
 /** Bytes for a browser, that can do nothing there. Where their number is not known the answer is the whole. */
-export async function mediaAnswer(
-  media: OpenedMedia,
-  { etag, range, isKnown }: WantedMedia,
-): Promise<Response> {
+export async function mediaAnswer({ media, etag, range, isKnown }: WantedMedia): Promise<Response> {
   const isShown = inline.test(media.content_type)
   const { size, stream } = media
   const headers: Record<string, string> = {
@@ -94,7 +48,10 @@ export async function mediaAnswer(
 }
 
 /** Where a range begins and how long it is; undefined when none of its bytes is there. */
-function partOf([from, to]: Range, size: number): { from: number; length: number } | undefined {
+function partOf(
+  [from, to]: NonNullable<WantedMedia['range']>,
+  size: number,
+): { from: number; length: number } | undefined {
   const first = from ?? Math.max(0, size - (to ?? 0))
   const last = from === undefined ? size - 1 : Math.min(to ?? size - 1, size - 1)
   return first > last ? undefined : { from: first, length: last - first + 1 }

@@ -8,28 +8,24 @@ import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
 import { owner } from '../model/principal.ts'
-import { messageOperations, outboxOperations, webhookOperations } from '../operations/operations.ts'
-import type { Tool } from '../operations/tools.ts'
+import { operations, sideOperations } from '../operations/operations.ts'
+import { metrics } from '../operations/service.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard, FailedTries, type Guard } from './auth.ts'
 import { problemResponse } from './errors.ts'
-import { addEventRoutes, type FollowLink, isByLink } from './event-routes.ts'
+import { EventLinks, isByLink } from './event-links.ts'
 import { Waiting } from './http-call.ts'
-import { addMediaRoutes } from './media-routes.ts'
 import { type AnsweringAt, observed } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
 import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
 import { failed, type RouteContext } from './route.ts'
-import { addHealthRoute, addMetricsRoute, addServiceRoutes, openPaths } from './service-routes.ts'
-import { addSharedRoute, isShared } from './shared-route.ts'
-import { addToolRoutes } from './tool-routes.ts'
+import { addServiceRoutes, isOpenPath } from './service-routes.ts'
 
 export interface OpenApiOptions {
   gateway: Gateway
   config: Pick<Config, 'host' | 'token' | 'allowHosts' | 'maxUploadBytes'> & Partial<Pick<Config, 'basePath'>>
-  tools: readonly Tool[]
   log: Log
   version: string
   /** For tests: the time of callers that are slowed down, and of event streams. */
@@ -53,7 +49,7 @@ export function createMetricsApp({
   log,
 }: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>): Pick<OpenApiApp, 'fetch'> {
   const { app, context, guard } = emptyApp({ gateway, config, log })
-  addMetricsRoute(app, context)
+  addOperations(app, context, [metrics])
   const methods = methodsByPath(app)
   return {
     async fetch(request) {
@@ -65,18 +61,12 @@ export function createMetricsApp({
 
 /** @throws Error when the address is open to others and there is no token */
 export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
-  const { app, context, guard } = emptyApp(options)
-  addToolRoutes(app, options.tools, context)
-  addMediaRoutes(app, context, options.config.maxUploadBytes)
-  addOperations(app, context, messageOperations)
-  const followLink = addEventRoutes(app, context)
-  addOperations(app, context, webhookOperations)
-  addSharedRoute(app, context)
-  const document = addServiceRoutes(app, context, {
-    version: options.version,
-    tokenRequired: guard.tokenRequired,
-  })
-  return { document, ...doorOf({ app, context, guard }, followLink) }
+  const parts = emptyApp(options)
+  const served = operations.filter(({ rest }) => !rest?.panelOnly)
+  addOperations(parts.app, parts.context, served)
+  const { tokenRequired } = parts.guard
+  const document = addServiceRoutes(parts.app, { version: options.version, tokenRequired })
+  return { document, ...doorOf(parts) }
 }
 
 /**
@@ -88,17 +78,13 @@ export function createSideApp(
   options: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>,
 ): Omit<OpenApiApp, 'document'> {
   const parts = emptyApp(options)
-  addMediaRoutes(parts.app, parts.context, options.config.maxUploadBytes)
-  addOperations(parts.app, parts.context, outboxOperations)
-  addSharedRoute(parts.app, parts.context)
-  addHealthRoute(parts.app, parts.context)
-  addMetricsRoute(parts.app, parts.context)
+  addOperations(parts.app, parts.context, sideOperations)
   return doorOf(parts)
 }
 
 interface Parts {
   app: Elysia
-  context: RouteContext
+  context: RouteContext & { readonly links: EventLinks }
   guard: Guard
 }
 
@@ -114,8 +100,10 @@ function emptyApp({
     gateway,
     log: log.child('rest'),
     waiting: new Waiting(),
+    links: new EventLinks(clock),
     clock,
     basePath: config.basePath,
+    maxUploadBytes: config.maxUploadBytes,
   }
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
   // Before the routes, since a hook holds for what comes after it. Routes answer their own failures: what arrives here is
@@ -127,20 +115,20 @@ function emptyApp({
 }
 
 /** The app, whose routes are all there, behind the check of callers. */
-function doorOf({ app, context, guard }: Parts, followLink?: FollowLink): Omit<OpenApiApp, 'document'> {
+function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
   const methods = methodsByPath(app)
   const tries = new FailedTries(context)
-  const byLink = (request: Request, peer: Peer | undefined, follow: FollowLink) => {
+  const byLink = (request: Request, peer: Peer | undefined) => {
     // A browser that was given a link is judged by its page, as at the panel.
     const refusal = guard.refusal(request, true) ?? guard.foreign(request, false) ?? context.waiting.stopped
-    const linked = refusal ?? follow(request)
+    const linked = refusal ?? context.links.follow(request)
     if (linked instanceof SvcError) return problemResponse(linked)
     peer?.accept()
     return answerOf(app, methods, linked, pathOf(linked.url))
   }
   const fetch: AnsweringAt = (request, peer, path) => {
-    if (followLink && isByLink(request, path)) return byLink(request, peer, followLink)
-    const open = openPaths.has(path) || isShared(path)
+    if (isByLink(request, path)) return byLink(request, peer)
+    const open = isOpenPath(path)
     const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
     if (refusal) return tries.answer(problemResponse(refusal), peer)
     // A caller who may make every call is accepted on open paths too: clients use one connection for both.

@@ -1,14 +1,21 @@
-/** Operations over HTTP: where each is found, and how its input is put together. */
-import { type TObject, Type } from '@sinclair/typebox'
+/**
+ * Operations over HTTP: a route of each that has a place there, with its part of the document. How the input is put together
+ * and what the answer is made of come from the definition.
+ */
 import type { Elysia } from 'elysia'
-import { invalid } from '../model/error.ts'
-import { closed } from '../model/shapes.ts'
+import { type ErrorCode, invalid, isSvcError, renamed } from '../model/error.ts'
+import { open } from '../model/principal.ts'
 import { invoke } from '../operations/gate.ts'
-import type { Operation } from '../operations/operation.ts'
+import { describedFor, type Operation, type RestShape } from '../operations/operation.ts'
 import { spelled } from '../operations/parse.ts'
+import type { JsonSchema } from '../operations/schema.ts'
 import { isObject } from '../platform/fields.ts'
-import { queryOf } from './paths.ts'
-import { addJson, bodyOf, type RouteContext } from './route.ts'
+import { answerOf, responsesOf } from './answers.ts'
+import { doneWith, filesLimit, jsonLimit, readJson } from './body.ts'
+import { sentFile } from './file-body.ts'
+import { HttpCall } from './http-call.ts'
+import { isHead, queryOf } from './paths.ts'
+import { bodyOf, declared, decoded, doorErrors, failed, noted, type RouteContext } from './route.ts'
 
 /** Adds the routes of operations that have one, below `prefix`. */
 export function addOperations(
@@ -17,63 +24,173 @@ export function addOperations(
   operations: readonly Operation[],
   prefix = '',
 ): void {
-  for (const operation of operations) addOperation(app, context, operation, prefix)
+  for (const operation of operations.filter(isPlaced)) addOperation(app, context, operation, prefix)
 }
 
-/** The input of an operation as HTTP carries it: some keys in the path, the others in the query or the body. */
-function partsOf({ input, rest }: Operation): {
-  method: string
-  path: string
-  inPath: readonly string[]
-  shape: { params?: TObject; query?: TObject; body?: TObject }
-} {
-  const [method = '', template = ''] = rest?.place.split(' ') ?? []
-  const inPath = [...template.matchAll(/\{(\w+)\}/g)].flatMap(([, key]) => key ?? [])
-  const others = Object.keys(input.properties).filter(key => !inPath.includes(key))
-  const params = inPath.length > 0 ? { params: closed(Type.Pick(input, inPath).properties) } : {}
-  const among = others.length > 0 ? closed(Type.Pick(input, others).properties) : undefined
-  const hasBody = method === 'POST' || method === 'PUT'
-  return {
-    method,
-    path: template.replace(/\{(\w+)\}/g, ':$1'),
-    inPath,
-    shape: { ...params, ...(among && { [hasBody ? 'body' : 'query']: among }) },
+type Placed = Operation & { readonly rest: RestShape }
+const isPlaced = (operation: Operation): operation is Placed => operation.rest !== undefined
+
+/** The input of an operation as HTTP carries it: some keys in path and headers, the others in the query or the body. */
+interface Parts {
+  readonly params?: JsonSchema
+  readonly query?: JsonSchema
+  readonly body?: JsonSchema
+  /** Where the keys are that are in neither query nor body. */
+  readonly elsewhere: ReadonlyMap<string, string>
+}
+
+function partsOf({ inputSchema, rest }: Placed): Parts {
+  const { file, ...properties } = inputSchema.properties ?? {}
+  const elsewhere = new Map<string, string>(file ? [['file', 'the body']] : [])
+  const inPath = [...rest.place.matchAll(/\{(\w+)\}/g)].flatMap(([, key]) => key ?? [])
+  for (const key of inPath) elsewhere.set(key, 'the path')
+  for (const [key, header] of Object.entries(rest.headers ?? {})) elsewhere.set(key, `the header ${header}`)
+  const some = (keys: readonly string[]): JsonSchema => {
+    const required = inputSchema.required?.filter(key => keys.includes(key)) ?? []
+    return {
+      type: 'object',
+      ...(required.length > 0 && { required }),
+      properties: Object.fromEntries(keys.map(key => [key, properties[key] ?? {}])),
+      additionalProperties: false,
+    }
   }
+  const params = inPath.length > 0 ? { params: some(inPath) } : {}
+  const others = Object.keys(properties).filter(key => !elsewhere.has(key))
+  if (others.length === 0 && !rest.needsBody) return { elsewhere, ...params }
+  const hasBody = /^(POST|PUT) /.test(rest.place) && !rest.takesFile
+  return { elsewhere, ...params, [hasBody ? 'body' : 'query']: some(others) }
 }
 
-function addOperation(app: Elysia, context: RouteContext, operation: Operation, prefix: string): void {
-  const { rest, name, title, description, output, errors, examples } = operation
-  if (!rest) return
-  const { method, path, inPath, shape } = partsOf(operation)
-  const { params, query, body } = shape
-  const inputOf = async (request: Request, given: Record<string, string>): Promise<unknown> => {
-    const sent = query ? spelled(query, queryOf(request)) : body ? await bodyOf(request) : {}
+/** What the caller sent, as the operation wants it; not checked yet. */
+type InputOf = (request: Request, params: Record<string, string>) => unknown
+
+function inputReader(
+  { inputSchema, maxBodyBytes, rest }: Placed,
+  parts: Parts,
+  context: RouteContext,
+): InputOf {
+  const { elsewhere, params, query, body } = parts
+  // Only files make an input larger than usual.
+  const limit = inputSchema.properties?.media ? filesLimit(maxBodyBytes) : jsonLimit(maxBodyBytes)
+  const readBody = rest.needsBody ? readJson : bodyOf
+  if (body && elsewhere.size === 0) return request => readBody(request, limit)
+  const headers = Object.entries(rest.headers ?? {})
+  const sentBy = (request: Request): unknown => {
+    if (body) return readBody(request, limit)
+    return query ? spelled(query, queryOf(request)) : {}
+  }
+  return async (request, given) => {
+    const sent = await sentBy(request)
     if (!isObject(sent)) return sent
-    const twice = inPath.filter(key => Object.hasOwn(sent, key))
-    if (twice.length > 0) throw invalid(twice.map(field => ({ field, problem: 'stands in the path' })))
-    return { ...sent, ...(params && spelled(params, given)) }
+    const twice = [...elsewhere].filter(([key]) => Object.hasOwn(sent, key))
+    if (twice.length > 0)
+      throw invalid(twice.map(([field, place]) => ({ field, problem: `stands in ${place}` })))
+    const input: Record<string, unknown> = { ...sent, ...(params && spelled(params, decoded(given))) }
+    for (const [key, header] of headers) input[key] = request.headers.get(header) || undefined
+    if (isHead(request)) for (const key of rest.notByHead ?? []) delete input[key]
+    return rest.takesFile ? await sentFile(request, input, context.maxUploadBytes ?? 0) : input
   }
-  const shown = examples.map(({ summary, input = {}, output }) => {
-    const sent = Object.entries(input).filter(([key]) => !inPath.includes(key))
-    return { summary, output, ...(body && sent.length > 0 && { input: Object.fromEntries(sent) }) }
-  })
-  addJson(
-    app,
-    context,
-    [method, prefix + path],
-    {
-      operationId: name,
-      tag: rest.tag,
-      summary: title,
-      description,
-      ...shape,
-      answer: output,
-      errors,
-      examples: shown,
-    },
-    async (call, given) => {
-      const input = await inputOf(call.request, given)
-      return { value: await invoke(operation, context.gateway, input, call, context.log) }
-    },
+}
+
+function addOperation(app: Elysia, context: RouteContext, operation: Placed, prefix: string): void {
+  const { name, rest } = operation
+  const parts = partsOf(operation)
+  const inputOf = inputReader(operation, parts, context)
+  const answer = answerOf(rest, context)
+  const door = { ...context, ...(rest.open && { by: open }), goesOn: rest.answers === 'bytes' }
+  const handle = async (request: Request, params: Record<string, string>): Promise<Response> => {
+    const call = new HttpCall(request, door)
+    try {
+      const input = await inputOf(request, params)
+      const output = await invoke(operation, context.gateway, input, call, context.log)
+      const made = answer(output, call, input)
+      return made instanceof Promise ? await made : made
+    } catch (error) {
+      call.delivery.settle(false)
+      return failed(withHeaders(error, rest), context, name, call)
+    } finally {
+      doneWith(request)
+      call.end()
+    }
+  }
+  const [method = '', path = ''] = rest.place.split(' ')
+  const none = {}
+  app.route(
+    method,
+    prefix + path.replace(/\{(\w+)\}/g, ':$1'),
+    // Elysia reads from the text of a handler what it has to prepare for it.
+    parts.params
+      ? ({ request, params }: { request: Request; params: Record<string, string> }) => handle(request, params)
+      : ({ request }: { request: Request }) => handle(request, none),
+    hooksOf(operation, parts),
   )
 }
+
+/** An error about a key that came in a header names the header. */
+const withHeaders = (error: unknown, { headers }: RestShape): unknown =>
+  headers && isSvcError(error)
+    ? renamed(error, one => ({ ...one, field: headers[one.field] ?? one.field }))
+    : error
+
+const bodyErrors: readonly ErrorCode[] = [
+  'bad_json',
+  'payload_too_large',
+  'unsupported_media_type',
+  'rate_limited',
+]
+
+/** What Elysia and the document are told of the route. */
+function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
+  const { name, title, errors, examples, inputSchema, rest } = operation
+  const { properties = {} } = inputSchema
+  const inHeaders = Object.entries(rest.headers ?? {}).map(([key, header]) => [header, properties[key]])
+  const { response, responses } = responsesOf(operation)
+  const parameters = query && { ...query, properties: { ...query.properties, ...rest.ownQuery } }
+  const own: readonly ErrorCode[] = rest.open
+    ? ['forbidden']
+    : [...(body ? bodyErrors : []), ...errors, ...doorErrors]
+  return {
+    // Bodies are ours to read, so the document's generator finds no content type for them: see `RouteNotes`.
+    parse: 'none' as const,
+    params: params && declared(params),
+    query: parameters && declared(parameters),
+    headers: rest.headers && declared({ type: 'object', properties: Object.fromEntries(inHeaders) }),
+    body: body && declared(body),
+    response,
+    detail: {
+      operationId: name,
+      summary: title,
+      description: describedFor(operation, 'remote'),
+      tags: [rest.tag],
+      ...(rest.hidden && { hide: true }),
+      ...noted({
+        errors: [...new Set(own)],
+        requestBody: rest.takesFile ? fileBody(query) : body && jsonBody(body, rest),
+        responses,
+        open: rest.open,
+        examples: examples.map(({ summary, input = {}, output }) => {
+          const sent = Object.entries(input).filter(([key]) => !elsewhere.has(key))
+          const isSent = body && (sent.length > 0 || rest.needsBody)
+          return { summary, output, ...(isSent && { input: Object.fromEntries(sent) }) }
+        }),
+      }),
+    },
+  }
+}
+
+const jsonBody = (schema: JsonSchema, { needsBody }: RestShape) => ({
+  ...(needsBody && { required: true }),
+  content: { 'application/json': { schema } },
+})
+
+const bytes = { type: 'string', format: 'binary' }
+
+const fileBody = (fields: JsonSchema | undefined) => ({
+  required: true,
+  content: {
+    'application/octet-stream': { schema: bytes },
+    'multipart/form-data': {
+      schema: { type: 'object', required: ['file'], properties: { ...fields?.properties, file: bytes } },
+    },
+  },
+})

@@ -3,8 +3,7 @@ import { Kind, type Static, type TObject, type TSchema, Type } from '@sinclair/t
 import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { wordingAt } from '../inspect/advised-commands.ts'
-import type { ErrorCode } from '../model/error.ts'
-import type { Principal } from '../model/principal.ts'
+import { type ErrorCode, isSvcError } from '../model/error.ts'
 import { toSvcError } from '../operations/gate.ts'
 import { parse, spelled } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
@@ -14,18 +13,18 @@ import type { Log } from '../platform/log.ts'
 import { type BodyLimit, doneWith, jsonLimit, readJson } from './body.ts'
 import { takesCoding } from './docs.ts'
 import { problemResponse } from './errors.ts'
-import { HttpCall, type Waiting } from './http-call.ts'
+import { HttpCall, type HttpDoor } from './http-call.ts'
 import { queryOf } from './paths.ts'
 
-export interface RouteContext {
-  /** Who calls, once the guard of this door has let a request through. */
-  readonly by: Principal
+/** `by` is who calls, once the guard of this door has let a request through. */
+export interface RouteContext extends HttpDoor {
   readonly gateway: Gateway
   readonly log: Log
-  readonly waiting: Waiting
   readonly clock: Clock
   /** The data directory, for commands that errors name. */
   readonly basePath?: string
+  /** Bytes of an upload at most. */
+  readonly maxUploadBytes?: number
 }
 
 /** What a route says about itself besides its schemas: for the OpenAPI document. */
@@ -73,17 +72,11 @@ export const failed = (
   error: unknown,
   { log, basePath }: RouteContext,
   tool?: string,
-  signal?: AbortSignal,
-): Response =>
-  problemResponse(toSvcError(error, log, { tool, signal }), {}, { wording: wordingAt('http', basePath) })
-
-/** What the work answers, or the answer of its failure. */
-export const answered = (
-  context: RouteContext,
-  { signal }: Pick<Request, 'signal'>,
-  work: () => Promise<Response>,
-  tool?: string,
-): Promise<Response> => work().catch(error => failed(error, context, tool, signal))
+  call?: { readonly signal: AbortSignal },
+): Response => {
+  const shown = isSvcError(error) ? error : toSvcError(error, log, { tool, signal: call?.signal })
+  return problemResponse(shown, {}, { wording: wordingAt('http', basePath) })
+}
 
 const usualLimit = jsonLimit(1024 * 1024)
 
@@ -115,69 +108,6 @@ interface JsonRoute<P extends TSchema, Q extends TObject, B extends TSchema, A e
   run(call: RouteCall<Static<P>, Static<Q>, Static<B>>): Promise<Static<A>>
 }
 
-type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
-
-/** What a JSON route says of itself in the document. */
-export interface JsonShape {
-  readonly operationId: string
-  readonly tag: string
-  readonly summary: string
-  readonly description: string
-  readonly params?: TSchema
-  readonly query?: TSchema
-  readonly body?: TSchema
-  readonly answer: TSchema
-  readonly errors?: readonly ErrorCode[]
-  readonly examples?: RouteNotes['examples']
-}
-
-/** Adds a route that answers with JSON. `path` has `:name` for its parameters, which `work` gets decoded. */
-export function addJson(
-  app: Elysia,
-  context: RouteContext,
-  [method, path]: readonly [method: string, path: string],
-  shape: JsonShape,
-  work: (
-    call: HttpCall,
-    params: Record<string, string>,
-  ) => Promise<{ value: unknown; headers?: Record<string, string> }>,
-): void {
-  const { operationId, tag, summary, description, params, query, body, answer, errors, examples } = shape
-  const plainBody = body && toJsonSchema(body)
-  const handle = async (request: Request, given: Record<string, string> = {}) => {
-    const call = new HttpCall(request, context)
-    try {
-      const { value, headers } = await work(call, decoded(given))
-      return await jsonResponse(request, JSON.stringify(value), { ...jsonAnswer.headers, ...headers })
-    } catch (error) {
-      return failed(error, context, operationId, call.signal)
-    } finally {
-      doneWith(request)
-      call.end()
-    }
-  }
-  const handler = (found: { request: Request; params?: Record<string, string> }) =>
-    handle(found.request, found.params)
-  app.route(method, path, handler, {
-    parse: 'none',
-    params: params && declared(params),
-    query: query && declared(query),
-    body: plainBody && declared(plainBody),
-    response: { 200: declared(answer) },
-    detail: {
-      operationId,
-      summary,
-      description,
-      tags: [tag],
-      ...noted({
-        errors: [...new Set<ErrorCode>(['invalid_arguments', ...(errors ?? []), 'internal', ...doorErrors])],
-        examples,
-        requestBody: plainBody && { content: { 'application/json': { schema: plainBody } } },
-      }),
-    },
-  })
-}
-
 /**
  * Routes that answer with JSON, all of one tag. Bodies are optional where no field of theirs is required.
  *
@@ -186,39 +116,68 @@ export function addJson(
 export const jsonRoutes =
   (app: Elysia, context: RouteContext, tag: 'accounts' | 'messages' | 'panel') =>
   <P extends TSchema, Q extends TObject, B extends TSchema, A extends TSchema>(
-    place: `${Method} /${string}`,
+    place: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`,
     operationId: string,
-    { run, headers, limit, ...shape }: JsonRoute<P, Q, B, A>,
+    shape: JsonRoute<P, Q, B, A>,
   ): void => {
-    const { params, query, body } = shape
-    const [method = '', path = ''] = place.split(' ')
-    addJson(app, context, [method, path], { ...shape, operationId, tag }, async (call, given) => {
-      const { request } = call
-      const inputs = {
-        params: (params && parse(params, given)) as Static<P>,
-        query: (query && parse(query, spelled(query, queryOf(request)))) as Static<Q>,
-        body: (body && parse(body, await bodyOf(request, limit))) as Static<B>,
-        // Most routes do not ask for it.
-        get signal() {
-          return call.signal
-        },
-        request,
+    const { summary, description, params, query, body, answer, examples, errors = [] } = shape
+    const handle = async (request: Request, given: Record<string, string>) => {
+      const call = new HttpCall(request, context)
+      try {
+        const inputs = {
+          params: (params && parse(params, decoded(given))) as Static<P>,
+          query: (query && parse(query, spelled(query, queryOf(request)))) as Static<Q>,
+          body: (body && parse(body, await bodyOf(request, shape.limit))) as Static<B>,
+          // Most routes do not ask for it.
+          get signal() {
+            return call.signal
+          },
+          request,
+        }
+        const text = JSON.stringify(await shape.run(inputs))
+        const headers = { ...jsonAnswer.headers, ...(await shape.headers?.(inputs)) }
+        return isWorthCompressing(text, request)
+          ? await compressed(text, headers)
+          : new Response(text, { headers })
+      } catch (error) {
+        return failed(error, context, operationId, call)
+      } finally {
+        doneWith(request)
+        call.end()
       }
-      const value = await run(inputs)
-      return { value, headers: await headers?.(inputs) }
+    }
+    const [method = '', path = ''] = place.split(' ')
+    const plainBody = body && toJsonSchema(body)
+    const handler = (found: { request: Request; params?: Record<string, string> }) =>
+      handle(found.request, found.params ?? {})
+    app.route(method, path, handler, {
+      parse: 'none',
+      params: params && declared(params),
+      query: query && declared(query),
+      body: plainBody && declared(plainBody),
+      response: { 200: declared(answer) },
+      detail: {
+        operationId,
+        summary,
+        description,
+        tags: [tag],
+        ...noted({
+          errors: [...new Set<ErrorCode>(['invalid_arguments', ...errors, 'internal', ...doorErrors])],
+          examples,
+          requestBody: plainBody && { content: { 'application/json': { schema: plainBody } } },
+        }),
+      },
     })
   }
 
 /** Shorter ones fit in a packet or two. */
 const compressedFrom = 2000
 
+export const isWorthCompressing = (text: string, request: Request): boolean =>
+  text.length >= compressedFrom && takesCoding(request, 'gzip')
+
 /** Compressed where it pays: the conversations of a busy house are half a megabyte, and a tenth of that like this. */
-async function jsonResponse(
-  request: Request,
-  text: string,
-  headers: Record<string, string>,
-): Promise<Response> {
-  if (text.length < compressedFrom || !takesCoding(request, 'gzip')) return new Response(text, { headers })
+export async function compressed(text: string, headers: Readonly<Record<string, string>>): Promise<Response> {
   // Loaded on use: 3 ms of a start.
   const [zlib, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
   const bytes = await promisify(zlib.gzip)(text, { level: 4 })

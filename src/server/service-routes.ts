@@ -1,22 +1,28 @@
-/** About the service itself: health, the docs page and the OpenAPI document. */
+/** What the service says of itself: the docs page, the OpenAPI document and the AsyncAPI document. */
 import type { Elysia } from 'elysia'
-import { Health } from '../gateway/health.ts'
-import { metricsType } from '../platform/metrics.ts'
+import { operations } from '../operations/operations.ts'
 import { asyncApiDocument } from './asyncapi.ts'
 import { rootOf } from './behind-proxy.ts'
 import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
-import { declared, jsonAnswer, noted, type RouteContext } from './route.ts'
 
-/** What anybody may read who passes the Host and Origin check, with a token required or not. */
+/** What is asked before the parameters of a path, of the operations that anybody may call. */
+const openPlaces = operations.flatMap(({ rest }) =>
+  rest?.open ? rest.place.slice('GET '.length).replace(/\{.*/, '') : [],
+)
 export const openPaths: ReadonlySet<string> = new Set([
   '/',
   '/docs/',
-  '/healthz',
   '/openapi.json',
   '/asyncapi.json',
   ...docsPaths,
+  ...openPlaces,
 ])
+const openFolders = [...new Set(openPlaces.filter(place => place.endsWith('/')))]
+
+/** Whether anybody may ask for it who passes the Host and Origin check, with a token required or not. */
+export const isOpenPath = (path: string): boolean =>
+  openPaths.has(path) || openFolders.some(folder => path.startsWith(folder))
 
 const hidden = { detail: { hide: true } }
 
@@ -49,10 +55,9 @@ export function addDocsRoutes(app: Elysia, options: DocumentOptions): () => Prom
   return document
 }
 
-/** Adds GET `/`, `/healthz` and the docs. @returns as `addDocsRoutes` */
+/** Adds GET `/`, both documents and the docs page. @returns as `addDocsRoutes` */
 export function addServiceRoutes(
   app: Elysia,
-  context: RouteContext,
   options: DocumentOptions,
 ): () => Promise<Record<string, unknown>> {
   const document = addDocsRoutes(app, options)
@@ -60,38 +65,5 @@ export function addServiceRoutes(
   const toDocs = ({ request }: { request: Request }) =>
     new Response(null, { status: 302, headers: { location: `${rootOf(request)}/docs` } })
   for (const path of ['/', '/docs/']) app.get(path, toDocs, hidden)
-  addHealthRoute(app, context)
-  addMetricsRoute(app, context)
   return document
-}
-
-/** Adds GET `/metrics`, for Prometheus. */
-export function addMetricsRoute(app: Elysia, { gateway }: RouteContext): void {
-  const headers = { 'content-type': metricsType, 'cache-control': 'no-store' }
-  app.get('/metrics', async () => new Response(await gateway.metrics.text(), { headers }), hidden)
-}
-
-/** Adds GET `/healthz`. */
-export function addHealthRoute(app: Elysia, context: RouteContext): void {
-  app.get(
-    '/healthz',
-    async () => {
-      const health = await context.gateway.health()
-      // An expired account is for people to mend; restarting the service, as 503 makes others do, would not help.
-      return new Response(JSON.stringify(health), {
-        ...jsonAnswer,
-        status: health.store === 'ok' ? 200 : 503,
-      })
-    },
-    {
-      response: { 200: declared(Health), 503: declared(Health) },
-      detail: {
-        operationId: 'health',
-        summary: 'Health',
-        description: '200 while the service works; 503 with the same body while the message store fails.',
-        tags: ['service'],
-        ...noted({ errors: ['forbidden'], open: true }),
-      },
-    },
-  )
 }

@@ -16,7 +16,9 @@ import { MemoryGateway } from '../support/memory-gateway.ts'
 import { startRest } from '../support/rest.ts'
 
 const named = operations.map(one => [one.name, one] as const)
-const ofTools = new Set(tools.map(({ name }) => name))
+/** Besides the tools: what the resources of MCP show, and what anybody may call. */
+const ofAgents = new Set([...tools.map(({ name }) => name), 'list_tools', 'list_users', 'get_media'])
+const ofAnybody = new Set(['health', 'get_shared'])
 
 /** Whether the gate let it through: what it then did does not matter. */
 async function isLetThrough(operation: Operation, kind: (typeof principalKinds)[number]): Promise<boolean> {
@@ -38,20 +40,20 @@ async function isLetThrough(operation: Operation, kind: (typeof principalKinds)[
 
 describe('who may what', () => {
   test.each(named)('%s', async (_name, one) => {
-    const mayThere = {
-      owner: true,
-      panel: true,
-      stdio: ofTools.has(one.name),
-      webhook: one.name === 'send',
-      open: false,
-    }
+    const open = ofAnybody.has(one.name)
+    const stdio = open || ofAgents.has(one.name) || one.name === 'show_typing'
+    const mayThere = { owner: true, panel: true, stdio, webhook: one.right === 'send', open }
     for (const kind of principalKinds)
       expect([kind, await isLetThrough(one, kind)]).toEqual([kind, mayThere[kind]])
   })
 
   test('no right is without an operation', () => {
     expect(rights.filter(right => !operations.some(one => one.right === right))).toEqual([])
-    expect(rights.filter(right => holds('open', right))).toEqual([])
+  })
+
+  test('anybody may call what is open over HTTP, and nothing else', () => {
+    const isOpen = (one: Operation) => one.rest?.open === true
+    expect(operations.filter(isOpen)).toEqual(operations.filter(one => holds('open', one.right)))
   })
 })
 
@@ -77,7 +79,7 @@ test('each is found where it says', async () => {
   await using rest = await startRest()
   const { paths } = await (await fetch(`${rest.url}/openapi.json`)).json()
   for (const { name, rest: place } of operations) {
-    if (!place) continue
+    if (!place || place.hidden || place.panelOnly) continue
     const [method = '', path = ''] = place.place.split(' ')
     expect([place.place, paths[path]?.[method.toLowerCase()]?.operationId]).toEqual([place.place, name])
   }

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { tools } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { createGuard, isLoopback } from '../../src/server/auth.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
@@ -315,7 +314,6 @@ test('an address open to others without a token is never served', () => {
     createOpenApiApp({
       gateway: new MemoryGateway(),
       config: { host: '0.0.0.0', allowHosts: [], maxUploadBytes: 1 },
-      tools,
       log: silentLog,
       version: '0',
     }),

@@ -1,6 +1,5 @@
 /** The REST door on a real port over a gateway of the test's choice, and a client that sees bytes. */
 import { connect, type Socket } from 'node:net'
-import { tools } from '../../src/operations/tools.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { type Log, silentLog } from '../../src/platform/log.ts'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'
@@ -33,7 +32,6 @@ export async function restOf<Gateway extends RestGateway>(
   const app = createOpenApiApp({
     gateway,
     config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 2 ** 31, ...config },
-    tools,
     log: log ?? silentLog,
     version: '1.2.3',
     clock,

@@ -1,11 +1,11 @@
 /** `svc events`: what happened, and what happens. */
 import { whole } from '../../config/values.ts'
-import type { Gateway } from '../../gateway/gateway-api.ts'
 import { badArgument } from '../../model/error.ts'
 import { type Event, eventTypes } from '../../model/event.ts'
 import type { EventStart } from '../../model/webhook.ts'
+import { followEvents } from '../../operations/events.ts'
+import { invoke } from '../../operations/gate.ts'
 import { localTime } from '../../platform/format.ts'
-import { typesOf } from '../../push/events.ts'
 import { itemWords } from '../chat.ts'
 import { againFlags, type Command, type CommandSpec, ListOption } from '../command.ts'
 import { jsonLine } from '../print.ts'
@@ -59,7 +59,7 @@ export const commands: readonly CommandSpec[] = [
 
 async function showEvents(command: Command): Promise<void> {
   const { follow, after, types, json, session, user, limit } = command.opts<Flags>()
-  const asked = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
+  const asked = { types, session, user }
   const start = after === undefined || after === '0' ? undefined : typedStart('--after', after)
   const most = limit === undefined ? undefined : whole(1, 1000)(limit)
   if (limit !== undefined && most === undefined)
@@ -74,12 +74,13 @@ async function showEvents(command: Command): Promise<void> {
   const { err, out } = command.io
   using call = commandCall(command.io)
   await using opened = await openForCommand(config, command.io)
-  const { clock, events } = opened.gateway
-  const wanted = await events.wanted(asked)
-  const begin = start ? await placeOf(start(clock.now()), events) : after
+  const { gateway, log } = opened
+  const now = gateway.clock.now()
+  const begin = after === undefined ? undefined : placeOf(start?.(now), after)
+  const from = begin ?? (follow ? undefined : new Date(now - dayMs).toISOString())
+  const events = await invoke(followEvents, gateway, { ...asked, after: from }, call, log)
   const onGone = () => void err.write('Some events were removed before they were read.\n')
-  const from = begin ?? (await events.head(follow ? undefined : clock.now() - dayMs))
-  const found = events.follow(from, wanted, call.signal, { onGone, toEnd: !follow })
+  const found = events.follow(call.signal, { onGone, toEnd: !follow })
   if (follow && !json) await writeFollowing(err)
   // From a place on it is the first of them; else the newest.
   const isTail = most !== undefined && begin === undefined && !follow
@@ -97,10 +98,9 @@ async function showEvents(command: Command): Promise<void> {
   if (count === 0 && !follow && !json) await writeNote({ text: '', note: note('no events match') }, command)
 }
 
-type Events = Gateway['events']
-
-const placeOf = async (start: EventStart, events: Events): Promise<string> =>
-  'event' in start ? start.event : events.head(start.since)
+/** The place as `follow_events` takes it; `0` is no start in words. */
+const placeOf = (start: EventStart | undefined, typed: string): string =>
+  start && 'since' in start ? new Date(start.since).toISOString() : typed
 
 function lineOf({ id, type, timestamp, data }: Event, again: string): string {
   const what =

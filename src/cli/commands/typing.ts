@@ -1,6 +1,8 @@
 /** `svc typing`: shown again and again, since it fades in some seconds. */
-import { directCall } from '../../model/call.ts'
+import { type Call, directCall } from '../../model/call.ts'
 import { badArgument } from '../../model/error.ts'
+import { invoke } from '../../operations/gate.ts'
+import { showTyping } from '../../operations/typing.ts'
 import { type CommandSpec, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
@@ -34,11 +36,13 @@ export const commands: readonly CommandSpec[] = [
       const { commandCall, openForCommand } = await import('../open.ts')
       using call = commandCall(command.io)
       await using opened = await openForCommand(config, command.io)
-      const request = { to, media: [], typing: true, session }
+      const { gateway, log } = opened
+      const show = (typing: boolean, by: Call) =>
+        invoke(showTyping, gateway, { to, session, typing }, by, log)
       const until = clock.monotonic() + longest * 1000
       try {
         for (let nth = 0; !call.signal.aborted && clock.monotonic() < until; nth++) {
-          const result = await opened.gateway.sender.send(request, call)
+          const result = await show(true, call)
           const text = `${colours.green('typing')}  ${oneLine(result.session)} → ${oneLine(to)}, for ${longest} s`
           if (nth === 0) await command.io.out.write(`${json ? jsonLine(result) : text}\n`)
           const leftMs = until - clock.monotonic()
@@ -50,7 +54,7 @@ export const commands: readonly CommandSpec[] = [
       // Ctrl-C has ended the call by now. Where this does not get through, it fades.
       const end = new AbortController()
       const last = directCall({ signal: end.signal })
-      const sent = opened.gateway.sender.send({ ...request, typing: false }, last).catch(() => undefined)
+      const sent = show(false, last).catch(() => undefined)
       await Promise.race([sent, clock.sleep(lastWordMs, end.signal)])
       end.abort()
     },

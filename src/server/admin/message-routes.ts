@@ -3,10 +3,10 @@ import type { Elysia } from 'elysia'
 import type { Conversation } from '../../model/conversation.ts'
 import { SendResult } from '../../model/message.ts'
 import { invoke } from '../../operations/gate.ts'
-import { messageOperations } from '../../operations/operations.ts'
+import { getWaitingFile } from '../../operations/media.ts'
+import { mediaOperations, messageOperations } from '../../operations/operations.ts'
 import { verbs } from '../../operations/tools.ts'
 import type { Log } from '../../platform/log.ts'
-import { addMediaRoutes, addWaitingFileRoute } from '../media-routes.ts'
 import { addOperations } from '../operation-routes.ts'
 import { jsonRoutes } from '../route.ts'
 import type { PanelContext } from './account-routes.ts'
@@ -25,8 +25,8 @@ export function addMessageRoutes(app: Elysia, context: PanelContext, options: Me
   addConversationRoutes(app, context, options)
   addPageRoutes(app, context, options)
   addOperations(app, context, messageOperations, '/api')
-  addMediaRoutes(app, context, options.maxUploadBytes, '/api')
-  addWaitingFileRoute(app, context, context.gateway.media)
+  const { maxUploadBytes } = options
+  addOperations(app, { ...context, maxUploadBytes }, [...mediaOperations, getWaitingFile], '/api')
 }
 
 function lineOf({ last_message, ...rest }: Conversation): bodies.ConversationLine {

@@ -1,0 +1,141 @@
+/** What happens, as a stream: where it begins, and whom it concerns. */
+import { type Static, Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/gateway-api.ts'
+import { isSvcError, renamed } from '../model/error.ts'
+import { type Event, EventQuery } from '../model/event.ts'
+import { bounded, closed, optional } from '../model/shapes.ts'
+import { type ToldPage, typesOf } from '../push/events.ts'
+import type { WantedEvents } from '../storage/events.ts'
+import { operation } from './operation.ts'
+import { parseTime } from './schema.ts'
+
+const Stream = closed({
+  ...EventQuery.properties,
+  after: optional(
+    bounded(
+      64,
+      'Id of an event, or a time (Unix milliseconds or ISO 8601): what came after it; 0: from the beginning. Without: from now on.',
+    ),
+  ),
+  consumer: optional(
+    bounded(
+      64,
+      'A name under which svc keeps the place: a new one begins now; it moves when the reader connects again with the id that it has seen.',
+    ),
+  ),
+})
+
+/** Events from a place on: each door reads them in its own way. */
+export interface OpenedEvents {
+  readonly wanted: Omit<WantedEvents, 'limit'>
+  /** The name under which the reader's place is kept. */
+  readonly consumer: string | undefined
+  /** Where the stream begins. */
+  readonly cursor: string
+  /** The wanted events after a cursor; `turn` as of `EventReader.page`. */
+  page(after: string, limit: number, turn?: () => Promise<void>): Promise<ToldPage>
+  /** Notes that the named reader is still there. */
+  seen(): Promise<void>
+  /** The wanted events one by one, as of `EventReader.follow`. */
+  follow(
+    signal: AbortSignal,
+    options?: { onGone?: () => void; toEnd?: boolean },
+  ): AsyncGenerator<Event, void, void>
+}
+
+/** Opens the stream. A cursor that is invalid is refused here, before the stream begins. */
+async function openEvents(
+  { events }: Pick<Gateway, 'events'>,
+  { types, session, user, after, consumer }: Static<typeof Stream>,
+): Promise<OpenedEvents> {
+  const wanted = await events.wanted({ ...typesOf(types), session, user })
+  const time = after === undefined ? undefined : parseTime(after)
+  const cursor = await events.begin(time === undefined ? after : await events.head(time), consumer)
+  const page: OpenedEvents['page'] = (from, limit, turn) => events.page(from, { ...wanted, limit }, turn)
+  await page(cursor, 1)
+  return {
+    wanted,
+    consumer,
+    cursor,
+    page,
+    async seen() {
+      if (consumer !== undefined) await events.seen(consumer)
+    },
+    follow: (signal, options) => events.follow(cursor, wanted, signal, options),
+  }
+}
+
+export const followEvents = operation({
+  name: 'follow_events',
+  title: 'Follow everything that happens',
+  effect: 'read',
+  right: 'events',
+  description:
+    'Server-sent events, in one order, from now on or from where a reader was: the `id` of each is its place, and a client sends the last one again as Last-Event-ID. A browser, which sends no token, takes a link of POST /events/link. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` says that some are lost, since retention took them, or the id is of another data directory; the oldest that is kept comes next. A reader that does not read is cut off, and reads on when it connects again. At least once: know a repeat by its id.',
+  input: closed({
+    ...Stream.properties,
+    last_event_id: optional(
+      bounded(64, 'As after, which it goes before: a client that connects again sends it.'),
+    ),
+  }),
+  output: Type.Unsafe<OpenedEvents>({ type: 'string', description: 'The stream.' }),
+  errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
+  examples: [],
+  rest: {
+    place: 'GET /events',
+    tag: 'messages',
+    headers: { last_event_id: 'Last-Event-ID' },
+    // A look at the headers moves no reader.
+    notByHead: ['consumer'],
+    ownQuery: {
+      link: bounded(64, 'Of POST /events/link: it takes the place of the token and of all other parameters.'),
+    },
+    answers: 'events',
+  },
+  async run(gateway, { last_event_id, ...input }) {
+    if (last_event_id === undefined) return openEvents(gateway, input)
+    return openEvents(gateway, { ...input, after: last_event_id }).catch(error => {
+      throw isSvcError(error)
+        ? renamed(error, one => (one.field === 'after' ? { ...one, field: 'last_event_id' } : one))
+        : error
+    })
+  },
+})
+
+export const linkEvents = operation({
+  name: 'link_events',
+  title: 'Make a link for EventSource',
+  effect: 'write',
+  right: 'events',
+  description:
+    'A browser cannot send the token with an EventSource. This link needs none: it opens one stream, once, within 60 seconds, with the parameters given here. A page of this origin gives `url` to an EventSource. An EventSource that lost its connection tries the same link again, which is then forbidden: close it at its first error, and make a new link with `after`: the id of the last event, else the `after` of this answer.',
+  input: Stream,
+  output: Type.Object({
+    url: Type.String({ description: 'Path and query, for an EventSource of a page of this origin.' }),
+    after: Type.String({
+      description:
+        'Where the stream begins. Give it to the next link if this stream ends before its first event.',
+    }),
+    expires_at: Type.Integer({ description: 'Unix ms. A stream that was opened before stays open.' }),
+  }),
+  errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
+  examples: [
+    {
+      summary: 'Received messages, from now on',
+      input: { types: 'message.received' },
+      output: {
+        url: '/events?link=Jv0xkqYt3mNnqk2cQnqLrXo5pFh1uQ8a',
+        after: '9f2c41d07a-43000000',
+        expires_at: 1767225660000,
+      },
+    },
+  ],
+  rest: { place: 'POST /events/link', tag: 'messages' },
+  async run(gateway, input, call) {
+    const { cursor } = await openEvents(gateway, input)
+    const after = cursor || '0'
+    const link = call.linkEvents?.({ ...input, after })
+    if (!link) throw new Error('this door makes no links')
+    return { ...link, after }
+  },
+})

@@ -1,0 +1,78 @@
+/** The service itself: how it is, what it has done, and which tools it has. */
+import { Type } from '@sinclair/typebox'
+import { Health } from '../gateway/health.ts'
+import { errorCodes } from '../model/error.ts'
+import { closed, oneOf, text } from '../model/shapes.ts'
+import { describedFor, operation, type Tool } from './operation.ts'
+import { tools } from './tools.ts'
+
+export const health = operation({
+  name: 'health',
+  title: 'Health',
+  effect: 'read',
+  right: 'health',
+  description: '200 while the service works; 503 with the same body while the message store fails.',
+  input: closed({}),
+  output: Health,
+  errors: [],
+  examples: [],
+  rest: {
+    place: 'GET /healthz',
+    tag: 'service',
+    open: true,
+    // An expired account is for people to mend; restarting the service, as 503 makes others do, would not help.
+    otherwise: { status: 503, when: ({ store }) => store !== 'ok' },
+  },
+  run: gateway => gateway.health(),
+})
+
+export const metrics = operation({
+  name: 'metrics',
+  title: 'Metrics for Prometheus',
+  effect: 'read',
+  right: 'metrics',
+  description: 'What the service has done since its start, and how it is, as text of the Prometheus format.',
+  input: closed({}),
+  output: Type.String(),
+  errors: [],
+  examples: [],
+  rest: { place: 'GET /metrics', tag: 'service', hidden: true, answers: 'prometheus' },
+  run: ({ metrics }) => metrics.text(),
+})
+
+const JsonSchemaObject = Type.Unsafe<object>({ type: 'object', description: 'JSON Schema.' })
+
+export const listTools = operation({
+  name: 'list_tools',
+  title: 'List the tools',
+  effect: 'read',
+  right: 'tools',
+  description: 'All tools with their schemas and error codes: enough to build a client from.',
+  input: closed({}),
+  output: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      description: Type.String(),
+      effect: oneOf(['read', 'write', 'destroy'], 'read: changes nothing. destroy: takes something away.'),
+      path: text('Where to POST the arguments.'),
+      input_schema: JsonSchemaObject,
+      output_schema: JsonSchemaObject,
+      errors: Type.Array(oneOf(errorCodes)),
+    }),
+    { description: 'The tools, in the order of the docs.' },
+  ),
+  errors: [],
+  examples: [],
+  rest: { place: 'GET /tools', tag: 'service' },
+  run: async () => tools.map(listed),
+})
+
+const listed = (tool: Tool) => ({
+  name: tool.name,
+  description: describedFor(tool, 'remote'),
+  effect: tool.effect,
+  path: tool.rest.place.slice('POST '.length),
+  input_schema: tool.inputSchema,
+  output_schema: tool.outputSchema,
+  errors: [...tool.errors],
+})

@@ -1,0 +1,23 @@
+import { SendResult } from '../model/message.ts'
+import { bounded, closed, flag, optional } from '../model/shapes.ts'
+import { operation } from './operation.ts'
+import { SendInput, send } from './send.ts'
+
+/** For the command line alone: other doors have the argument `typing` of send, which takes nothing back. */
+export const showTyping = operation({
+  name: 'show_typing',
+  title: 'Show a user that the bot is typing',
+  effect: 'write',
+  right: 'send',
+  description: 'It fades in some seconds. Nothing is sent, and no answer is used.',
+  input: closed({
+    to: SendInput.properties.to,
+    session: optional(bounded(200, 'Session to use; without it the one that the user last wrote to.')),
+    typing: optional(flag('false: take it back.')),
+  }),
+  output: SendResult,
+  errors: send.errors,
+  examples: [],
+  run: ({ sender }, { to, session, typing = true }, call) =>
+    sender.send({ to, media: [], session, typing }, call),
+})

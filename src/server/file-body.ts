@@ -1,0 +1,33 @@
+/** A body that is one file: its raw bytes, or a form with the file as its last field. Streamed, never whole in memory. */
+import { invalid } from '../model/error.ts'
+import type { SentFile } from '../operations/operation.ts'
+import { checkAnnounced, limited } from './body.ts'
+import { boundaryOf, readFilePart } from './multipart.ts'
+
+/**
+ * The file with what is said of it. The query goes before the fields of a form.
+ *
+ * @throws SvcError `payload_too_large`; `invalid_arguments` if there is no file
+ */
+export async function sentFile(
+  request: Request,
+  query: Readonly<Record<string, unknown>>,
+  maxBytes: number,
+): Promise<Record<string, unknown> & { file: SentFile }> {
+  checkAnnounced(request.headers, { maxBytes })
+  const announced = request.headers.get('content-length')
+  if (!request.body || announced === '0')
+    throw invalid([{ field: 'body', problem: 'expected the bytes of a file' }])
+  const body = limited(request.body, { maxBytes })
+  // The length of a form is slightly larger than that of the file in it.
+  const size = announced === null ? undefined : Number(announced)
+  const boundary = boundaryOf(request.headers.get('content-type'))
+  if (boundary === undefined) return { ...query, file: { body, size } }
+  const part = await readFilePart(body, boundary)
+  return {
+    file_name: part.fileName || undefined,
+    ...part.fields,
+    ...query,
+    file: { body: part.body, size },
+  }
+}
