@@ -2,10 +2,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError, renamed } from '../model/error.ts'
-import { type Event, EventQuery } from '../model/event.ts'
+import { EventQuery } from '../model/event.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
-import { type ToldPage, typesOf } from '../push/events.ts'
-import type { WantedEvents } from '../storage/events.ts'
+import { typesOf } from '../push/events.ts'
 import { operation } from './operation.ts'
 import { parseTime } from './schema.ts'
 
@@ -25,45 +24,28 @@ const Stream = closed({
   ),
 })
 
-/** Events from a place on: each door reads them in its own way. */
-export interface OpenedEvents {
-  readonly wanted: Omit<WantedEvents, 'limit'>
-  /** The name under which the reader's place is kept. */
-  readonly consumer: string | undefined
-  /** Where the stream begins. */
-  readonly cursor: string
-  /** The wanted events after a cursor; `turn` as of `EventReader.page`. */
-  page(after: string, limit: number, turn?: () => Promise<void>): Promise<ToldPage>
-  /** Notes that the named reader is still there. */
-  seen(): Promise<void>
-  /** The wanted events one by one, as of `EventReader.follow`. */
-  follow(
-    signal: AbortSignal,
-    options?: { onGone?: () => void; toEnd?: boolean },
-  ): AsyncGenerator<Event, void, void>
-}
-
-/** Opens the stream. A cursor that is invalid is refused here, before the stream begins. */
+/** Opens the stream: each door reads it in its own way. A cursor that is invalid is refused here, before it begins. */
 async function openEvents(
   { events }: Pick<Gateway, 'events'>,
   { types, session, user, after, consumer }: Static<typeof Stream>,
-): Promise<OpenedEvents> {
+) {
   const wanted = await events.wanted({ ...typesOf(types), session, user })
   const time = after === undefined ? undefined : parseTime(after)
+  /** Where the stream begins. */
   const cursor = await events.begin(time === undefined ? after : await events.head(time), consumer)
-  const page: OpenedEvents['page'] = (from, limit, turn) => events.page(from, { ...wanted, limit }, turn)
+  /** The wanted events after a cursor; `turn` as of `EventReader.page`. */
+  const page = (from: string, limit: number, turn?: () => Promise<void>) =>
+    events.page(from, { ...wanted, limit }, turn)
+  /** Notes that the reader, if it has a name, is still there. */
+  const seen = async () => consumer && events.seen(consumer)
+  /** The wanted events one by one, as of `EventReader.follow`. */
+  const follow = (signal: AbortSignal, options: Parameters<typeof events.follow>[3]) =>
+    events.follow(cursor, wanted, signal, options)
   await page(cursor, 1)
-  return {
-    wanted,
-    consumer,
-    cursor,
-    page,
-    async seen() {
-      if (consumer !== undefined) await events.seen(consumer)
-    },
-    follow: (signal, options) => events.follow(cursor, wanted, signal, options),
-  }
+  return { wanted, consumer, cursor, page, seen, follow }
 }
+
+export type OpenedEvents = Awaited<ReturnType<typeof openEvents>>
 
 export const followEvents = operation({
   name: 'follow_events',

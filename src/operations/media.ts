@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { OpenedMedia } from '../media/downloads.ts'
 import { AcceptedUpload, DigestChoice } from '../model/media.ts'
 import { MediaKind } from '../model/message.ts'
-import { between, bounded, closed, optional, told } from '../model/shapes.ts'
+import { between, bounded, closed, optional, text, told } from '../model/shapes.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { operation, type RestShape, type SentFile } from './operation.ts'
 
@@ -33,18 +33,8 @@ export const uploadMedia = operation({
   run: ({ media }, { file, ...rest }, { signal }) => media.accept({ ...rest, ...file }, signal),
 })
 
-type Range = readonly [from: number | undefined, to: number | undefined]
-
-/** Bytes, and what is wanted of them. */
-export interface WantedMedia {
-  readonly media: OpenedMedia
-  /** Names these bytes for If-Range and If-None-Match; absent if nothing does. */
-  readonly etag?: string
-  /** First and last byte, one of them may be open: `[5, undefined]` from 5 on, `[undefined, 5]` the last 5. */
-  readonly range: Range | undefined
-  /** The caller has these bytes already. */
-  readonly isKnown: boolean
-}
+/** First and last byte, one of them may be open: `[5, undefined]` from 5 on, `[undefined, 5]` the last 5. */
+export type Range = readonly [from: number | undefined, to: number | undefined]
 
 export const wholeOrPart = {
   range: optional(
@@ -54,12 +44,8 @@ export const wholeOrPart = {
       examples: ['bytes=0-1023'],
     }),
   ),
-  if_range: optional(
-    Type.String({ description: 'The ETag of an earlier answer: the whole comes unless it fits.' }),
-  ),
-  if_none_match: optional(
-    Type.String({ description: 'ETags of earlier answers: no bytes come if one of them fits.' }),
-  ),
+  if_range: optional(text('The ETag of an earlier answer: the whole comes unless it fits.')),
+  if_none_match: optional(text('ETags of earlier answers: no bytes come if one of them fits.')),
 }
 
 /** Bytes over HTTP. A HEAD tells of the whole. */
@@ -78,15 +64,20 @@ export async function openWanted(
   open: (sized: boolean) => Promise<OpenedMedia>,
   { range: asked, if_range, if_none_match: known }: Partial<Record<keyof typeof wholeOrPart, string>>,
   name?: string,
-): Promise<WantedMedia> {
+) {
+  /** Names these bytes; absent if nothing does. */
   const etag = name && `"${nodeCrypto().createHash('sha256').update(name).digest('base64url').slice(0, 27)}"`
   const range = if_range === undefined || if_range.trim() === etag ? rangeOf(asked ?? '') : undefined
+  /** The caller has these bytes already. */
   const isKnown = etag !== undefined && known !== undefined && (known.trim() === '*' || known.includes(etag))
   return { media: await open(range !== undefined && !isKnown), etag, range, isKnown }
 }
 
-function rangeOf(text: string): Range | undefined {
-  const [, from, to] = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(text) ?? []
+/** Bytes, and what is wanted of them. */
+export type WantedMedia = Awaited<ReturnType<typeof openWanted>>
+
+function rangeOf(header: string): Range | undefined {
+  const [, from, to] = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header) ?? []
   if (from === undefined || to === undefined || from + to === '') return undefined
   const range = [from === '' ? undefined : Number(from), to === '' ? undefined : Number(to)] as const
   return range[0] !== undefined && range[1] !== undefined && range[1] < range[0] ? undefined : range

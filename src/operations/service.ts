@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Health } from '../gateway/health.ts'
 import { errorCodes } from '../model/error.ts'
 import { closed, oneOf, text } from '../model/shapes.ts'
-import { describedFor, operation, type Tool } from './operation.ts'
+import { describedFor, operation } from './operation.ts'
 import { tools } from './tools.ts'
 
 export const health = operation({
@@ -64,15 +64,14 @@ export const listTools = operation({
   errors: [],
   examples: [],
   rest: { place: 'GET /tools', tag: 'service' },
-  run: async () => tools.map(listed),
-})
-
-const listed = (tool: Tool) => ({
-  name: tool.name,
-  description: describedFor(tool, 'remote'),
-  effect: tool.effect,
-  path: tool.rest.place.slice('POST '.length),
-  input_schema: tool.inputSchema,
-  output_schema: tool.outputSchema,
-  errors: [...tool.errors],
+  run: async () =>
+    tools.map(tool => ({
+      name: tool.name,
+      description: describedFor(tool, 'remote'),
+      effect: tool.effect,
+      path: tool.rest.place.slice('POST '.length),
+      input_schema: tool.inputSchema,
+      output_schema: tool.outputSchema,
+      errors: [...tool.errors],
+    })),
 })

@@ -1,6 +1,6 @@
 /** The bytes of one piece of media as an answer: whole, or the one range that was asked for. Streamed, never whole in memory. */
 import { badArgument, SvcError } from '../model/error.ts'
-import type { WantedMedia } from '../operations/media.ts'
+import type { Range, WantedMedia } from '../operations/media.ts'
 import { problemResponse } from './errors.ts'
 
 // A browser shows these in place without running anything. All else (SVG and whatever ends in +xml, HTML, scripts, PDF) is
@@ -48,10 +48,7 @@ export async function mediaAnswer({ media, etag, range, isKnown }: WantedMedia):
 }
 
 /** Where a range begins and how long it is; undefined when none of its bytes is there. */
-function partOf(
-  [from, to]: NonNullable<WantedMedia['range']>,
-  size: number,
-): { from: number; length: number } | undefined {
+function partOf([from, to]: Range, size: number): { from: number; length: number } | undefined {
   const first = from ?? Math.max(0, size - (to ?? 0))
   const last = from === undefined ? size - 1 : Math.min(to ?? size - 1, size - 1)
   return first > last ? undefined : { from: first, length: last - first + 1 }

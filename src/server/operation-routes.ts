@@ -75,12 +75,9 @@ function inputReader(
   const readBody = rest.needsBody ? readJson : bodyOf
   if (body && elsewhere.size === 0) return request => readBody(request, limit)
   const headers = Object.entries(rest.headers ?? {})
-  const sentBy = (request: Request): unknown => {
-    if (body) return readBody(request, limit)
-    return query ? spelled(query, queryOf(request)) : {}
-  }
   return async (request, given) => {
-    const sent = await sentBy(request)
+    const inQuery = query ? spelled(query, queryOf(request)) : {}
+    const sent = body ? await readBody(request, limit) : inQuery
     if (!isObject(sent)) return sent
     const twice = [...elsewhere].filter(([key]) => Object.hasOwn(sent, key))
     if (twice.length > 0)
@@ -107,7 +104,7 @@ function addOperation(app: Elysia, context: RouteContext, operation: Placed, pre
       return made instanceof Promise ? await made : made
     } catch (error) {
       call.delivery.settle(false)
-      return failed(withHeaders(error, rest), context, name, call)
+      return failed(withHeaders(error, rest, request), context, name, call)
     } finally {
       doneWith(request)
       call.end()
@@ -127,10 +124,14 @@ function addOperation(app: Elysia, context: RouteContext, operation: Placed, pre
 }
 
 /** An error about a key that came in a header names the header. */
-const withHeaders = (error: unknown, { headers }: RestShape): unknown =>
-  headers && isSvcError(error)
-    ? renamed(error, one => ({ ...one, field: headers[one.field] ?? one.field }))
-    : error
+function withHeaders(error: unknown, { headers }: RestShape, request: Request): unknown {
+  if (!headers || !isSvcError(error)) return error
+  const placeOf = (key: string) => {
+    const header = headers[key]
+    return header !== undefined && request.headers.has(header) ? header : key
+  }
+  return renamed(error, ({ field, problem }) => ({ field: placeOf(field), problem }))
+}
 
 const bodyErrors: readonly ErrorCode[] = [
   'bad_json',

@@ -1,19 +1,20 @@
 /** What holds for every operation, whatever it does: one walk over the list, at every door and for every caller. */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import { tmpdir } from 'node:os'
 import { directCall } from '../../src/model/call.ts'
 import { errorCodes, isSvcError } from '../../src/model/error.ts'
 import { principalKinds } from '../../src/model/principal.ts'
 import { invoke } from '../../src/operations/gate.ts'
-import type { Operation } from '../../src/operations/operation.ts'
+import { describedFor, type Operation } from '../../src/operations/operation.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { holds, rights } from '../../src/operations/rights.ts'
+import { health } from '../../src/operations/service.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { svc } from '../support/command.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
-import { startRest } from '../support/rest.ts'
+import { type Json, startRest } from '../support/rest.ts'
 
 const named = operations.map(one => [one.name, one] as const)
 /** Besides the tools: what the resources of MCP show, and what anybody may call. */
@@ -75,13 +76,34 @@ test.each(named)('%s says what it does, and its examples are true to its schemas
   }
 })
 
-test('each is found where it says', async () => {
+test('each is found where it says, and described there', async () => {
   await using rest = await startRest()
-  const { paths } = await (await fetch(`${rest.url}/openapi.json`)).json()
-  for (const { name, rest: place } of operations) {
-    if (!place || place.hidden || place.panelOnly) continue
-    const [method = '', path = ''] = place.place.split(' ')
-    expect([place.place, paths[path]?.[method.toLowerCase()]?.operationId]).toEqual([place.place, name])
+  const { components, paths } = await (await fetch(`${rest.url}/openapi.json`)).json()
+  for (const one of operations) {
+    if (!one.rest || one.rest.hidden || one.rest.panelOnly) continue
+    const [method = '', path = ''] = one.rest.place.split(' ')
+    const found = paths[path]?.[method.toLowerCase()]
+    expect(found).toMatchObject({
+      operationId: one.name,
+      summary: one.title,
+      description: describedFor(one, 'remote'),
+      tags: [one.rest.tag],
+    })
+    const { content = {} } = found.requestBody ?? {}
+    const { schema = {} } = content['application/json'] ?? content['multipart/form-data'] ?? {}
+    const body = schema.$ref ? components.schemas[schema.$ref.split('/').at(-1)] : schema
+    const parameters: string[] = found.parameters?.map(({ name }: { name: string }) => name) ?? []
+    const keys = [...parameters, ...Object.keys(body.properties ?? {})]
+    for (const key of Object.keys(one.input.properties))
+      expect(keys).toContain(one.rest.headers?.[key] ?? key)
+    const answers: Record<string, Json> = found.responses
+    expect(Object.keys(answers['200'].content['application/json']?.examples ?? {})).toHaveLength(
+      one.examples.length,
+    )
+    const codes = Object.values(answers).flatMap(({ content = {} }) =>
+      Object.keys(content['application/problem+json']?.examples ?? {}),
+    )
+    if (!one.rest.open) for (const code of one.errors) expect(codes).toContain(code)
   }
   for (const { cli } of operations) {
     if (!cli) continue
@@ -89,6 +111,18 @@ test('each is found where it says', async () => {
     expect([cli.path, status]).toEqual([cli.path, 0])
     for (const key of cli.positionals) expect(stdout).toContain(cli.names?.[key] ?? key.replaceAll('_', '-'))
   }
+})
+
+test('without the token a service answers nobody but at what is open, where nobody is the owner', async () => {
+  await using rest = await startRest({ token: 'a-long-enough-token' })
+  using run = spyOn(health, 'run')
+  for (const { rest: shape } of operations) {
+    if (!shape || shape.panelOnly) continue
+    const [method, path = ''] = shape.place.replace(/\{\w+\}/g, '1').split(' ')
+    const { status } = await fetch(rest.url + path, { method })
+    expect([shape.place, status === 401]).toEqual([shape.place, shape.open !== true])
+  }
+  expect(run.mock.calls.map(([, , { by }]) => by.kind)).toEqual(['open'])
 })
 
 test('what stands in the path stands nowhere else, and what is in no schema is refused at its place', async () => {
@@ -108,6 +142,8 @@ test('what stands in the path stands nowhere else, and what is in no schema is r
     ['POST', '/webhooks/wh_1/replay', { from: 'never' }, 'from'],
     ['GET', '/webhooks/wh_1/log?id=wh_2', undefined, 'id'],
     ['GET', '/outbox?sesion=a', undefined, 'sesion'],
+    ['GET', '/events?last_event_id=x-1', undefined, 'last_event_id'],
+    ['POST', '/media?file=x', 'x', 'file'],
     ['POST', '/webhooks', ['https://example.com/'], ''],
   ] as const) {
     const { code, details } = await asked(method, path, body)

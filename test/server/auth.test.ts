@@ -250,12 +250,6 @@ describe.each([
     for (const request of [
       call(`Host: localhost\r\n${head}`),
       `GET /tools HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
-      `GET /media/1/0 HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
-      `POST /media HTTP/1.1\r\nHost: localhost\r\n${head}Content-Length: 1\r\n\r\nx`,
-      `GET /metrics HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
-      `GET /outbox HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
-      `DELETE /outbox/7 HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
-      `POST /outbox/7/approve HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
       `GET /nowhere HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
       `HEAD /tools HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
       `GET //tools HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
