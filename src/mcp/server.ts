@@ -1,5 +1,15 @@
 /** The one factory: what svc offers over MCP, the same on every transport and in both eras of the protocol. */
-import { McpServer, ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
+import {
+  type JSONRPCRequest,
+  McpServer,
+  ProtocolError,
+  ProtocolErrorCode,
+  type Result,
+  Server,
+  type ServerContext,
+  type SpecTypeName,
+  specTypeSchemas,
+} from '@modelcontextprotocol/server'
 import { wordingAt } from '../inspect/advised-commands.ts'
 import type { ErrorCode, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
@@ -15,16 +25,7 @@ import { addTools, unchecked } from './tools.ts'
 
 /** A server for one connection, or for one request of the stateless era. */
 export function createMcpServer(context: McpContext): McpServer {
-  const server = new McpServer(
-    { name: 'svc', title: 'svc: WeChat bot tools', version: context.version },
-    {
-      instructions: instructionsFor(context.tools),
-      // The tools never change while a process runs.
-      capabilities: { tools: { listChanged: false }, logging: {} },
-      // Answers of people are read with care where they are used; the default would load a whole validator.
-      jsonSchemaValidator: unchecked,
-    },
-  )
+  const server = new OwnMcpServer(context)
   server.server.onerror = error => context.log.debug('mcp', { error })
   // It keeps its place from here on, not from its first call.
   if (context.consumer !== undefined)
@@ -34,7 +35,6 @@ export function createMcpServer(context: McpContext): McpServer {
   addPrompts(server, context)
   addCompletions(server, context)
   addAnnouncements(server, context)
-  answerInOurWords(server, context)
   return server
 }
 
@@ -74,29 +74,53 @@ function instructionsFor(tools: readonly Tool[]): string {
     .replaceAll(/ *\n\n */g, '\n\n')
 }
 
-type Handler = (request: unknown, ctx: ServerContext) => unknown
+/** The server of the SDK; every handler tells errors in our words. */
+class OwnServer extends Server {
+  readonly #context: McpContext
 
-/**
- * The library checks a request inside its handler and answers what it refuses with -32603 and a dump of its validator.
- * It has no hook around every handler, so its list of them is taken (2.4.0; a test tells when that changes).
- */
-function answerInOurWords({ server }: McpServer, context: McpContext): void {
-  const { _requestHandlers: handlers } = server as unknown as { _requestHandlers: Map<string, Handler> }
-  for (const [method, handler] of handlers)
-    handlers.set(method, async (request, ctx) => {
-      try {
-        return await handler(request, ctx)
-      } catch (error) {
-        const { code } = error as { code?: unknown }
-        const refused = refusedParams(method, error)
-        // Others that bear a code are the library's own answers.
-        if (refused) throw refused
-        if (Number.isSafeInteger(code)) throw error
-        const { signal } = ctx.mcpReq ?? {}
-        throw protocolError(toSvcError(error, context.log, signal ? { signal } : {}), context)
-      }
+  constructor(context: McpContext) {
+    super(identity(context), {
+      instructions: instructionsFor(context.tools),
+      // The tools never change while a process runs.
+      capabilities: { tools: { listChanged: false }, logging: {} },
+      // Answers of people are read with care where they are used; the default would load a whole validator.
+      jsonSchemaValidator: unchecked,
     })
+    this.#context = context
+  }
+
+  /** The SDK's hook around handlers. It is called before `#context` is set, and what it returns afterwards. */
+  protected override _wrapHandler(method: string, handler: Handler): Handler {
+    const wrapped = super._wrapHandler(method, handler)
+    return async (request, ctx) => {
+      try {
+        return await wrapped(request, ctx)
+      } catch (error) {
+        throw refusedParams(request) ?? this.#told(error, ctx)
+      }
+    }
+  }
+
+  #told(error: unknown, { mcpReq: { signal } }: ServerContext): unknown {
+    // What bears a code is the SDK's own answer.
+    if (Number.isSafeInteger((error as { code?: unknown }).code)) return error
+    return protocolError(toSvcError(error, this.#context.log, { signal }), this.#context)
+  }
 }
+
+type Handler = (request: JSONRPCRequest, ctx: ServerContext) => Promise<Result>
+
+/** Registers tools, resources and prompts with `OwnServer`. */
+class OwnMcpServer extends McpServer {
+  override readonly server: Server
+
+  constructor(context: McpContext) {
+    super(identity(context))
+    this.server = new OwnServer(context)
+  }
+}
+
+const identity = ({ version }: McpContext) => ({ name: 'svc', title: 'svc: WeChat bot tools', version })
 
 /** What the caller named wrongly; everything else is our trouble or WeChat's. */
 const named: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -119,33 +143,36 @@ function protocolError(error: SvcError, { local, basePath }: McpContext): Protoc
   )
 }
 
-/** What the library's validator found. */
-interface Issue {
-  path?: unknown[]
-  expected?: unknown
-  values?: unknown[]
+/** The SDK's schemas of requests that have parameters. */
+const requestTypes: Readonly<Record<string, SpecTypeName>> = {
+  initialize: 'InitializeRequest',
+  'logging/setLevel': 'SetLevelRequest',
+  'completion/complete': 'CompleteRequest',
+  'prompts/list': 'ListPromptsRequest',
+  'prompts/get': 'GetPromptRequest',
+  'resources/list': 'ListResourcesRequest',
+  'resources/templates/list': 'ListResourceTemplatesRequest',
+  'resources/read': 'ReadResourceRequest',
+  'resources/subscribe': 'SubscribeRequest',
+  'resources/unsubscribe': 'UnsubscribeRequest',
+  'tools/list': 'ListToolsRequest',
+  'tools/call': 'CallToolRequest',
 }
 
 const shownIssues = 5
 
 /**
- * -32602 for parameters that the SDK refused, told field by field; undefined for any other error. What its validator
- * found stands as JSON in the message and nowhere else.
+ * -32602 for parameters that do not fit the method, told field by field; undefined where they do. The SDK checks them inside
+ * its handler and throws a dump of its validator as text (2.4.0).
  */
-function refusedParams(method: string, error: unknown): ProtocolError | undefined {
-  const message = error instanceof Error ? error.message : ''
-  const dump = message.startsWith('[') ? message : message.split(`Invalid ${method} request: `)[1]
-  if (dump === undefined) return undefined
-  let issues: Issue[]
-  try {
-    issues = JSON.parse(dump)
-  } catch {
-    return undefined
-  }
-  const told = issues.slice(0, shownIssues).map(({ path = [], expected, values }) => {
-    const field = seen(path.join('.').slice(0, 80)) || 'params'
-    if (values) return `${field}: expected ${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`
-    return `${field}: expected ${expected === undefined ? 'another value' : `type ${expected}`}`
+function refusedParams(request: JSONRPCRequest): ProtocolError | undefined {
+  const { method } = request
+  const type = Object.hasOwn(requestTypes, method) ? requestTypes[method] : undefined
+  const { issues = [] } = (type && specTypeSchemas[type]['~standard'].validate(request)) ?? {}
+  if (issues.length === 0) return undefined
+  const told = issues.slice(0, shownIssues).map(({ path = [], message }) => {
+    const [, ...fields] = path
+    return `${seen(fields.join('.').slice(0, 80)) || 'params'}: ${seen(message)}`
   })
   return new ProtocolError(ProtocolErrorCode.InvalidParams, `${method}: ${told.join('; ')}`)
 }

@@ -90,9 +90,7 @@ test('parameters that no method takes are -32602, told by field', async () => {
     expect({ method, code: error.code }).toEqual({ method, code: -32602 })
     expect(error.message).not.toMatch(/[\n[{]|zod|invalid_/)
   }
-  expect(answers.find(({ id }) => bad[id - 1] === level).error.message).toContain(
-    'level: expected one of debug',
-  )
+  expect(answers.find(({ id }) => bad[id - 1] === level).error.message).toMatch(/\blevel: .*\bdebug\b/)
 })
 
 describe('standard output', () => {
