@@ -1,17 +1,8 @@
-/**
- * One HTTP request and the calls whose answers go out with it: settled when the answer was taken by the socket, or when
- * the client is gone.
- */
+/** Calls and the answers they go out with: settled when the answer was written, or when the client is gone. */
+import { isJSONRPCResultResponse, type JSONRPCMessage, type RequestId } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
 import { endsWithin } from '../platform/clock.ts'
-import { flushMsOf, piecesOf } from '../platform/serve.ts'
-
-/**
- * In a session the end of a stream waits this long once the kernel has its answer: a client that hung up in that time may
- * have left just before its answer came, or be done with it (Codex 0.169 is), and only its next request tells which.
- * Clients take the message as it comes; only the end of the stream waits.
- */
-const holdMs = 30
+import { type Watch, watchedBody } from '../server/written.ts'
 
 /** Exchanges by their requests: how a call finds its own. */
 export class Exchanges {
@@ -42,23 +33,6 @@ export class Exchanges {
   }
 }
 
-export interface Watch {
-  /** Aborts when the client's connection closes before the answer is complete. */
-  readonly signal: AbortSignal
-  /** The kernel has every byte. Only where somebody tells later whether the client has read them, and only if it counts. */
-  out?(): void
-  /** The end: the client has every byte, or will have. */
-  written(): void
-  /** The client hung up before the kernel had every byte. */
-  lost(): void
-  /** The client hung up after `out`, in place of `written`. */
-  leftAfter?(): void
-  /** Whether it matters what became of it; asked when all is out. */
-  counts(): boolean
-  /** Each chunk on its way out. */
-  saw?(chunk: Uint8Array): void
-}
-
 /** Bun sends the headers with the first bytes: a stream that begins silently would look dead until its first event. */
 const hello = new TextEncoder().encode(': open\n\n')
 
@@ -78,80 +52,29 @@ export function watched(response: Response, watch: Watch): Response {
   return new Response(body, { status: response.status, headers })
 }
 
-/**
- * The same bytes with back-pressure: the next chunk is asked for when the one before has drained into the kernel, and the
- * end when all of them have (seen on Bun 1.4.5, see `settlingBody`).
- */
-function watchedBody(
-  source: ReadableStream<Uint8Array>,
-  watch: Watch,
-  first: Uint8Array | undefined,
-): ReadableStream<Uint8Array> {
-  const { signal } = watch
-  const reader = source.getReader()
-  let over = false
-  let size = 0
-  let pieces = piecesOf(first ?? new Uint8Array())
-  /** The kernel has all; from here on a client that hangs up may have read it. */
-  let isOut = false
-  let hasLeft = () => {}
-  const end = (then: () => void) => {
-    if (over) return
-    over = true
-    signal.removeEventListener('abort', leave)
-    then()
+/** Deliveries of one connection that lasts, by the requests that their answers are for. */
+export class Deliveries {
+  readonly #byRequest = new Map<RequestId, Delivery>()
+  #isOver = false
+
+  add(id: RequestId, delivery: Delivery): void {
+    if (this.#isOver) delivery.settle(false)
+    else this.#byRequest.set(id, delivery)
   }
-  const leave = () => {
-    if (isOut) return hasLeft()
-    end(() => watch.lost())
-    reader.cancel().catch(() => {})
+
+  /** Takes that of the request which this message answers. @returns settles it */
+  take(message: JSONRPCMessage): ((written: boolean) => void) | undefined {
+    const id = 'method' in message ? undefined : message.id
+    const delivery = id === undefined ? undefined : this.#byRequest.get(id)
+    if (id === undefined || !delivery) return undefined
+    this.#byRequest.delete(id)
+    return written => delivery.settle(written && isJSONRPCResultResponse(message))
   }
-  if (signal.aborted) leave()
-  else signal.addEventListener('abort', leave, { once: true })
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        for (;;) {
-          const piece = pieces.next()
-          if (!piece.done) return controller.enqueue(piece.value)
-          const { done, value } = await reader.read()
-          if (done || over) break
-          watch.saw?.(value)
-          // Who hung up before is heard now; the kernel would take the bytes all the same.
-          if (watch.counts()) await turn()
-          if (over) return
-          size += value.length
-          pieces = piecesOf(value)
-        }
-        if (over) return
-        isOut = true
-        let left = false
-        if (watch.counts()) {
-          const { promise, resolve } = Promise.withResolvers<void>()
-          hasLeft = () => {
-            left = true
-            resolve()
-          }
-          watch.out?.()
-          await flushed(size)
-          if (watch.leftAfter && !left) await Promise.race([sleep(holdMs), promise])
-        }
-        end(() => (left && watch.leftAfter ? watch.leftAfter() : watch.written()))
-        if (!left) controller.close()
-      },
-      cancel: leave,
-    },
-    { highWaterMark: 0 },
-  )
-}
 
-const sleep = (ms: number) => new Promise<void>(resolve => setTimeout(resolve, ms))
-
-/** One turn of the event loop: a hang-up that the kernel knows of is heard. */
-export const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
-
-/** Resolves when the kernel has the bytes that were handed to the runtime: until then they are lost if this process dies. */
-export async function flushed(bytes: number): Promise<void> {
-  await sleep(flushMsOf(bytes))
-  await turn()
+  /** The connection is over: what was not taken is lost. */
+  lose(): void {
+    this.#isOver = true
+    for (const delivery of this.#byRequest.values()) delivery.settle(false)
+    this.#byRequest.clear()
+  }
 }

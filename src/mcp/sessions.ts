@@ -61,6 +61,13 @@ export interface Caller {
   readonly identity: string
 }
 
+/**
+ * In a session the end of a stream waits this long once the kernel has its answer: a client that hung up in that time may
+ * have left just before its answer came, or be done with it (Codex 0.169 is), and only its next request tells which.
+ * Clients take the message as it comes; only the end of the stream waits.
+ */
+const holdMs = 30
+
 interface Session {
   readonly caller: Caller
   readonly transport: WebStandardStreamableHTTPServerTransport
@@ -274,6 +281,7 @@ export class Sessions {
     const out: Out = { exchange }
     return watched(response, {
       signal: request.signal,
+      holdMs,
       counts: () => exchange.awaited,
       // The first event names its stream; a client of an old revision is told no such thing and cannot come back.
       saw: chunk => {

@@ -1,7 +1,6 @@
 /** The transport of 2024: GET /sse opens a stream that names an address, to which the client then posts its messages. */
 import { randomUUID } from 'node:crypto'
 import {
-  isJSONRPCResultResponse,
   type JSONRPCMessage,
   type McpServer,
   type MessageExtraInfo,
@@ -12,7 +11,8 @@ import {
 import type { Delivery } from '../model/call.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs } from '../server/event-stream.ts'
-import { flushed, turn, unbuffered } from './exchange.ts'
+import { drained, flushed, turn } from '../server/written.ts'
+import { Deliveries, unbuffered } from './exchange.ts'
 
 const keepAliveMs = 15_000
 /** Of each caller, so that nobody takes another's; and of all together, as the last line. */
@@ -80,10 +80,10 @@ export class SseSessions {
   }
 }
 
-/** A frame on its way out, and who hears that the kernel took it. */
+/** A frame on its way out, and the message in it. */
 interface Frame {
   readonly text: string
-  taken?(): void
+  readonly message?: JSONRPCMessage | undefined
 }
 
 class SseTransport implements Transport {
@@ -92,7 +92,7 @@ class SseTransport implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
-  readonly #deliveries = new Map<RequestId, Delivery>()
+  readonly #deliveries = new Deliveries()
   readonly #queue: Frame[] = []
   /** Who never reads is cut off when there is no room for what waits in all streams. */
   readonly #backlog = backlogs.open(() => void this.close())
@@ -107,69 +107,52 @@ class SseTransport implements Transport {
   constructor(endpoint: string, caller: string, signal: AbortSignal) {
     this.caller = caller
     this.#signal = signal
-    this.#push({ text: `event: endpoint\ndata: ${endpoint}\n\n` })
+    this.#push(`event: endpoint\ndata: ${endpoint}\n\n`)
   }
 
   async start(): Promise<void> {
     if (this.#signal.aborted) this.#gone()
     else this.#signal.addEventListener('abort', this.#gone, { once: true })
-    this.#keepAlive = setInterval(() => this.#push({ text: ': keepalive\n\n' }), keepAliveMs)
+    this.#keepAlive = setInterval(() => this.#push(': keepalive\n\n'), keepAliveMs)
   }
 
-  /** The stream. A frame counts as taken when the runtime asks for the next one: then it has drained. */
   response(): Response {
+    const body = drained(this.#pieces(), () => void this.close())
+    const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform' }
+    return new Response(body, { headers: { ...headers, ...unbuffered } })
+  }
+
+  /** The frames as they drain. */
+  async *#pieces(): AsyncGenerator<Uint8Array> {
     const encoder = new TextEncoder()
-    let before: Frame | undefined
-    const stream = new ReadableStream<Uint8Array>(
-      {
-        pull: async controller => {
-          before?.taken?.()
-          before = undefined
-          while (this.#queue.length === 0 && !this.#closed)
-            await new Promise<void>(resolve => {
-              this.#wake = resolve
-            })
-          // Who hung up before is heard now; the kernel would take the frame all the same.
-          if (this.#queue[0]?.taken) await turn()
-          const frame = this.#closed ? undefined : this.#queue.shift()
-          if (!frame) return controller.close()
-          this.#waiting -= frame.text.length
-          this.#backlog.holds(this.#waiting, true)
-          before = frame
-          controller.enqueue(encoder.encode(frame.text))
-        },
-        cancel: () => this.close(),
-      },
-      { highWaterMark: 0 },
-    )
-    return new Response(stream, {
-      headers: {
-        'content-type': 'text/event-stream',
-        'cache-control': 'no-cache, no-transform',
-        ...unbuffered,
-      },
-    })
+    for (;;) {
+      while (this.#queue.length === 0 && !this.#closed)
+        await new Promise<void>(resolve => {
+          this.#wake = resolve
+        })
+      // A client that hung up before is heard now; the kernel would take the frame all the same.
+      if (this.#queue[0]?.message) await turn()
+      const frame = this.#queue.shift()
+      if (!frame) return
+      this.#waiting -= frame.text.length
+      this.#backlog.holds(this.#waiting, true)
+      const bytes = encoder.encode(frame.text)
+      yield bytes
+      // From here on it is delivered, also to a client that closes: its session ends with the stream, and nothing can tell.
+      const settle = frame.message && this.#deliveries.take(frame.message)
+      if (settle) void flushed(bytes.length).then(() => settle(true))
+    }
   }
 
   /** Settles it once the answer is taken. */
   deliver(id: RequestId, delivery: Delivery): void {
-    if (this.#closed) delivery.settle(false)
-    else this.#deliveries.set(id, delivery)
+    this.#deliveries.add(id, delivery)
   }
 
   /** Never rejects, as that of stdio. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return
-    const id = 'method' in message ? undefined : message.id
-    const delivery = id === undefined ? undefined : this.#deliveries.get(id)
-    const text = `event: message\ndata: ${JSON.stringify(message)}\n\n`
-    if (id === undefined || !delivery) return this.#push({ text })
-    // From here on it is delivered, also to a client that closes: its session ends with the stream, and nothing can tell.
-    const taken = () => {
-      this.#deliveries.delete(id)
-      void flushed(text.length).then(() => delivery.settle(isJSONRPCResultResponse(message)))
-    }
-    this.#push({ text, taken })
+    this.#push(`event: message\ndata: ${JSON.stringify(message)}\n\n`, message)
   }
 
   async close(): Promise<void> {
@@ -177,8 +160,7 @@ class SseTransport implements Transport {
     this.#closed = true
     clearInterval(this.#keepAlive)
     this.#signal.removeEventListener('abort', this.#gone)
-    for (const delivery of this.#deliveries.values()) delivery.settle(false)
-    this.#deliveries.clear()
+    this.#deliveries.lose()
     this.#queue.length = 0
     this.#waiting = 0
     this.#backlog.end()
@@ -186,9 +168,9 @@ class SseTransport implements Transport {
     this.onclose?.()
   }
 
-  #push(frame: Frame): void {
-    this.#queue.push(frame)
-    this.#waiting += frame.text.length
+  #push(text: string, message?: JSONRPCMessage): void {
+    this.#queue.push({ text, message })
+    this.#waiting += text.length
     this.#wake?.()
     this.#backlog.holds(this.#waiting, false)
   }

@@ -6,7 +6,6 @@ import type { Readable, Writable } from 'node:stream'
 import {
   deserializeMessage,
   isJSONRPCRequest,
-  isJSONRPCResultResponse,
   type JSONRPCMessage,
   type RequestId,
   serializeMessage,
@@ -19,7 +18,9 @@ import { stdio } from '../model/principal.ts'
 import { endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
+import { writtenTo } from '../server/written.ts'
 import type { McpContext, McpShared } from './context.ts'
+import { Deliveries } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 
@@ -84,7 +85,7 @@ export class LineTransport implements Transport {
   readonly #output: Writable
   readonly #log: Log
   readonly #end: () => void
-  readonly #deliveries = new Map<RequestId, Delivery>()
+  readonly #deliveries = new Deliveries()
   readonly #unanswered = new Set<RequestId>()
   #allAnswered: (() => void) | undefined
   #parts: Buffer[] = []
@@ -114,19 +115,17 @@ export class LineTransport implements Transport {
 
   /** Settles it once the answer is written. */
   deliver(id: RequestId, delivery: Delivery): void {
-    this.#deliveries.set(id, delivery)
+    this.#deliveries.add(id, delivery)
   }
 
   /** Never rejects: the library lets news go without looking after them. A client that is gone is told by `ended`. */
   async send(message: JSONRPCMessage): Promise<void> {
-    const id = 'method' in message ? undefined : message.id
-    const delivery = id === undefined ? undefined : this.#deliveries.get(id)
-    if (id !== undefined) this.#deliveries.delete(id)
-    const written = await this.#write(message)
+    const settle = this.#deliveries.take(message)
+    const written = !this.#closed && (await writtenTo(this.#output, serializeMessage(message)))
     if (!written) this.#end()
     // A client that had ended its input before may read on or not: then it comes again. One that ends it later has it.
-    delivery?.settle(written && !this.#leaving && isJSONRPCResultResponse(message))
-    if (id !== undefined) this.#done(id)
+    settle?.(written && !this.#leaving)
+    if (!('method' in message) && message.id !== undefined) this.#done(message.id)
   }
 
   /** Resolves when no request waits for its answer, or when the time is over. */
@@ -144,16 +143,8 @@ export class LineTransport implements Transport {
     this.#input.off('data', this.#read)
     // A paused standard input does not keep the process alive.
     this.#input.pause()
-    for (const delivery of this.#deliveries.values()) delivery.settle(false)
-    this.#deliveries.clear()
+    this.#deliveries.lose()
     this.onclose?.()
-  }
-
-  #write(message: JSONRPCMessage): Promise<boolean> {
-    if (this.#closed) return Promise.resolve(false)
-    return new Promise(resolve => {
-      this.#output.write(serializeMessage(message), error => resolve(!error))
-    })
   }
 
   #read = (chunk: Buffer): void => {

@@ -6,7 +6,7 @@ import type { Operation, RestShape } from '../operations/operation.ts'
 import { metricsType } from '../platform/metrics.ts'
 import { EventStreams } from './event-readers.ts'
 import { unopenedStream } from './event-stream.ts'
-import { type HttpCall, settlingBody } from './http-call.ts'
+import type { HttpCall } from './http-call.ts'
 import { mediaAnswer } from './media-answer.ts'
 import { isHead } from './paths.ts'
 import {
@@ -17,6 +17,7 @@ import {
   type RouteContext,
   type RouteNotes,
 } from './route.ts'
+import { settlingBody } from './written.ts'
 
 /** Makes the answer of an output; `input` is what the caller sent. */
 export type AnswerOf = (output: unknown, call: HttpCall, input: unknown) => Response | Promise<Response>
