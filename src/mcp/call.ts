@@ -1,6 +1,7 @@
 /** One `tools/call` as a call: when it ends, what it tells and asks meanwhile, and whether its answer was written. */
 
 import {
+  acceptedContent,
   CLIENT_CAPABILITIES_META_KEY,
   type ClientCapabilities,
   type ElicitRequestFormParams,
@@ -12,13 +13,12 @@ import {
   type ProgressToken,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { type Call, Delivery, type Progress, type Question, type Unanswered } from '../model/call.ts'
+import type { Call, Progress, Question, Unanswered } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import type { Principal } from '../model/principal.ts'
 import type { Clock } from '../platform/clock.ts'
 import { seen } from '../platform/escape-controls.ts'
-import { type Linked, linked } from '../platform/signals.ts'
 import { longestWait } from '../server/behind-proxy.ts'
+import { DoorCall } from '../server/http-call.ts'
 import type { McpContext } from './context.ts'
 import type { Questions } from './questions.ts'
 
@@ -30,10 +30,7 @@ const answerWithinMs = 10 * 60_000
 /** What a person said to a form, or that it was declined, or that there is no answer. */
 type Answer = Readonly<Record<string, unknown>> | 'declined' | Unanswered
 
-export class McpCall implements Call {
-  readonly by: Principal
-  readonly local: Call['local']
-  readonly delivery = new Delivery()
+export class McpCall extends DoorCall {
   readonly progress?: (step: Progress) => void
   readonly ask?: (question: Question) => Promise<string | undefined>
   readonly answered?: (field: string) => string | undefined
@@ -48,20 +45,17 @@ export class McpCall implements Call {
   readonly elicit?: (field: string, form: ElicitRequestFormParams, about?: unknown) => Promise<Answer>
   readonly #ctx: ServerContext
   readonly #questions: Questions
-  readonly #linked: Linked
   readonly #ticker: Ticker | undefined
   readonly #given: Record<string, unknown>
   #wanted: { inputRequests: InputRequests; requestState?: string } | undefined
 
-  /** @param capabilities of a client of the legacy era, as it said them once; a modern one says them with each request */
-  constructor(ctx: ServerContext, context: McpContext, capabilities: ClientCapabilities | undefined) {
+  /** @param declared by a client of the legacy era, once; a modern one says what it can with each request */
+  constructor(ctx: ServerContext, context: McpContext, declared: ClientCapabilities | undefined) {
     const { by, local, era, calls, gateway } = context
+    super(ctx.mcpReq, { by, waiting: calls.waiting }, local)
     this.#ctx = ctx
-    this.by = by
-    this.local = local
     this.#questions = calls.questions
     this.#given = { ...ctx.mcpReq.inputResponses }
-    this.#linked = linked(ctx.mcpReq.signal, calls.waiting.signal)
     const token = ctx.mcpReq._meta?.progressToken
     if (token !== undefined) {
       const ticker = new Ticker(gateway.clock, token, notification => ctx.mcpReq.notify(notification))
@@ -69,13 +63,12 @@ export class McpCall implements Call {
       // What it says may hold the name that a user gave to a file.
       this.progress = step => ticker.step({ ...step, what: seen(step.what.slice(0, mostWhat)) })
     }
-    const modern = era === 'modern'
-    const { elicitation } = (modern ? envelopeCapabilities(ctx) : capabilities) ?? {}
+    const envelope: { [CLIENT_CAPABILITIES_META_KEY]?: ClientCapabilities } = ctx.mcpReq.envelope ?? {}
+    const { elicitation } = envelope[CLIENT_CAPABILITIES_META_KEY] ?? declared ?? {}
     // A client that names no kind means forms: there was no other kind at first.
     if (elicitation && (elicitation.form !== undefined || elicitation.url === undefined)) {
-      this.elicit = modern
-        ? (field, form, about) => this.#askByAnswering(field, form, about)
-        : (_field, form) => this.#askMeanwhile(form)
+      this.elicit = (field, form, about) =>
+        era === 'modern' ? this.#askByAnswering(field, form, about) : this.#askMeanwhile(form)
       this.ask = question => this.#ask(question)
       this.answered = field => this.#answered(field)
     }
@@ -86,17 +79,9 @@ export class McpCall implements Call {
     return request && longestWait(request)
   }
 
-  get signal(): AbortSignal {
-    return this.#linked.signal
-  }
-
   /** The client took the request back, or is gone: an answer would reach nobody. */
   get cancelled(): boolean {
     return this.#ctx.mcpReq.signal.aborted
-  }
-
-  onDelivered(listener: (delivered: boolean) => void): void {
-    this.delivery.onDelivered(listener)
   }
 
   /** Says now and then that the call still works on it, for a client that wants to hear so. */
@@ -105,9 +90,9 @@ export class McpCall implements Call {
   }
 
   /** The work is over: nothing more is told, nothing waits. */
-  end(): void {
+  override end(): void {
     this.#ticker?.stop()
-    this.#linked[Symbol.dispose]()
+    super.end()
   }
 
   /** The question to answer with instead of a result; the client then calls again with the person's answer. */
@@ -127,21 +112,17 @@ export class McpCall implements Call {
     return typeof answer === 'object' ? textOf(answer[field]) : undefined
   }
 
-  /** The legacy era: the client is asked while the call goes on. */
+  /**
+   * The legacy era: the client is asked while the call goes on. The SDK's shim for this era (2.4.0) would start the tool anew
+   * with the answer, and its progress with it; and it makes an error of its own of a question that fails, where `send` is
+   * to wait for a yes that is said elsewhere.
+   */
   async #askMeanwhile(form: ElicitRequestFormParams): Promise<Answer> {
-    try {
-      const { signal } = this
-      const said = await this.#ctx.mcpReq.elicitInput(form, {
-        signal,
-        timeout: answerWithinMs,
-        // In the answer to this very call; the library's own way is the stream of GET, which a client need not open.
-        relatedRequestId: this.#ctx.mcpReq.id,
-      })
-      return answerOf(said)
-    } catch {
-      // Refused by the client, or nobody there.
-      return 'nobody'
-    }
+    const { id: relatedRequestId, elicitInput } = this.#ctx.mcpReq
+    // In the answer to this very call; the SDK's usual way is the stream of GET, which a client need not open.
+    const options = { signal: this.signal, timeout: answerWithinMs, relatedRequestId }
+    // Refused by the client, or nobody there.
+    return elicitInput(form, options).then(answerOf, () => 'nobody')
   }
 
   /**
@@ -171,10 +152,9 @@ export class McpCall implements Call {
 
   /** Only what was said: a no is for the question itself, that it need not be asked again. */
   #answered(field: string): string | undefined {
-    const said = inputResponse(this.#given, field)
-    if (said.kind !== 'elicit' || said.action !== 'accept') return undefined
-    const answer = this.#answer(field)
-    return typeof answer === 'object' ? textOf(answer[field]) : undefined
+    const said = acceptedContent(this.#given, field)
+    if (said) delete this.#given[field]
+    return said && textOf(said[field])
   }
 
   /** Each is used once: what a second question asks was not answered by the first. */
@@ -190,11 +170,6 @@ const answerOf = ({ action, content }: { action: string; content?: Record<string
 
 const textOf = (value: unknown) =>
   typeof value === 'string' ? value : typeof value === 'number' ? String(value) : undefined
-
-const envelopeCapabilities = (ctx: ServerContext) =>
-  (ctx.mcpReq.envelope as Readonly<Record<string, unknown>> | undefined)?.[CLIENT_CAPABILITIES_META_KEY] as
-    | ClientCapabilities
-    | undefined
 
 /** Clients that give up after a minute without a word are kept by this. */
 const tickMs = 3000

@@ -1,8 +1,4 @@
-/**
- * One HTTP request as a call: when it ends.
- *
- * Everything here is made only when a tool asks for it, since most calls (sessions, history) never do.
- */
+/** Calls of doors that serve many: when a call ends. Most calls (sessions, history) never ask. */
 import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
@@ -30,43 +26,35 @@ export class Waiting {
 }
 
 /** What a call knows of the door that it came through. */
-export interface HttpDoor {
+interface Door {
   readonly by: Principal
   readonly waiting: Waiting
-  readonly links?: EventLinks
   /** A call goes on when the service stops: a download has until the server's grace is over. */
   readonly goesOn?: boolean
 }
 
-export class HttpCall implements Call {
+/** A call that ends when its caller is gone or the service stops. What it needs for that is made when a tool asks for it. */
+export class DoorCall implements Call {
   readonly by: Principal
-  readonly local = false
+  readonly local: Call['local']
   readonly delivery = new Delivery()
-  readonly request: Request
-  readonly #door: HttpDoor
+  readonly #door: Door
+  readonly #caller: { readonly signal: AbortSignal }
   #linked: Linked | undefined
 
-  constructor(request: Request, door: HttpDoor) {
+  /** @param caller what tells when the caller is gone */
+  constructor(caller: { readonly signal: AbortSignal }, door: Door, local: Call['local']) {
     this.by = door.by
-    this.request = request
+    this.local = local
+    this.#caller = caller
     this.#door = door
   }
 
   get signal(): AbortSignal {
     const { goesOn, waiting } = this.#door
-    if (goesOn) return this.request.signal
-    this.#linked ??= linked(this.request.signal, waiting.signal)
+    if (goesOn) return this.#caller.signal
+    this.#linked ??= linked(this.#caller.signal, waiting.signal)
     return this.#linked.signal
-  }
-
-  linkEvents(stream: Readonly<Record<string, string>>): { url: string; expires_at: number } {
-    const { links } = this.#door
-    if (!links) throw new Error('this door has no links')
-    return links.add(stream, prefixOf(this.request) ?? '')
-  }
-
-  get longestWait(): number | undefined {
-    return longestWait(this.request)
   }
 
   onDelivered(listener: (delivered: boolean) => void): void {
@@ -76,5 +64,30 @@ export class HttpCall implements Call {
   /** Nothing waits for this call any more. */
   end(): void {
     this.#linked?.[Symbol.dispose]()
+  }
+}
+
+export interface HttpDoor extends Door {
+  readonly links?: EventLinks
+}
+
+/** One HTTP request as a call. */
+export class HttpCall extends DoorCall {
+  readonly request: Request
+  readonly #links: EventLinks | undefined
+
+  constructor(request: Request, door: HttpDoor) {
+    super(request, door, false)
+    this.request = request
+    this.#links = door.links
+  }
+
+  get longestWait(): number | undefined {
+    return longestWait(this.request)
+  }
+
+  linkEvents(stream: Readonly<Record<string, string>>): { url: string; expires_at: number } {
+    if (!this.#links) throw new Error('this door has no links')
+    return this.#links.add(stream, prefixOf(this.request) ?? '')
   }
 }
