@@ -4,18 +4,37 @@ import { Delivery } from '../model/call.ts'
 import { endsWithin } from '../platform/clock.ts'
 import { type Watch, watchedBody } from '../server/written.ts'
 
+/** What is under way, and the wait for its end. */
+export class UnderWay<One> {
+  readonly #all = new Set<One>()
+  #none: (() => void) | undefined
+
+  add(one: One): void {
+    this.#all.add(one)
+  }
+
+  delete(one: One): void {
+    if (this.#all.delete(one) && this.#all.size === 0) this.#none?.()
+  }
+
+  /** Resolves when there is nothing any more, or when the time is over. */
+  async over(withinMs: number): Promise<void> {
+    if (this.#all.size === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#none = resolve
+    await endsWithin(withinMs, promise)
+  }
+}
+
 /** Exchanges by their requests: how a call finds its own. */
 export class Exchanges {
   readonly #byRequest = new WeakMap<Request, Delivery>()
-  #open = 0
-  #none: (() => void) | undefined
+  readonly #open = new UnderWay<Delivery>()
 
   /** The exchange of a request that asks for an answer. */
   open(request: Request): Delivery {
-    this.#open++
-    const exchange = new Delivery(() => {
-      if (--this.#open === 0) this.#none?.()
-    })
+    const exchange: Delivery = new Delivery(() => this.#open.delete(exchange))
+    this.#open.add(exchange)
     this.#byRequest.set(request, exchange)
     return exchange
   }
@@ -25,11 +44,8 @@ export class Exchanges {
   }
 
   /** Resolves when every answer is written or lost, or when the time is over. */
-  async settled(withinMs: number): Promise<void> {
-    if (this.#open === 0) return
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#none = resolve
-    await endsWithin(withinMs, promise)
+  settled(withinMs: number): Promise<void> {
+    return this.#open.over(withinMs)
   }
 }
 
@@ -78,3 +94,12 @@ export class Deliveries {
     this.#byRequest.clear()
   }
 }
+
+/** An answer to a request whose JSON-RPC message cannot be served. */
+export const rpcError = (
+  status: number,
+  code: number,
+  message: string,
+  headers: Record<string, string> = {},
+  data?: object,
+) => Response.json({ jsonrpc: '2.0', error: { code, message, data }, id: null }, { status, headers })

@@ -27,7 +27,7 @@ import { problemResponse } from '../server/errors.ts'
 import { unopenedStream } from '../server/event-stream.ts'
 import { Waiting } from '../server/http-call.ts'
 import type { CallDoor, McpContext, McpShared } from './context.ts'
-import { Exchanges, watched } from './exchange.ts'
+import { Exchanges, rpcError, watched } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 import { SessionIds } from './session-ids.ts'
@@ -185,17 +185,15 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
     const exchange = method === 'subscriptions/listen' ? new Delivery() : exchanges.open(request)
     const handler = method === 'tools/call' ? streaming : plain
     const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
+    const settle = (delivered: boolean) => {
+      doneWith(request)
+      exchange.settle(delivered)
+    }
     return watched(response, {
       signal: request.signal,
       counts: () => exchange.awaited,
-      written: () => {
-        doneWith(request)
-        exchange.settle(true)
-      },
-      lost: () => {
-        doneWith(request)
-        exchange.settle(false)
-      },
+      written: () => settle(true),
+      lost: () => settle(false),
     })
   }
 
@@ -328,11 +326,3 @@ const tooMany = () =>
   })
 
 const noSession = () => rpcError(404, -32001, 'Session not found')
-
-const rpcError = (
-  status: number,
-  code: number,
-  message: string,
-  headers: Record<string, string> = {},
-  data?: object,
-) => Response.json({ jsonrpc: '2.0', error: { code, message, data }, id: null }, { status, headers })

@@ -18,7 +18,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
 import { type AwakeTimer, afterAwake } from '../platform/clock.ts'
-import { type Exchanges, watched } from './exchange.ts'
+import { type Exchanges, rpcError, watched } from './exchange.ts'
 import type { SessionIds } from './session-ids.ts'
 
 export interface SessionsOptions {
@@ -349,15 +349,7 @@ export class Sessions {
 export class TooMany extends Error {}
 
 /** A client that asks on for what an earlier process was about to answer would ask for ever. */
-const streamIsOver = () =>
-  Response.json(
-    {
-      jsonrpc: '2.0',
-      error: { code: -32000, message: 'That stream ended with an earlier process' },
-      id: null,
-    },
-    { status: 400 },
-  )
+const streamIsOver = () => rpcError(400, -32000, 'That stream ended with an earlier process')
 
 /** Says of answers that are out whether the client has read them. */
 function decide({ out }: Session, isRead: boolean): void {

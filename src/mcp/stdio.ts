@@ -15,12 +15,11 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { faultIn, faultText } from '../model/bad-json.ts'
 import type { Delivery } from '../model/call.ts'
 import { stdio } from '../model/principal.ts'
-import { endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
 import { writtenTo } from '../server/written.ts'
 import type { McpContext, McpShared } from './context.ts'
-import { Deliveries } from './exchange.ts'
+import { Deliveries, UnderWay } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 
@@ -86,8 +85,7 @@ export class LineTransport implements Transport {
   readonly #log: Log
   readonly #end: () => void
   readonly #deliveries = new Deliveries()
-  readonly #unanswered = new Set<RequestId>()
-  #allAnswered: (() => void) | undefined
+  readonly #unanswered = new UnderWay<RequestId>()
   #parts: Buffer[] = []
   #size = 0
   /** The client will not read on, or is about to go. */
@@ -125,15 +123,12 @@ export class LineTransport implements Transport {
     if (!written) this.#end()
     // A client that had ended its input before may read on or not: then it comes again. One that ends it later has it.
     settle?.(written && !this.#leaving)
-    if (!('method' in message) && message.id !== undefined) this.#done(message.id)
+    if (!('method' in message) && message.id !== undefined) this.#unanswered.delete(message.id)
   }
 
   /** Resolves when no request waits for its answer, or when the time is over. */
-  async answered(withinMs: number): Promise<void> {
-    if (this.#unanswered.size === 0) return
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#allAnswered = resolve
-    await endsWithin(withinMs, promise)
+  answered(withinMs: number): Promise<void> {
+    return this.#unanswered.over(withinMs)
   }
 
   async close(): Promise<void> {
@@ -181,8 +176,7 @@ export class LineTransport implements Transport {
     if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen')
       this.#unanswered.add(message.id)
     else if ('method' in message && message.method === 'notifications/cancelled') {
-      const id = message.params?.requestId
-      if (id !== undefined) this.#done(id as RequestId)
+      this.#unanswered.delete(message.params?.requestId as RequestId)
     }
     this.onmessage?.(message)
   }
@@ -193,10 +187,5 @@ export class LineTransport implements Transport {
       length: line.length,
       ...(fault && { fault: faultText(fault) }),
     })
-  }
-
-  #done(id: RequestId): void {
-    this.#unanswered.delete(id)
-    if (this.#unanswered.size === 0) this.#allAnswered?.()
   }
 }

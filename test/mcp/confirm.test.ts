@@ -224,7 +224,14 @@ describe('where nobody can be asked', () => {
       await using closed = await connectHttp(service.url, { answer: () => ({ action: 'cancel' }) })
       const unanswered = await closed.value('send', { to, text: 'closed' })
       expect(unanswered).toMatchObject({ status: 'queued', waits_for: 'approval', answer: 'cancelled' })
-      await fetch(new URL(`/outbox/${unanswered.outbox_id}`, service.url), { method: 'DELETE' })
+      const fails = () => {
+        throw new Error('no screen')
+      }
+      await using broken = await connectHttp(service.url, { answer: fails })
+      const failed = await broken.value('send', { to, text: 'failed' })
+      expect(failed).toMatchObject({ status: 'queued', waits_for: 'approval', answer: 'nobody' })
+      for (const { outbox_id } of [unanswered, failed])
+        await fetch(new URL(`/outbox/${outbox_id}`, service.url), { method: 'DELETE' })
       // Who reads text alone is told the same.
       const { content } = await mute.call('send', { to, text: 'first', idempotency_key: 'first' })
       expect(JSON.parse(content[0].text)).toMatchObject({
