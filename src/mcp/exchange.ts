@@ -52,9 +52,6 @@ export class Exchanges {
 /** Bun sends the headers with the first bytes: a stream that begins silently would look dead until its first event. */
 const hello = new TextEncoder().encode(': open\n\n')
 
-/** Tells a proxy (nginx) to pass a stream on without buffering it. */
-export const unbuffered = { 'x-accel-buffering': 'no' } as const
-
 /** The same response, watched to the end of its body; a stream of events begins at once. */
 export function watched(response: Response, watch: Watch): Response {
   if (!response.body) {
@@ -63,9 +60,7 @@ export function watched(response: Response, watch: Watch): Response {
   }
   const isStream = response.headers.get('content-type') === 'text/event-stream'
   const body = watchedBody(response.body as ReadableStream<Uint8Array>, watch, isStream ? hello : undefined)
-  const headers = new Headers(response.headers)
-  if (isStream) for (const [name, value] of Object.entries(unbuffered)) headers.set(name, value)
-  return new Response(body, { status: response.status, headers })
+  return new Response(body, response)
 }
 
 /** Deliveries of one connection that lasts, by the requests that their answers are for. */

@@ -109,10 +109,6 @@ export class Sessions {
     this.#options = options
   }
 
-  get size(): number {
-    return this.#sessions.size
-  }
-
   /** Whether it runs here, and is this caller's. */
   has(id: string, caller: Caller): boolean {
     return this.#sessions.get(id)?.caller.identity === caller.identity

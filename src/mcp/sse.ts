@@ -10,9 +10,9 @@ import {
 } from '@modelcontextprotocol/server'
 import type { Delivery } from '../model/call.ts'
 import { rootOf } from '../server/behind-proxy.ts'
-import { backlogs } from '../server/event-stream.ts'
+import { backlogs, streamHeaders } from '../server/event-stream.ts'
 import { drained, flushed, turn } from '../server/written.ts'
-import { Deliveries, unbuffered } from './exchange.ts'
+import { Deliveries } from './exchange.ts'
 
 const keepAliveMs = 15_000
 /** Of each caller, so that nobody takes another's; and of all together, as the last line. */
@@ -118,8 +118,7 @@ class SseTransport implements Transport {
 
   response(): Response {
     const body = drained(this.#pieces(), () => void this.close())
-    const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform' }
-    return new Response(body, { headers: { ...headers, ...unbuffered } })
+    return new Response(body, { headers: streamHeaders })
   }
 
   /** The frames as they drain. */

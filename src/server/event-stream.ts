@@ -74,7 +74,7 @@ export interface Outlet {
   error(error: unknown): void
 }
 
-const streamHeaders = {
+export const streamHeaders = {
   ...jsonAnswer.headers,
   'content-type': 'text/event-stream',
   // A proxy in front must not gather them.
