@@ -12,7 +12,7 @@ import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { connectHttp, logInOver, type McpClient, mcpHere, startMcp, upstreamFlags } from '../support/mcp.ts'
-import { initialize, post } from '../support/mcp-raw.ts'
+import { initialize, modernHeaders, modernMeta, post } from '../support/mcp-raw.ts'
 import { restOf } from '../support/rest.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { until } from '../support/until.ts'
@@ -20,11 +20,6 @@ import { until } from '../support/until.ts'
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 type Json = any
 
-const modern = {
-  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-  'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
-  'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
-}
 const yes = { inputResponses: { send: { action: 'accept', content: { send: true } } } }
 const no = { inputResponses: { send: { action: 'decline' } } }
 
@@ -53,15 +48,10 @@ async function heard(client: McpClient, sandbox: TestSandbox): Promise<string> {
 
 /** A client that does as it likes: one `tools/call` of send, with whatever stands beside its arguments. */
 async function rawSend(url: string, input: object, beside: object = {}): Promise<Json> {
-  const params = { name: 'send', arguments: input, _meta: modern, ...beside }
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: {
-      ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-      ...{ 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'send' },
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
-  })
+  const _meta = modernMeta({ elicitation: { form: {} } })
+  const params = { name: 'send', arguments: input, _meta, ...beside }
+  const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
+  const response = await post(url, message, modernHeaders('send'))
   const data = /^data: (.+)$/m.exec(await response.text())![1]!
   const answer = JSON.parse(data)
   if (!answer.result) throw new Error(data)

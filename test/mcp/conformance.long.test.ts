@@ -7,14 +7,13 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Announcements } from '../../src/mcp/announcements.ts'
-import { createMcpHttp } from '../../src/mcp/http.ts'
 import { createMcpServer } from '../../src/mcp/server.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { serve } from '../../src/platform/serve.ts'
 import { addConformanceFixtures } from '../support/conformance-fixtures.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
+import { startDoor } from '../support/mcp-door.ts'
 
 const suite = fileURLToPath(
   new URL('dist/index.js', import.meta.resolve('@modelcontextprotocol/conformance/package.json')),
@@ -75,40 +74,22 @@ const results = new Map<string, Map<string, Check[]>>()
 
 beforeAll(async () => {
   await using t = await withGateway({ sessions: [] })
-  const door = createMcpHttp({
-    ...{
-      gateway: t.gateway,
-      log: silentLog,
-      version: '0.0.0',
-      confirmSend: false,
-      structured: true,
-      transport: 'http',
-    },
+  await using door = await startDoor({
+    gateway: t.gateway,
     // One scenario calls the first tool, whichever that is: one that does not wait.
     tools: tools.toSorted((a, b) => Number(b.name === 'sessions') - Number(a.name === 'sessions')),
     changes: new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock }),
-    config: { host: '127.0.0.1', allowHosts: [] },
     server(context) {
       const server = createMcpServer(context)
       addConformanceFixtures(server, context.era)
       return server
     },
   })
-  const server = await serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch: (request, peer) => door.fetch(request, peer),
-  })
-  try {
-    scenarios = [...(await run('list', '--server')).matchAll(/^ {2}- (\S+)/gm)].map(match => match[1]!)
-    for (const revision of revisions) {
-      const out = join(dir, revision)
-      await run('server', '--url', `${server.url}/mcp`, '--requirements', revision, '-o', out)
-      results.set(revision, await readResults(out))
-    }
-  } finally {
-    await door.close(0)
-    await server.stop(0)
+  scenarios = [...(await run('list', '--server')).matchAll(/^ {2}- (\S+)/gm)].map(match => match[1]!)
+  for (const revision of revisions) {
+    const out = join(dir, revision)
+    await run('server', '--url', door.url, '--requirements', revision, '-o', out)
+    results.set(revision, await readResults(out))
   }
 }, 300_000)
 

@@ -1,42 +1,17 @@
 /** Whose place recv uses: that of the connection, which two clients of one service do not share. */
 import { expect, test } from 'bun:test'
-import { createMcpHttp } from '../../src/mcp/http.ts'
 import { tools } from '../../src/operations/tools.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { serve } from '../../src/platform/serve.ts'
-import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { withGateway } from '../support/gateway.ts'
 import { connectHttp } from '../support/mcp.ts'
+import { startDoor } from '../support/mcp-door.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 import { initialize, post } from '../support/mcp-raw.ts'
-
-async function startDoor({ gateway }: Pick<TestGateway, 'gateway'>) {
-  const door = createMcpHttp({
-    gateway,
-    tools,
-    log: silentLog,
-    version: '1',
-    confirmSend: false,
-    structured: false,
-    changes: { subscribe: () => () => {} },
-    transport: 'http',
-    config: { host: '127.0.0.1', allowHosts: [] },
-  })
-  const fetch = door.fetch
-  const server = await serve({ hostname: '127.0.0.1', port: 0, fetch })
-  return {
-    url: `${server.url}/mcp`,
-    async [Symbol.asyncDispose]() {
-      await door.close(0)
-      await server.stop(0)
-    },
-  }
-}
 
 const textsOf = (messages: { text: string }[]) => messages.map(({ text }) => text)
 
 test('each reader named in the address gets each message once; a call may name another', async () => {
   await using t = await withGateway()
-  await using door = await startDoor(t)
+  await using door = await startDoor({ gateway: t.gateway, structured: false })
   await using claude = await connectHttp(`${door.url}?consumer=claude-code`)
   await using codex = await connectHttp(`${door.url}?consumer=codex`)
   for (const client of [claude, codex]) expect(await client.value('recv', { timeout: 0 })).toEqual([])
@@ -76,7 +51,7 @@ test('a new reader begins after what anybody was given, from its connection on',
 
 test('a parameter that is unknown, mistyped or given twice is refused with 400, whatever is asked', async () => {
   await using t = await withGateway({ start: false })
-  await using door = await startDoor(t)
+  await using door = await startDoor({ gateway: t.gateway, structured: false })
   for (const query of [
     'tools=read-only',
     'structured=yes',

@@ -6,7 +6,7 @@ import { afterAwake } from '../../src/platform/clock.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { connectHttp, type McpHere, mcpHere, startMcp, upstreamFlags } from '../support/mcp.ts'
-import { initialize, openSession, post } from '../support/mcp-raw.ts'
+import { initialize, modernHeaders, modernMeta, openSession, post } from '../support/mcp-raw.ts'
 import { raw } from '../support/rest.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -19,11 +19,6 @@ const recv = (id: number, timeout: number) => ({
   ...{ jsonrpc: '2.0', id, method: 'tools/call' },
   params: { name: 'recv', arguments: { timeout } },
 })
-const modern = {
-  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-  'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
-  'io.modelcontextprotocol/clientCapabilities': {},
-}
 
 /**
  * Asks and hangs up as soon as the answer has begun as told. With a bare socket, since a fetch that is aborted closes its
@@ -255,8 +250,8 @@ describe('a message counts as read only when its answer reached the client', () 
   test('http 2026: who leaves gets nothing', async () => {
     await withService('http', async ({ url }, sandbox) => {
       const call = recv(1, 60)
-      const body = { ...call, params: { ...call.params, _meta: modern } }
-      const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'recv' }
+      const body = { ...call, params: { ...call.params, _meta: modernMeta() } }
+      const headers = modernHeaders('recv')
       // The stream begins before the call is over.
       await leave(url, /^: open/m, { body, headers })
       await sandbox.say('hello')

@@ -3,14 +3,11 @@ import { describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { PassThrough } from 'node:stream'
 import { Svc } from '../../src/index.ts'
-import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
 import { serveMcpStdio } from '../../src/mcp/stdio.ts'
-import { tools } from '../../src/operations/tools.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { serve } from '../../src/platform/serve.ts'
 import { withGateway } from '../support/gateway.ts'
 import { upstreamFlags } from '../support/mcp.ts'
-import { initialize, openSession, post } from '../support/mcp-raw.ts'
+import { sharedOver, startDoor } from '../support/mcp-door.ts'
+import { initialize, modernHeaders, modernMeta, openSession, post } from '../support/mcp-raw.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { startRest } from '../support/rest.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -18,37 +15,6 @@ import { until } from '../support/until.ts'
 
 /** How often each is tried: what depends on the order of two events shows in one of some. */
 const times = 10
-
-async function startDoor(options: Pick<Partial<McpHttpOptions>, 'transport' | 'undecidedMs'> = {}) {
-  const gateway = mcpGateway()
-  const door = createMcpHttp({ ...shared(gateway), transport: 'http', config: local, ...options })
-  const server = await serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch: (request, peer) => door.fetch(request, peer),
-  })
-  return {
-    gateway,
-    door,
-    url: `${server.url}/${options.transport === 'sse' ? 'sse' : 'mcp'}`,
-    async [Symbol.asyncDispose]() {
-      await door.close(0)
-      await server.stop(0)
-    },
-  }
-}
-
-const local = { host: '127.0.0.1', allowHosts: [] }
-const mcpGateway = () => new MemoryGateway()
-const shared = (gateway: ReturnType<typeof mcpGateway>) => ({
-  gateway,
-  tools,
-  log: silentLog,
-  version: '1.2.3',
-  confirmSend: false,
-  structured: false,
-  changes: { subscribe: () => () => {} },
-})
 
 const recv = (id = 1) => ({
   jsonrpc: '2.0',
@@ -108,17 +74,7 @@ describe('a client that closes as soon as it has its answer', () => {
 
   test.each([
     ['2025-11-25, no session', {}, {}],
-    [
-      '2026-07-28',
-      {
-        _meta: {
-          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-          'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
-          'io.modelcontextprotocol/clientCapabilities': {},
-        },
-      },
-      { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'recv' },
-    ],
+    ['2026-07-28', { _meta: modernMeta() }, modernHeaders('recv')],
   ])('MCP over HTTP, %s: it is read', async (_version, more, headers) => {
     await using door = await startDoor()
     for (let at = 1; at <= times; at++) {
@@ -210,11 +166,11 @@ describe('a client that closes as soon as it has its answer', () => {
   })
 
   test('MCP over stdio: it is read', async () => {
-    const gateway = mcpGateway()
+    const gateway = new MemoryGateway()
     for (let at = 1; at <= times; at++) {
       gateway.say(`message ${at}.`)
       const [input, output] = [new PassThrough(), new PassThrough()]
-      const server = serveMcpStdio({ ...shared(gateway), local: true }, { input, output })
+      const server = serveMcpStdio({ ...sharedOver(gateway), local: true }, { input, output })
       output.on('data', chunk => {
         if (String(chunk).includes(`message ${at}.`)) setImmediate(() => input.end())
       })

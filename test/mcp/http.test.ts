@@ -1,55 +1,19 @@
 import { describe, expect, spyOn, test } from 'bun:test'
 import { McpServer } from '@modelcontextprotocol/server'
-import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
+import type { McpHttpOptions } from '../../src/mcp/http.ts'
 import { createMcpServer } from '../../src/mcp/server.ts'
 import { tools } from '../../src/operations/tools.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { serve } from '../../src/platform/serve.ts'
 import { failure } from '../support/failure.ts'
 import { connectHttp, startMcp } from '../support/mcp.ts'
+import { startDoor } from '../support/mcp-door.ts'
 import { initialize, openSession, post } from '../support/mcp-raw.ts'
-import { MemoryGateway } from '../support/memory-gateway.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
 
-/** The door on a socket, over a gateway in memory. */
-async function startDoor(
-  options: Partial<McpHttpOptions['config']> &
-    Partial<Pick<McpHttpOptions, 'idleMs' | 'server' | 'transport'>> = {},
-) {
-  const { idleMs, server: made, transport = 'http', ...config } = options
-  const gateway = new MemoryGateway()
-  /** Of each server, in the order in which sessions were opened. */
-  const closed: AbortSignal[] = []
-  const door = createMcpHttp({
-    ...{ gateway, tools, log: silentLog, version: '1.2.3', confirmSend: false, structured: true, transport },
-    server(context) {
-      closed.push(context.closed)
-      return (made ?? createMcpServer)(context)
-    },
-    changes: { subscribe: () => () => {} },
-    config: { host: '127.0.0.1', allowHosts: [], ...config },
-    ...(idleMs !== undefined && { idleMs }),
-  })
-  const server = await serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch: (request, peer) => door.fetch(request, peer),
-  })
-  return {
-    ...{ gateway, door, server, closed },
-    url: `${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}`,
-    async [Symbol.asyncDispose]() {
-      await door.close(0)
-      await server.stop(0)
-    },
-  }
-}
-
 describe('who may call', () => {
   test.each(['http', 'sse'] as const)('%s: with a token, nobody without it', async transport => {
-    await using door = await startDoor({ token: 's3cret', transport })
+    await using door = await startDoor({ config: { token: 's3cret' }, transport })
     for (const authorization of ['', 'Bearer wrong', 's3cret']) {
       const response = await fetch(door.url, { headers: authorization ? { authorization } : {} })
       expect(response.status).toBe(401)
@@ -76,21 +40,9 @@ describe('who may call', () => {
     }
   })
 
-  test('an address open to others is not served without a token', () => {
-    expect(() =>
-      createMcpHttp({
-        ...{
-          gateway: {} as never,
-          tools,
-          log: silentLog,
-          version: '1',
-          confirmSend: false,
-          structured: true,
-        },
-        ...{ transport: 'http', changes: { subscribe: () => () => {} } },
-        config: { host: '0.0.0.0', allowHosts: [] },
-      }),
-    ).toThrow('0.0.0.0')
+  test('an address open to others is not served without a token', async () => {
+    const { message } = await failure(startDoor({ config: { host: '0.0.0.0' } }))
+    expect(message).toContain('0.0.0.0')
   })
 })
 
@@ -155,8 +107,18 @@ describe('what is no message', () => {
   })
 })
 
-/** What makes a thousand of them in no time. */
+/** Makes a thousand of them in no time. */
 const bareServer = () => new McpServer({ name: 'bare', version: '1' })
+
+/** Tells of each server that it makes when it was closed, in the order of sessions. */
+function closings(make: McpHttpOptions['server'] = createMcpServer) {
+  const closed: AbortSignal[] = []
+  const server: typeof createMcpServer = context => {
+    closed.push(context.closed)
+    return make(context)
+  }
+  return { closed, server }
+}
 
 describe('sessions', () => {
   test('a single call without a session is answered', async () => {
@@ -201,10 +163,11 @@ describe('sessions', () => {
   })
 
   test('an idle session makes room; one with an open stream stays', async () => {
-    await using door = await startDoor({ idleMs: 0 })
+    const { closed: all, server } = closings()
+    await using door = await startDoor({ idleMs: 0, server })
     const open = async () => {
       const headers = await openSession(door.url)
-      return { headers, closed: door.closed.at(-1)! }
+      return { headers, closed: all.at(-1)! }
     }
     /** Opening one ends those that are idle, which they are a moment after their answer was read. */
     const swept = async (closed: AbortSignal) => {
@@ -221,7 +184,8 @@ describe('sessions', () => {
   })
 
   test('many sessions of one caller cost no other caller a session, and of its own those that only were opened', async () => {
-    await using door = await startDoor({ server: bareServer })
+    const { closed, server } = closings(bareServer)
+    await using door = await startDoor({ server })
     const ask = (caller: string, body: unknown, headers: Record<string, string> = {}) =>
       door.door.fetch(
         new Request(door.url, {
@@ -251,7 +215,7 @@ describe('sessions', () => {
     const used = await open('127.0.0.1')
     expect(await statusOf('127.0.0.1', used)).toBe(200)
     for (let more = 0; more < 255; more++) await open('127.0.0.1')
-    expect(door.closed.slice(0, 3).map(({ aborted }) => aborted)).toEqual([false, true, false])
+    expect(closed.slice(0, 3).map(({ aborted }) => aborted)).toEqual([false, true, false])
     // It goes on all the same, with its id.
     expect(await statusOf('127.0.0.1', bare)).toBe(200)
     expect(await statusOf('127.0.0.2', other)).toBe(200)

@@ -3,11 +3,9 @@ import { describe, expect, test } from 'bun:test'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { Announcements } from '../../src/mcp/announcements.ts'
 import type { Changes } from '../../src/mcp/context.ts'
-import { createMcpHttp } from '../../src/mcp/http.ts'
-import { tools } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { serve } from '../../src/platform/serve.ts'
 import { withGateway } from '../support/gateway.ts'
+import { startDoor } from '../support/mcp-door.ts'
 
 /** The HTTP door over a real gateway, and how many listen to its news. */
 async function withDoor() {
@@ -25,20 +23,7 @@ async function withDoor() {
       }
     },
   }
-  const door = createMcpHttp({
-    ...{ gateway: t.gateway, tools, changes, log: silentLog, version: '0.0.0' },
-    ...{
-      confirmSend: false,
-      structured: true,
-      transport: 'http',
-      config: { host: '127.0.0.1', allowHosts: [] },
-    },
-  })
-  const server = await serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch: (request, peer) => door.fetch(request, peer),
-  })
+  const door = await startDoor({ gateway: t.gateway, changes })
   const connect = async (mode: 'auto' | 'legacy') => {
     const client = new Client({ name: 'test', version: '0.0.0' }, { versionNegotiation: { mode } })
     const heard: string[] = []
@@ -47,15 +32,14 @@ async function withDoor() {
       ({ params }) => void heard.push(params.uri),
     )
     client.setNotificationHandler('notifications/resources/list_changed', () => void heard.push('list'))
-    const transport = new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`))
+    const transport = new StreamableHTTPClientTransport(new URL(door.url))
     await client.connect(transport)
     return { client, heard, transport }
   }
   return {
     ...{ t, listening, connect },
     async [Symbol.asyncDispose]() {
-      await door.close(0)
-      await server.stop(0)
+      await door[Symbol.asyncDispose]()
       await t[Symbol.asyncDispose]()
     },
   }

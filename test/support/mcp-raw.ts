@@ -22,3 +22,16 @@ export async function openSession(url: string, version?: string) {
   await opened.text()
   return { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
 }
+
+/** What a client of 2026-07-28 says with each request, in its message and in its headers. */
+export const modernMeta = (capabilities: object = {}) => ({
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': capabilities,
+})
+
+export const modernHeaders = (tool: string) => ({
+  'mcp-protocol-version': '2026-07-28',
+  'mcp-method': 'tools/call',
+  'mcp-name': tool,
+})

@@ -3,10 +3,9 @@
  * `now` or `later`: when the message comes.
  */
 import { createMcpHttp } from '../../../src/mcp/http.ts'
-import { tools } from '../../../src/operations/tools.ts'
-import { silentLog } from '../../../src/platform/log.ts'
 import { serve } from '../../../src/platform/serve.ts'
 import { createOpenApiApp } from '../../../src/server/openapi.ts'
+import { sharedOver } from '../../support/mcp-door.ts'
 import { MemoryGateway } from '../../support/memory-gateway.ts'
 
 const [, , kind, when, size, socket] = process.argv
@@ -15,19 +14,12 @@ gateway.settled.push = () => {
   process.kill(process.pid, 'SIGKILL')
   return 0
 }
-const common = { gateway, tools, log: silentLog, version: '1.2.3' }
 const config = { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 2 ** 31 }
+const shared = sharedOver(gateway)
 const door =
   kind === 'mcp'
-    ? createMcpHttp({
-        ...common,
-        config,
-        transport: 'http',
-        confirmSend: false,
-        structured: true,
-        changes: { subscribe: () => () => {} },
-      })
-    : createOpenApiApp({ ...common, config })
+    ? createMcpHttp({ ...shared, config, transport: 'http' })
+    : createOpenApiApp({ ...shared, config })
 const { url } = await serve({
   hostname: '127.0.0.1',
   port: 0,
