@@ -6,12 +6,9 @@
  * data directory, is opened again from its id (see `SessionIds`): a client goes on after a restart, which some never do
  * after a 404. What was handed out in a lost session and not confirmed comes again. The era after it has no sessions.
  */
-import { randomUUID } from 'node:crypto'
 import {
-  type EventStore,
   type InitializeRequest,
   isJSONRPCRequest,
-  type JSONRPCMessage,
   type McpServer,
   type RequestId,
   WebStandardStreamableHTTPServerTransport,
@@ -19,6 +16,7 @@ import {
 import { Delivery } from '../model/call.ts'
 import { type AwakeTimer, afterAwake } from '../platform/clock.ts'
 import { type Exchanges, rpcError, watched } from './exchange.ts'
+import { Events, streamOf } from './session-events.ts'
 import type { SessionIds } from './session-ids.ts'
 
 export interface SessionsOptions {
@@ -78,20 +76,16 @@ interface Session {
   /** Something was asked in it. One that was only opened goes before those. */
   used: boolean
   /** By stream: answers whose client may come back for them. */
-  readonly broken: Map<string, Broken>
-  /** Answers that the kernel has, and maybe the client. */
-  readonly out: Set<Out>
+  readonly broken: Map<string, Answer>
+  /** Those that the kernel has, and maybe the client. */
+  readonly out: Set<Answer>
   close(): Promise<void>
 }
 
-interface Broken {
+interface Answer {
   readonly exchange: Delivery
+  /** The client does not come back for it. */
   readonly giveUp: () => void
-  readonly timer: AwakeTimer
-}
-
-interface Out {
-  readonly exchange: Delivery
   /** Since the client hung up. */
   timer?: AwakeTimer
 }
@@ -102,11 +96,12 @@ export class Sessions {
   /** Sessions that are being opened again. */
   readonly #opening = new Map<string, Promise<Session>>()
   readonly #ended = new Set<string>()
-  #sweeping: ReturnType<typeof setInterval> | undefined
+  readonly #sweeping = setInterval(() => this.#sweep(), sweepEveryMs)
   #stopping = false
 
   constructor(options: SessionsOptions) {
     this.#options = options
+    this.#sweeping.unref()
   }
 
   /** Whether it runs here, and is this caller's. */
@@ -145,8 +140,7 @@ export class Sessions {
     session.used ||= asks
     // A client that goes on, or ends its session in order, has read what is out.
     if (asks || request.method === 'DELETE') decide(session, true)
-    const lastEvent = request.method === 'GET' ? request.headers.get('last-event-id') : null
-    if (lastEvent !== null && session.events.isForeign(lastEvent)) return streamIsOver()
+    if (session.events.isForeign(lastEventOf(request))) return streamIsOver()
     const response = await this.#serve(session, request, parsedBody)
     if (request.method === 'DELETE' && response.ok) this.#end(id)
     return response
@@ -221,17 +215,13 @@ export class Sessions {
       closed.abort()
       if (transport.sessionId !== undefined) this.#sessions.delete(transport.sessionId)
       for (const { giveUp, timer } of session.broken.values()) {
-        timer.stop()
+        timer?.stop()
         giveUp()
       }
       session.broken.clear()
       decide(session, false)
     }
     await server.connect(transport)
-    if (!this.#sweeping) {
-      this.#sweeping = setInterval(() => this.#sweep(), sweepEveryMs)
-      this.#sweeping.unref()
-    }
     return session
   }
 
@@ -243,17 +233,17 @@ export class Sessions {
 
   async close(): Promise<void> {
     clearInterval(this.#sweeping)
-    this.#sweeping = undefined
     await Promise.all([...this.#sessions.values()].map(session => session.close()))
   }
 
   async #serve(session: Session, request: Request, parsedBody: unknown): Promise<Response> {
-    const { broken, transport } = session
-    const { after = afterAwake } = this.#options
-    const lastEvent = request.method === 'GET' ? request.headers.get('last-event-id') : null
-    const back = lastEvent === null ? undefined : broken.get(streamOf(lastEvent) ?? '')
-    const exchange =
-      back?.exchange ?? (request.method === 'POST' ? this.#options.exchanges.open(request) : new Delivery())
+    const { broken, out, transport } = session
+    const { after = afterAwake, exchanges, undecidedMs = usualUndecidedMs } = this.#options
+    let stream = streamOf(lastEventOf(request))
+    const back = stream === undefined ? undefined : broken.get(stream)
+    const exchange = back?.exchange ?? (request.method === 'POST' ? exchanges.open(request) : new Delivery())
+    const giveUp = back?.giveUp ?? (() => giveUpRequests(transport, parsedBody, exchange))
+    const answer: Answer = { exchange, giveUp }
     session.open++
     const left = () => {
       if (--session.open === 0) session.idleSince = performance.now()
@@ -267,50 +257,51 @@ export class Sessions {
       throw error
     }
     this.#forgetCancelled(session, parsedBody)
-    let stream = lastEvent === null ? undefined : streamOf(lastEvent)
-    if (back && stream !== undefined && response.ok) {
-      back.timer.stop()
+    if (back && stream !== undefined) {
+      // A client that did not come back as it should may do so yet.
+      if (!response.ok) {
+        left()
+        return response
+      }
+      back.timer?.stop()
       broken.delete(stream)
     }
-    const isAnswer = request.method === 'POST' || back !== undefined
-    const giveUp = back?.giveUp ?? (() => giveUpRequests(transport, parsedBody, exchange))
-    const out: Out = { exchange }
     return watched(response, {
       signal: request.signal,
       holdMs,
       counts: () => exchange.awaited,
       // The first event names its stream; a client of an old revision is told no such thing and cannot come back.
       saw: chunk => {
-        stream ??= streamOf(/^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200)))?.[1] ?? '')
+        const [, id = ''] = /^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200))) ?? []
+        stream ??= streamOf(id)
       },
-      out: () => void session.out.add(out),
+      out: () => void out.add(answer),
       written() {
         left()
-        session.out.delete(out)
+        out.delete(answer)
         exchange.settle(true)
       },
       lost() {
         left()
-        if (!isAnswer) return
         if (stream === undefined) return giveUp()
         const key = stream
-        const timer = after(resumeMs, () => {
+        answer.timer = after(resumeMs, () => {
           broken.delete(key)
           giveUp()
         })
-        timer.unref()
-        broken.set(key, { exchange, giveUp, timer })
+        answer.timer.unref()
+        broken.set(key, answer)
       },
       leftAfter: () => {
         left()
-        if (!session.out.has(out)) return
+        if (!out.has(answer)) return
         if (this.#stopping) return decide(session, false)
-        out.timer = afterAwake(this.#options.undecidedMs ?? usualUndecidedMs, () => {
-          session.out.delete(out)
+        answer.timer = afterAwake(undecidedMs, () => {
+          out.delete(answer)
           // What is open is a client that is there.
           exchange.settle(session.open > 0)
         })
-        out.timer.unref()
+        answer.timer.unref()
       },
     })
   }
@@ -343,6 +334,10 @@ export class Sessions {
 
 /** No more sessions are opened for this caller. */
 export class TooMany extends Error {}
+
+/** Where a client reads on; empty where it does not. */
+const lastEventOf = ({ headers, method }: Request): string =>
+  (method === 'GET' && headers.get('last-event-id')) || ''
 
 /** A client that asks on for what an earlier process was about to answer would ask for ever. */
 const streamIsOver = () => rpcError(400, -32000, 'That stream ended with an earlier process')
@@ -385,77 +380,3 @@ function endUnanswered(transport: WebStandardStreamableHTTPServerTransport, id: 
     transport.send({ jsonrpc: '2.0', id, error: { code: -32000, message: 'Cancelled' } }).catch(() => {})
   })
 }
-
-const maxEvents = 500
-const maxLength = 4 * 1024 * 1024
-/** A client that has not come back by then does not come back. */
-const keptMs = 60_000
-
-interface Kept {
-  readonly id: string
-  readonly stream: string
-  readonly message: JSONRPCMessage
-  readonly length: number
-  readonly at: number
-}
-
-/** The stream of news, which a client follows all the time. */
-const standalone = '_GET_stream'
-
-/**
- * What the streams of one session sent last, so that a client whose connection broke can read on. Bounded: the oldest
- * events are forgotten first. An event's id names its stream and, as a session may be opened again, when it began here.
- */
-class Events implements EventStore {
-  readonly #birth = randomUUID().slice(0, 8)
-  readonly #kept: Kept[] = []
-  #length = 0
-  #last = 0
-
-  async storeEvent(stream: string, message: JSONRPCMessage): Promise<string> {
-    const id = `${stream}_${this.#birth}-${++this.#last}`
-    const { length } = JSON.stringify(message)
-    this.#kept.push({ id, stream, message, length, at: performance.now() })
-    this.#length += length
-    this.forget()
-    return id
-  }
-
-  /** Drops what is too much or too old. */
-  forget(): void {
-    const oldest = performance.now() - keptMs
-    for (let first = this.#kept[0]; first; first = this.#kept[0]) {
-      const many = this.#kept.length > maxEvents || (this.#length > maxLength && this.#kept.length > 1)
-      if (!many && first.at >= oldest) return
-      this.#kept.shift()
-      this.#length -= first.length
-    }
-  }
-
-  /** Whether it names an answer of an earlier process. */
-  isForeign(eventId: string): boolean {
-    return streamOf(eventId) !== standalone && !eventId.includes(`_${this.#birth}-`)
-  }
-
-  async getStreamIdForEventId(id: string): Promise<string | undefined> {
-    return streamOf(id)
-  }
-
-  async replayEventsAfter(
-    lastEventId: string,
-    { send }: { send: (id: string, message: JSONRPCMessage) => Promise<void> },
-  ): Promise<string> {
-    const stream = streamOf(lastEventId) ?? ''
-    const isOurs = lastEventId.includes(`_${this.#birth}-`)
-    const numberOf = (id: string) => Number(id.slice(id.lastIndexOf('-') + 1))
-    const after = isOurs ? numberOf(lastEventId) : 0
-    // The event that opens a stream carries no message.
-    for (const event of [...this.#kept])
-      if (event.stream === stream && numberOf(event.id) > after && 'jsonrpc' in event.message)
-        await send(event.id, event.message)
-    return stream
-  }
-}
-
-/** The stream that an event belongs to. */
-const streamOf = (eventId: string): string | undefined => /^(.+)_[0-9a-f]{8}-\d+$/.exec(eventId)?.[1]

@@ -113,10 +113,15 @@ describe('a message counts as read only when its answer reached the client', () 
       'http',
       async ({ t, url }, sandbox) => {
         const headers = await opened(url)
-        await leave(url, /^id: \S+\n/m, { body: recv(1, 60), headers })
+        const began = /^id: (\S+)\n/m
+        const id = began.exec(await leave(url, began, { body: recv(1, 60), headers }))![1]!
         // Its call still waits for the client to come back, and takes the message.
         await sandbox.say('anybody there?')
         const { ms, over } = await begun
+        // A request that asks for the rest but takes no stream is refused, and has read nothing.
+        const wrong = { ...headers, accept: 'application/json', 'last-event-id': id }
+        const refused = await fetch(url, { headers: wrong })
+        expect([refused.status, await refused.text()]).toEqual([406, expect.any(String)])
         // Clients are told to come back after half a second.
         expect(ms).toBeGreaterThanOrEqual(1000)
         await t.until(
