@@ -52,19 +52,19 @@ const resumeMs = 3000
  */
 const usualUndecidedMs = 60_000
 
+/**
+ * The end of a stream waits this long once the kernel has its answer: a client that hung up in that time may
+ * have left just before its answer came, or be done with it (Codex 0.169 is), and only its next request tells which.
+ * Clients take the message as it comes; only the end of the stream waits.
+ */
+const holdMs = 30
+
 /** Who calls. */
 export interface Caller {
   readonly address: string
   /** Whom a session is bound to: the token, where one is needed, else the address. */
   readonly identity: string
 }
-
-/**
- * In a session the end of a stream waits this long once the kernel has its answer: a client that hung up in that time may
- * have left just before its answer came, or be done with it (Codex 0.169 is), and only its next request tells which.
- * Clients take the message as it comes; only the end of the stream waits.
- */
-const holdMs = 30
 
 interface Session {
   readonly caller: Caller

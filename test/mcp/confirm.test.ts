@@ -2,13 +2,8 @@
 import { describe, expect, test } from 'bun:test'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Gateway } from '../../src/gateway/gateway-api.ts'
-import type { McpCall } from '../../src/mcp/call.ts'
-import { confirmSend } from '../../src/mcp/confirm.ts'
 import { Questions } from '../../src/mcp/questions.ts'
-import type { SvcError } from '../../src/model/error.ts'
 import { svc } from '../support/command.ts'
-import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { connectHttp, logInOver, type McpClient, mcpHere, startMcp, upstreamFlags } from '../support/mcp.ts'
@@ -170,26 +165,6 @@ describe('a client that brings the answer along', () => {
   })
 })
 
-test('a question that reached nobody is told apart from a no', async () => {
-  const outgoing = { to: 'a@im.wechat', text: 'shall I?' }
-  const gateway = { sender: { foresee: async () => 'new' } } as unknown as Gateway
-  const asked = (answer?: McpCall['elicit']) => confirmSend(outgoing, { elicit: answer } as McpCall, gateway)
-  const refused = async (answer: McpCall['elicit']) => {
-    const { code, details } = (await failure(asked(answer))) as SvcError
-    return [code, details?.answer]
-  }
-  expect(await asked()).toBe('nobody')
-  // What sends nothing is no question to a person, and no yes.
-  const known = { sender: { foresee: async () => 'known' } } as unknown as Gateway
-  const never = (async () => Promise.reject(new Error('asked'))) as McpCall['elicit']
-  expect(await confirmSend(outgoing, { elicit: never } as McpCall, known)).toBe('nobody')
-  expect(await asked(async () => 'nobody')).toBe('nobody')
-  expect(await asked(async () => 'cancelled')).toBe('cancelled')
-  expect(await refused(async () => ({ send: false }))).toEqual(['forbidden', 'no'])
-  expect(await refused(async () => 'declined')).toEqual(['forbidden', 'declined'])
-  expect(await asked(async () => ({ send: true }))).toBeUndefined()
-})
-
 describe('where nobody can be asked', () => {
   test('it waits for a yes, outlives its process, and a person says it on the command line or over REST', async () => {
     await using sandbox = await withSandbox()
@@ -287,19 +262,6 @@ describe('where nobody can be asked', () => {
     expect(messages[0]).toMatchObject({ status: 'refused', reason_code: 'declined' })
     expect(await shown()).toEqual(['asked', 'first', 'third'])
   })
-})
-
-test.each([
-  ['declines', { action: 'decline' }, 'declined'],
-  ['says no', { action: 'accept', content: { send: false } }, 'no'],
-] as const)('over the wire: a client that %s', async (_what, answer, kind) => {
-  await using here = await mcpHere('stdio', { sessions: ['default'], config: { confirmSend: true } })
-  await using client = await here.connect({ answer: () => answer })
-  await here.t.sandbox.say('hello')
-  const [message] = await here.t.receive(1)
-  const to = message!.from_user
-  const { _meta } = await client.call('send', { to, text: 'shall I?' })
-  expect(_meta['svc/problem']).toMatchObject({ code: 'forbidden', details: { answer: kind } })
 })
 
 describe('tickets', () => {

@@ -270,9 +270,9 @@ async function nothingIsSentWithoutYes(client: McpClient, sandbox: TestSandbox, 
   const [message] = await client.value('recv', { timeout: 30 })
   const send = { to: message.from_user, text: 'shall I?' }
   const declined = await client.call('send', send)
-  expect(problemOf(declined)).toMatchObject({ code: 'forbidden' })
+  expect(problemOf(declined)).toMatchObject({ code: 'forbidden', details: { answer: 'declined' } })
   const no = await client.call('send', send)
-  expect(problemOf(no)).toMatchObject({ code: 'forbidden' })
+  expect(problemOf(no)).toMatchObject({ code: 'forbidden', details: { answer: 'no' } })
   expect(await sandbox.messages({ from: 'bot' })).toEqual([])
   expect(await client.value('send', send)).toMatchObject({ status: 'accepted' })
   expect(asked).toHaveLength(3)
