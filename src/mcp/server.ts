@@ -11,7 +11,7 @@ import {
   specTypeSchemas,
 } from '@modelcontextprotocol/server'
 import { wordingAt } from '../inspect/advised-commands.ts'
-import type { ErrorCode, SvcError } from '../model/error.ts'
+import { errorKind, type SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { toSvcError } from '../operations/gate.ts'
 import type { Tool } from '../operations/tools.ts'
@@ -122,22 +122,17 @@ class OwnMcpServer extends McpServer {
 
 const identity = ({ version }: McpContext) => ({ name: 'svc', title: 'svc: WeChat bot tools', version })
 
-/** What the caller named wrongly; everything else is our trouble or WeChat's. */
-const named: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'invalid_arguments',
-  'not_found',
-  'session_not_found',
-  'message_not_found',
-  'no_media',
-  'payload_too_large',
-])
+/** HTTP statuses of what the caller named wrongly; everything else is our trouble or WeChat's. */
+const namedWrongly = [404, 413, 422]
 
 /** An error of the protocol, with our code and what to do next. */
 function protocolError(error: SvcError, { local, basePath }: McpContext): ProtocolError {
   const { code, message, retryAfter } = error
   const hint = adviceOf(error, wordingAt(local ? 'local' : 'mcp', basePath))
   return new ProtocolError(
-    named.has(code) ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError,
+    namedWrongly.includes(errorKind(code).status)
+      ? ProtocolErrorCode.InvalidParams
+      : ProtocolErrorCode.InternalError,
     `${message}. ${hint}`,
     { code, hint, retry_after: retryAfter },
   )
