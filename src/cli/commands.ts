@@ -3,7 +3,8 @@ import type { CommandSpec } from './command.ts'
 
 type Load = () => Promise<{ readonly commands: readonly CommandSpec[] }>
 
-const tools: Load = () => import('./commands/tools.ts')
+const messages: Load = () => import('./commands/messages.ts')
+const sessions: Load = () => import('./commands/sessions.ts')
 const outbox: Load = () => import('./commands/outbox.ts')
 const serve: Load = () => import('./commands/serve.ts')
 const completion: Load = () => import('./commands/completion.ts')
@@ -11,15 +12,14 @@ const completion: Load = () => import('./commands/completion.ts')
 /** By first word, below its heading in the help of svc. */
 export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Talk:': {
-    ...{ recv: tools, send: tools, download: tools, history: tools },
+    ...{ recv: messages, send: messages, download: messages, history: messages },
     users: () => import('./commands/users.ts'),
     typing: () => import('./commands/typing.ts'),
     events: () => import('./commands/events.ts'),
     ...{ outbox, approvals: outbox },
   },
   'Accounts:': {
-    ...{ sessions: tools, login: tools, logout: tools },
-    check: () => import('./commands/check.ts'),
+    ...{ sessions, login: sessions, logout: sessions, check: sessions },
   },
   'Events:': { webhook: () => import('./commands/webhook.ts') },
   'Serve:': { openapi: serve, mcp: serve, admin: serve, sandbox: serve },

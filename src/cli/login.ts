@@ -8,14 +8,12 @@ import { verbs } from '../operations/tools.ts'
 import { askPerson } from './ask.ts'
 import { againFlags, wordingOf } from './command.ts'
 import { commandCall, openForCommand } from './open.ts'
+import type { Typed } from './operation-command.ts'
 import { jsonLine, printError } from './print.ts'
-import { readToolRun, type ToolRun } from './run-tool.ts'
 import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
 
 /** Runs the command; with --json each change of the status is one line. */
-export async function runLogin(run: ToolRun): Promise<void> {
-  const { command, line } = run
-  const { config, input, json } = await readToolRun(run)
+export async function runLogin({ command, config, input, json, line }: Typed): Promise<void> {
   const { io } = command
   const typed = askPerson(io, () => call.signal, { silent: json })
   let given = input.verify_code === undefined ? undefined : String(input.verify_code)

@@ -1,21 +1,31 @@
-/** Operations as commands: what was typed goes in, what came of it is printed, for people or as JSON. */
+/** Operations as commands: words, arguments, options and help come from the definition, and a view says what people see. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import type { SvcError } from '../model/error.ts'
-import { invoke } from '../operations/gate.ts'
+import type { ErrorCode, SvcError } from '../model/error.ts'
 import type { TypedOperation } from '../operations/operation.ts'
-import { againFlags, type Command, type CommandLine, type CommandSpec, toolConfig } from './command.ts'
-import { jsonLine } from './print.ts'
-import { noDirectory, type Shown, writeNote } from './show.ts'
-import { NotPrinted } from './terminal.ts'
-import { exampleLines, toolFlags } from './tool-flags.ts'
+import type { Command, CommandLine, CommandSpec } from './command.ts'
+import { exampleLines, type InputFlags, inputFlags } from './input-flags.ts'
+import type { Shown } from './show.ts'
 
-type Input = Record<string, unknown>
+/** As it was typed: what `parse` has not converted. */
+export type Input = Record<string, unknown>
+
+/** What was typed for an operation, checked, with the settings. */
+export interface Typed {
+  readonly command: Command
+  readonly line: CommandLine
+  readonly config: Config
+  readonly input: Input
+  readonly json: boolean
+}
 
 /** What the command line adds to an operation: how people see its result, and what else may be typed. */
-interface View<I, T> {
+export interface View<I, T> {
   /** The result for people; `again` as of `againFlags`. */
   show(result: T, again: string, of: { input: I; gateway: Gateway }): Shown | Promise<Shown>
+  /** The command did not reach what it was called for: exit status 1. */
+  failed?(result: T): boolean
   /** What `--json` prints. */
   json?: string
   /** Options besides those of the input. */
@@ -24,14 +34,30 @@ interface View<I, T> {
   meant?(typed: Input, command: Command, now: number): Input
   /** An error in words of this command. */
   told?(error: SvcError): SvcError
-  /** What there is to see where there is no data directory, unless something was named: then none is made. */
-  nothing?: T
-  /** Exit status 1 then. */
-  nothingFails?: boolean
-  /** What it has changed, such as `removed`, for who cannot be shown the result. */
-  done?: string
+  /** What there is to see where there is no data directory: then none is made. */
+  nothing?(input: I): T
+  /** The error where there is no data directory; `not_connected` without it. */
+  absent?: ErrorCode
+  /** What it has changed, such as `removed`, for somebody who cannot be shown the result. */
+  done?: string | ((result: T) => string)
   /** Of a result that matters more than the deed: takes that back as far as possible. @throws what to tell */
   unprinted?(gateway: Gateway, result: T): Promise<never>
+  /** The gateway as this command line wants it. */
+  through?(gateway: Gateway, command: Command): Gateway
+  /** A command that goes on: with which options it does, and what it does then instead of one call. */
+  lasting?: {
+    when(command: Command): boolean
+    run(typed: Typed): Promise<unknown>
+  }
+}
+
+/** A command of an operation under way. */
+export interface Run<I extends TObject, O extends TSchema> {
+  readonly operation: TypedOperation<I, O>
+  readonly view: View<Static<I>, Static<O>>
+  readonly flags: InputFlags
+  readonly command: Command
+  readonly line: CommandLine
 }
 
 /** The command of an operation: its arguments and options are the fields of its input. */
@@ -42,64 +68,29 @@ export function operationCommand<I extends TObject, O extends TSchema>(
   const { cli, title, description } = operation
   if (!cli) throw new Error(`${operation.name} has no command`)
   const { path, also, summary = title.charAt(0).toLowerCase() + title.slice(1), about = description } = cli
-  const { json = 'Print the result as one JSON value.', meant = typed => typed, takes, told } = view
-  const flags = toolFlags({ ...operation, cli })
+  const flags = inputFlags({ ...operation, cli })
   return {
     words: path.join(' '),
     also,
     summary,
     about: about.replaceAll('`', ''),
     config: 'tool',
-    json,
+    json: view.json ?? 'Print the result as one JSON value.',
     examples: exampleLines({ ...operation, cli }),
+    lasts: view.lasting?.when,
     takes(command) {
       flags.declare(command)
-      takes?.(command)
+      view.takes?.(command)
+      if (cli.question)
+        command.option(
+          '-y, --yes',
+          'Do not ask first; without a terminal it also allows leaving out the name.',
+        )
     },
-    told: (error, command) => flags.told(told?.(error) ?? error, command),
+    told: (error, command) => flags.told(view.told?.(error) ?? error, command),
     async run(command, line) {
-      const typed = await flags.input(command)
-      // Before anything is opened or made: wrong usage leaves no trace.
-      operation.parse(meant(typed, command, command.io.clock.now()))
-      return await runOperation(operation, view, {
-        command,
-        line,
-        inputAt: now => meant(typed, command, now),
-      })
+      const { runOperation } = await import('./run-operation.ts')
+      return runOperation({ operation, view, flags, command, line })
     },
   }
-}
-
-async function runOperation<I extends TObject, O extends TSchema>(
-  operation: TypedOperation<I, O>,
-  { done, nothing, nothingFails = false, show, unprinted }: View<Static<I>, Static<O>>,
-  { command, line, inputAt }: { command: Command; line: CommandLine; inputAt: (now: number) => Input },
-): Promise<0 | 1> {
-  const { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } = await import('./open.ts')
-  const config = operation.effect === 'read' ? await configToRead(command) : toolConfig(command)
-  const again = againFlags(command)
-  const tell = async (result: Static<O>, seen: Shown) => {
-    if (command.opts().json === true) await command.io.out.write(`${jsonLine(result)}\n`)
-    else {
-      await command.io.out.write(seen.text)
-      await writeNote(seen, command)
-    }
-    return seen.failed ? 1 : 0
-  }
-  if (nothing !== undefined && command.args.length === 0 && (await isAbsent(config))) {
-    refuseAbsent(command.opts())
-    return tell(nothing, { ...noDirectory(config.basePath, again), failed: nothingFails })
-  }
-  using call = commandCall(command.io)
-  await using opened = await openForCommand(config, command.io)
-  const { gateway, log } = opened
-  const input = inputAt(gateway.clock.now())
-  const result = await invoke(operation, gateway, input, call, log)
-  line.cutBy = call.cutBy
-  const seen = await show(result, again, { input: operation.parse(input), gateway })
-  line.done = done
-  return await tell(result, seen).catch(error => {
-    if (unprinted && error instanceof NotPrinted) return unprinted(gateway, result)
-    throw error
-  })
 }

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import stringWidth from 'string-width'
 import { cutTo, table } from '../../src/cli/columns.ts'
+import { sendText } from '../../src/cli/commands/messages.ts'
+import { exampleLines } from '../../src/cli/input-flags.ts'
 import { jsonLine } from '../../src/cli/print.ts'
-import { shownResult, silentText } from '../../src/cli/show.ts'
+import { silentText } from '../../src/cli/show.ts'
 import { oneLine, safeLines } from '../../src/cli/terminal.ts'
-import { exampleLines } from '../../src/cli/tool-flags.ts'
 import { adviceOf } from '../../src/model/next-step.ts'
 import { verbs } from '../../src/operations/tools.ts'
 import { shellWord } from '../../src/platform/format.ts'
@@ -34,9 +35,15 @@ describe('text for a terminal', () => {
   test('a part that did not go names the session to log in, by a command', () => {
     const error = expired('work')
     const told = { code: error.code, detail: error.message, hint: adviceOf(error) }
-    const part = { kind: 'text', sent_as: 'text', status: 'refused', error: told }
-    const result = { success: false, status: 'partial', session: 'work', parts: [part], remaining: 0 }
-    const { text } = shownResult('send', result, { to: 'x@im.wechat' }, ' --sandbox')
+    const part = { kind: 'text', sent_as: 'text', status: 'refused', error: told } as const
+    const result = {
+      success: false,
+      status: 'partial',
+      session: 'work',
+      parts: [part],
+      remaining: 0,
+    } as const
+    const text = sendText({ ...result, parts: [part] }, 'x@im.wechat', ' --sandbox')
     const command = (words: readonly string[]) => `svc ${words.join(' ')} --sandbox`
     expect(text).toContain(adviceOf(error, { door: 'cli', command }))
   })
@@ -70,15 +77,14 @@ describe('examples as command lines', () => {
 })
 
 test('recv names each silent session with the command that helps', () => {
-  const { note, text } = silentText(
+  const note = silentText(
     [
       { name: '客服', status: 'expired' },
       { name: 'work', status: 'lapsed' },
     ],
     ' --sandbox',
   )
-  expect(text).toBe('')
   expect(note).toContain('svc login 客服 --sandbox')
   expect(note).toContain('svc check work --sandbox')
-  expect(silentText([], '')).toEqual({ text: '' })
+  expect(silentText([], '')).toBeUndefined()
 })

@@ -17,15 +17,24 @@ import { colours, listed, oneLine } from '../terminal.ts'
 const seeApprovals = { action: 'see', what: 'approvals' } as const
 
 export const commands = [
-  operationCommand(listOutbox, { nothing: [], show: outboxText }),
-  operationCommand(cancelOutbox, { done: 'cancelled', show: ended => cancelledText(ended, 'cancelled') }),
+  operationCommand(listOutbox, { nothing: () => [], show: outboxText }),
+  operationCommand(cancelOutbox, {
+    failed: ({ success }) => !success,
+    done: 'cancelled',
+    show: ended => cancelledText(ended, 'cancelled'),
+  }),
   operationCommand(listApprovals, {
     json: 'Print the result as one JSON value, with the full texts.',
-    nothing: [],
+    nothing: () => [],
     show: approvalsText,
   }),
-  operationCommand(approveOutbox, { done: 'approved', show: approvedText }),
+  operationCommand(approveOutbox, {
+    failed: ({ parts }) => parts.some(({ status }) => status === 'refused' || status === 'unknown'),
+    done: 'approved',
+    show: approvedText,
+  }),
   operationCommand(declineOutbox, {
+    failed: ({ success }) => !success,
     done: 'declined',
     told: ({ code, options, problem }) =>
       new SvcError(code, problem, { ...options, ...(code === 'not_found' && { next: seeApprovals }) }),
@@ -78,10 +87,7 @@ function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
 function approvedText(entry: OutboxEntry): Shown {
   const parts = entry.parts.map(({ error, reason, status }) => error?.detail ?? reason ?? status)
   const words = entry.ended ? oneLine([...new Set(parts)].join(', ')) : `it waits for ${waitOf(entry)}`
-  return {
-    text: `approved: ${oneLine(entry.outbox_id)}, ${words}\n`,
-    failed: entry.parts.some(({ status }) => status === 'refused' || status === 'unknown'),
-  }
+  return { text: `approved: ${oneLine(entry.outbox_id)}, ${words}\n` }
 }
 
 /** What became of a cancellation. */
@@ -89,5 +95,4 @@ const cancelledText = ({ success, outbox_id, cancelled }: Cancelled, done: strin
   text: success
     ? `${done}: ${oneLine(outbox_id)}, ${counted(cancelled, 'message')}\n`
     : `nothing was left to cancel of ${oneLine(outbox_id)}\n`,
-  failed: !success,
 })

@@ -11,7 +11,7 @@ import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
   operationCommand(listUsers, {
-    nothing: [],
+    nothing: () => [],
     async show(users, again, { input: { session }, gateway }) {
       if (users.length > 0) return usersText(users)
       if ((await gateway.accounts.list()).length === 0) return sessionsText([], again)

@@ -21,7 +21,7 @@ import { colours, oneLine } from '../terminal.ts'
 import { typedStart } from '../typed-time.ts'
 
 export const commands = [
-  operationCommand(listWebhooks, { nothing: [], show: listText }),
+  operationCommand(listWebhooks, { nothing: () => [], show: listText }),
   operationCommand(addWebhook, {
     show: secretText,
     async unprinted({ webhooks }, { id }) {
@@ -31,12 +31,12 @@ export const commands = [
   }),
   operationCommand(getWebhook, { show: oneText }),
   operationCommand(testWebhook, {
+    failed: ({ success }) => !success,
     done: 'tested',
     show: ({ success, status, took_ms, detail }) => ({
       text: success
         ? `${colours.green('delivered')}  HTTP ${status}, ${took_ms} ms\n`
         : `${colours.red('failed')}  ${oneLine(detail ?? '')}, ${took_ms} ms\n`,
-      failed: !success,
     }),
   }),
   operationCommand(webhookLog, { show: logText }),

@@ -1,4 +1,4 @@
-/** A tool's input as arguments and flags: how each key is called, and what was typed for it. */
+/** The input of an operation as arguments and flags: how each key is called, and what was typed for it. */
 
 import { Argument, Option } from 'commander'
 import { faultIn, faultText } from '../model/bad-json.ts'
@@ -16,12 +16,12 @@ type Flagged = Pick<Operation, 'examples' | 'inputSchema'> & { readonly cli: Com
 /** Flags that were given several times, in the order given: input key and value. */
 type Series = (readonly [key: string, value: string])[]
 
-/** The flags of a command, and what was typed as the input of its tool or operation. */
-export interface ToolFlags {
+/** The flags of a command, and what was typed as the input of its shape. */
+export interface InputFlags {
   /** Adds arguments and options. */
   declare(command: Command): void
-  /** As a tool takes it, unchecked. @throws SvcError `invalid_arguments` for one thing said twice */
-  input(command: Command, stdin?: () => Promise<string>): Promise<Record<string, unknown>>
+  /** As an operation takes it, unchecked. @throws SvcError `invalid_arguments` for one thing said twice */
+  input(command: Command): Promise<Record<string, unknown>>
   /** Of what was typed the times, counted from this Unix ms: the clock of a sandbox may be ahead of the machine's. */
   times(command: Command, now: number): Record<string, number>
   /** The error in the words of the command line: fields as the flags they were given by. */
@@ -35,14 +35,14 @@ interface Typed {
   input: Readonly<Record<string, unknown>>
 }
 
-/** Those of a tool. */
-export function toolFlags(tool: Flagged): ToolFlags {
-  const { cli } = tool
+/** Those of an shape. */
+export function inputFlags(shape: Flagged): InputFlags {
+  const { cli } = shape
   const lines = new WeakMap<Command, Typed>()
   const lineOf = (command: Command): Typed => lines.get(command) ?? { series: [], input: {} }
   const times = (command: Command, now: number) =>
     Object.fromEntries(
-      givenFor(tool, command).flatMap(([key, text]) =>
+      givenFor(shape, command).flatMap(([key, text]) =>
         isTime(key) ? [[key, timeTyped(key, String(text), now)]] : [],
       ),
     )
@@ -50,17 +50,16 @@ export function toolFlags(tool: Flagged): ToolFlags {
     declare(command) {
       const line: Typed = { series: [], input: {} }
       lines.set(command, line)
-      declareFlags(command, tool, line.series)
+      declareFlags(command, shape, line.series)
     },
-    async input(command, stdin) {
+    async input(command) {
       const line = lineOf(command)
       const input: Record<string, unknown> = { ...cli.defaults }
-      for (const [key, text] of givenFor(tool, command))
-        input[key] = await typedValue(
-          tool,
-          key,
-          stdin && key === cli.stdin && text === '-' ? await stdin() : text,
-        )
+      for (const [key, text] of givenFor(shape, command))
+        input[key] =
+          key === cli.stdin && text === '-'
+            ? await (await import('./ask.ts')).readStdin(command.io)
+            : await typedValue(shape, key, text)
       Object.assign(input, times(command, command.io.clock.now()))
       line.input = input
       const [only, ...further] = line.series
@@ -76,42 +75,43 @@ export function toolFlags(tool: Flagged): ToolFlags {
     times,
     told(error, command) {
       const { input, series } = lineOf(command)
-      const flagged = (key: string) => command.opts()[camelCase(nameOf(tool, key))] !== undefined
+      const flagged = (key: string) => command.opts()[camelCase(nameOf(shape, key))] !== undefined
       return renamed(error, ({ field, problem }) => ({
-        field: asTyped(tool, field, series, flagged),
-        problem: asShown(tool, field, problem) + more(tool, field, input),
+        field: asTyped(shape, field, series, flagged),
+        problem: asShown(shape, field, problem) + more(shape, field, input),
       }))
     },
   }
 }
 
-const schemaOf = (tool: Flagged, key: string): JsonSchema => tool.inputSchema.properties?.[key] ?? {}
+const schemaOf = (shape: Flagged, key: string): JsonSchema => shape.inputSchema.properties?.[key] ?? {}
 
-const isRequired = (tool: Flagged, key: string): boolean => tool.inputSchema.required?.includes(key) ?? false
+const isRequired = (shape: Flagged, key: string): boolean =>
+  shape.inputSchema.required?.includes(key) ?? false
 
 /** What a key is called on the command line. */
 const nameOf = ({ cli }: Flagged, key: string): string => cli.names?.[key] ?? key.replaceAll('_', '-')
 
-const hasFlag = (tool: Flagged, key: string): boolean =>
-  !(tool.cli.positionals.includes(key) && isRequired(tool, key))
+const hasFlag = (shape: Flagged, key: string): boolean =>
+  !(shape.cli.positionals.includes(key) && isRequired(shape, key))
 
 /** Adds arguments and options; those of `cli.series` note what they were given in `series`. */
-function declareFlags(command: Command, tool: Flagged, series: Series): void {
-  const { cli } = tool
+function declareFlags(command: Command, shape: Flagged, series: Series): void {
+  const { cli } = shape
   for (const key of cli.positionals) {
-    const isNeeded = isRequired(tool, key) && !cli.leftOut?.includes(key)
-    const name = isNeeded ? `<${nameOf(tool, key)}>` : `[${nameOf(tool, key)}]`
-    command.addArgument(new Argument(name, helpOf(tool, key)))
+    const isNeeded = isRequired(shape, key) && !cli.leftOut?.includes(key)
+    const name = isNeeded ? `<${nameOf(shape, key)}>` : `[${nameOf(shape, key)}]`
+    command.addArgument(new Argument(name, helpOf(shape, key)))
   }
-  for (const [key, schema] of Object.entries(tool.inputSchema.properties ?? {})) {
-    if (!hasFlag(tool, key)) continue
+  for (const [key, schema] of Object.entries(shape.inputSchema.properties ?? {})) {
+    if (!hasFlag(shape, key)) continue
     const short = cli.short[key] ? `-${cli.short[key]}, ` : ''
     const value = schema.type === 'boolean' ? '' : ` <${placeholderOf(key, schema)}>`
-    const flags = `${short}--${nameOf(tool, key)}${value}`
+    const flags = `${short}--${nameOf(shape, key)}${value}`
     const list = schema.items?.enum
     const option = list
-      ? new ListOption(flags, helpOf(tool, key), list.map(String))
-      : new Option(flags, helpOf(tool, key))
+      ? new ListOption(flags, helpOf(shape, key), list.map(String))
+      : new Option(flags, helpOf(shape, key))
     // Shown in help and offered by the shell; our own parse is what checks.
     if (schema.enum) option.argChoices = choicesOf(schema)
     if (cli.series?.entries[key]) option.argParser((text: string) => series.push([key, text]))
@@ -122,51 +122,51 @@ function declareFlags(command: Command, tool: Flagged, series: Series): void {
 }
 
 /** What was typed, by key, without the flags of `cli.series`. @throws SvcError `invalid_arguments` for one given twice */
-function givenFor(tool: Flagged, parsed: Command): [key: string, value: unknown][] {
+function givenFor(shape: Flagged, parsed: Command): [key: string, value: unknown][] {
   const flags = parsed.opts<Record<string, unknown>>()
   const given: [string, unknown][] = []
-  for (const key of Object.keys(tool.inputSchema.properties ?? {})) {
-    const flagged = hasFlag(tool, key) ? flags[camelCase(nameOf(tool, key))] : undefined
-    const nth = tool.cli.positionals.indexOf(key)
+  for (const key of Object.keys(shape.inputSchema.properties ?? {})) {
+    const flagged = hasFlag(shape, key) ? flags[camelCase(nameOf(shape, key))] : undefined
+    const nth = shape.cli.positionals.indexOf(key)
     const placed = nth < 0 ? undefined : parsed.args[nth]
     if (flagged !== undefined && placed !== undefined)
-      throw invalid([{ field: `--${nameOf(tool, key)}`, problem: 'given twice, once without the flag' }])
+      throw invalid([{ field: `--${nameOf(shape, key)}`, problem: 'given twice, once without the flag' }])
     const value = flagged ?? placed
-    if (value !== undefined && !tool.cli.series?.entries[key]) given.push([key, value])
+    if (value !== undefined && !shape.cli.series?.entries[key]) given.push([key, value])
   }
   return given
 }
 
 /** The field of an error as it was typed; for entries of `series.into`, the flags they came from. */
-function asTyped(tool: Flagged, field: string, series: Series, flagged: (key: string) => boolean): string {
+function asTyped(shape: Flagged, field: string, series: Series, flagged: (key: string) => boolean): string {
   const [, key = '', at, rest = ''] = /^(\w+)(?:\[(\d+)\])?(.*)$/.exec(field) ?? []
-  if (!Object.hasOwn(tool.inputSchema.properties ?? {}, key)) return field
-  if (key === tool.cli.series?.into) {
+  if (!Object.hasOwn(shape.inputSchema.properties ?? {}, key)) return field
+  if (key === shape.cli.series?.into) {
     const from = at === undefined ? series : series.slice(Number(at), Number(at) + 1)
-    const flags = new Set(from.map(([origin]) => `--${nameOf(tool, origin)}`))
+    const flags = new Set(from.map(([origin]) => `--${nameOf(shape, origin)}`))
     if (flags.size > 0) return [...flags].join(', ')
   }
-  const isPlaced = tool.cli.positionals.includes(key) && !flagged(key)
-  return (isPlaced ? `<${nameOf(tool, key)}>` : `--${nameOf(tool, key)}`) + (at === undefined ? '' : rest)
+  const isPlaced = shape.cli.positionals.includes(key) && !flagged(key)
+  return (isPlaced ? `<${nameOf(shape, key)}>` : `--${nameOf(shape, key)}`) + (at === undefined ? '' : rest)
 }
 
 /** The problem with the choices as help and shell have them. */
-function asShown(tool: Flagged, field: string, problem: string): string {
-  const schema = schemaOf(tool, field)
+function asShown(shape: Flagged, field: string, problem: string): string {
+  const schema = schemaOf(shape, field)
   return problem.replace(words(schema), words({ ...schema, enum: choicesOf(schema) }))
 }
 
 const choicesOf = (schema: JsonSchema) => schema.enum?.map(one => String(one).toLowerCase())
 
 /** What a person is told besides: what was typed in place of a choice, and how such an object looks. */
-function more(tool: Flagged, field: string, typed: Readonly<Record<string, unknown>>): string {
+function more(shape: Flagged, field: string, typed: Readonly<Record<string, unknown>>): string {
   const [, key = '', at] = /^(\w+)(?:\[(\d+)\])?$/.exec(field) ?? []
-  const { enum: choices, type } = schemaOf(tool, key)
+  const { enum: choices, type } = schemaOf(shape, key)
   const value = typed[key]
   const given: unknown = at !== undefined && Array.isArray(value) ? value[Number(at)] : value
   if (typeof given !== 'string' && typeof given !== 'number') return ''
   if (type === 'array') {
-    const shown = tool.examples.map(
+    const shown = shape.examples.map(
       ({ input = {} }) => Object.entries(input).find(([name]) => name === key)?.[1],
     )
     const list = shown.find(Array.isArray)
@@ -178,9 +178,9 @@ function more(tool: Flagged, field: string, typed: Readonly<Record<string, unkno
 }
 
 /** What help says of a key: the schema's words, its range and its default. */
-function helpOf(tool: Flagged, key: string): string {
-  const { cli } = tool
-  const schema = schemaOf(tool, key)
+function helpOf(shape: Flagged, key: string): string {
+  const { cli } = shape
+  const schema = schemaOf(shape, key)
   if (cli.help?.[key] !== undefined) return cli.help[key]
   const text = (schema.description ?? '').replaceAll('`', '')
   const { minimum, maximum } = schema
@@ -219,8 +219,8 @@ function timeTyped(key: string, text: string, now: number): number {
 }
 
 /** What was typed as the JSON that the schema wants; what does not look like it stays a text, and is refused. */
-async function typedValue(tool: Flagged, key: string, given: unknown): Promise<unknown> {
-  const schema = schemaOf(tool, key)
+async function typedValue(shape: Flagged, key: string, given: unknown): Promise<unknown> {
+  const schema = schemaOf(shape, key)
   if (Array.isArray(given)) {
     if (schema.type === 'object') return Object.fromEntries(given.map(text => pairIn(key, text)))
     if (schema.items?.enum) return given.flatMap(listed)
@@ -255,10 +255,10 @@ async function parsedJson(text: string, field: string): Promise<unknown> {
 /** As commander keeps the values of options. */
 const camelCase = (name: string) => name.replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
 
-/** The tool's examples as command lines, those that fit on one, and the command line's own. */
-export function exampleLines(tool: Flagged): (readonly [line: string, does: string])[] {
-  const { cli } = tool
-  const lines = (cli.ownExamples ? [] : tool.examples).flatMap(
+/** The operation's examples as command lines, those that fit on one, and the command line's own. */
+export function exampleLines(shape: Flagged): (readonly [line: string, does: string])[] {
+  const { cli } = shape
+  const lines = (cli.ownExamples ? [] : shape.examples).flatMap(
     ({ summary, input = {} }): [string, string][] => {
       const given = new Map(Object.entries(input).filter(([, value]) => value !== ''))
       if ([...given.values()].some(value => typeof value === 'object')) return []
@@ -266,8 +266,8 @@ export function exampleLines(tool: Flagged): (readonly [line: string, does: stri
       const bare = cli.positionals.filter(key => given.has(key))
       for (const key of bare) words.push(shellWord(String(given.get(key))))
       for (const [key, value] of given) {
-        if (bare.includes(key) || !hasFlag(tool, key)) continue
-        words.push(`--${nameOf(tool, key)}`, ...(value === true ? [] : [shellWord(String(value))]))
+        if (bare.includes(key) || !hasFlag(shape, key)) continue
+        words.push(`--${nameOf(shape, key)}`, ...(value === true ? [] : [shellWord(String(value))]))
       }
       return [[words.join(' '), summary]]
     },

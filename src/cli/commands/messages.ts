@@ -1,0 +1,145 @@
+/** `svc recv`, `svc send`, `svc download` and `svc history`: what people wrote, and answers. */
+import { errorCodes, SvcError, type SvcErrorOptions } from '../../model/error.ts'
+import type { HistoryPage, SendPart, SendResult } from '../../model/message.ts'
+import { adviceOf } from '../../model/next-step.ts'
+import { verbs } from '../../operations/tools.ts'
+import { byteSize, counted, localTime } from '../../platform/format.ts'
+import { chatLines } from '../chat.ts'
+import { operationCommand } from '../operation-command.ts'
+import { isAnyConnected, noSession, note, type Shown, silentText, waitOf } from '../show.ts'
+import { colours, oneLine } from '../terminal.ts'
+
+export const commands = [
+  operationCommand(verbs.recv, {
+    json: 'Print the result as one JSON value; with --follow one message per line.',
+    takes: command =>
+      command.option('-f, --follow', 'Keep printing messages as they arrive, until Ctrl-C or --limit.'),
+    meant(typed, command) {
+      const { consumer, ...others } = typed
+      // The one of all commands is no reader's own.
+      return typed.ack !== undefined && command.opts().consumer === undefined
+        ? others
+        : { consumer, ...others }
+    },
+    nothing: () => [],
+    lasting: {
+      when: command => command.opts().follow === true,
+      run: async typed => (await import('../follow.ts')).followMessages(typed),
+    },
+    /**
+     * Whoever names a consumer wants its position used, beside a running service too; recv without a name shows there what
+     * came in the last minute.
+     */
+    through: (gateway, command) =>
+      command.opts().consumer === undefined
+        ? gateway
+        : {
+            ...gateway,
+            inbox: {
+              begin: consumer => gateway.inbox.begin(consumer),
+              recv: (request, call) => gateway.inbox.recv({ ...request, onward: true }, call),
+              waiting: (request, most) => gateway.inbox.waiting(request, most),
+            },
+          },
+    async show(messages, again, { input: { ack, session }, gateway }) {
+      const silent = silentText(await gateway.accounts.silent(session), again)
+      const text = messages.map(message => chatLines(message, again)).join('')
+      const last = messages.at(-1)
+      if (last) {
+        const next = ack === undefined ? '' : note(`after all of these: --ack ${last.id}`)
+        return { text, note: next + (silent ?? '') }
+      }
+      if (await isAnyConnected(gateway)) return { text, note: note('no new messages') + (silent ?? '') }
+      return { text, note: silent ?? noSession(again) }
+    },
+  }),
+  operationCommand(verbs.send, {
+    failed: ({ status, success }) => !success && status !== 'queued',
+    done: ({ status }) => (status === 'accepted' ? 'sent' : status),
+    show: (result, again, { input }) => ({ text: sendText(result, input.to, again) }),
+  }),
+  operationCommand(verbs.download, {
+    absent: 'message_not_found',
+    done: ({ path }) => `saved to ${oneLine(path)}`,
+    // The path alone on its line, for `$(svc download …)`.
+    show: ({ content_type, path, renamed, sha256, size }) => ({
+      text: `${oneLine(path)}\n`,
+      note: note(
+        `saved ${byteSize(size)}, ${oneLine(content_type)}${sha256 ? `, sha256 ${sha256}` : ''}${renamed ? `; the sender's name of the file could not be kept: ${renamed}` : ''}`,
+      ),
+    }),
+  }),
+  operationCommand(verbs.history, {
+    nothing: ({ limit = 50, offset = 0 }) => ({
+      messages: [],
+      total: 0,
+      total_is_lower_bound: false,
+      limit,
+      offset,
+    }),
+    show: historyText,
+  }),
+]
+
+/** What became of a send. */
+export function sendText(result: SendResult, to: string, again: string): string {
+  const { green, red, yellow } = colours
+  const ids = result.message_id === undefined ? '' : `  ${oneLine(result.message_id)}`
+  const paint = result.success ? green : result.status === 'queued' ? yellow : red
+  const lines = [
+    `${paint(result.suspect ? 'accepted, but without an id' : result.status)}  ${oneLine(result.session)} → ${oneLine(to)}${ids}`,
+  ]
+  if (result.repeated)
+    lines.push('an earlier send had this key: this became of it, and nothing was sent again')
+  for (const part of result.parts) {
+    const named = part.renamed ? `, named ${oneLine(part.file_name ?? '')} (${part.renamed})` : ''
+    const renamed = `${part.kind !== part.sent_as ? `, sent as ${part.sent_as}` : ''}${named}`
+    if (result.parts.length > 1 || part.error || renamed)
+      lines.push(
+        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(adviceFor(part.error, result.session, again))}` : ''}`,
+      )
+  }
+  if (result.outbox_id !== undefined)
+    lines.push(
+      `it waits for ${waitOf(result)}; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
+    )
+  if (result.status === 'unknown')
+    lines.push('no answer came: it may have arrived. Look before sending it again.')
+  const until =
+    result.window_expires_at === undefined || result.remaining === 0
+      ? ''
+      : ` until ${localTime(result.window_expires_at)}`
+  lines.push(colours.dim(`${counted(result.remaining, 'answer')} left${until}`))
+  return `${lines.join('\n')}\n`
+}
+
+/** What to do about a part that failed: usual advice in the words of the command line, or that of the part. */
+function adviceFor(
+  { code, hint = '', retry_after: retryAfter }: NonNullable<SendPart['error']>,
+  session: string,
+  again: string,
+): string {
+  const known = errorCodes.find(one => one === code)
+  const advice: SvcErrorOptions[] = [{ retryAfter }, { next: { action: 'login', session } }]
+  const usual = known && advice.map(one => new SvcError(known, '', one)).find(one => adviceOf(one) === hint)
+  return usual
+    ? adviceOf(usual, { door: 'cli', command: words => `${['svc', ...words].join(' ')}${again}` })
+    : hint
+}
+
+/** Oldest first, as one reads a conversation; the newest are the page. */
+function historyText(page: HistoryPage, again: string): Shown {
+  const shown = page.messages.length
+  const total = `${page.total}${page.total_is_lower_bound ? ' or more' : ''}`
+  return {
+    text: page.messages
+      .toReversed()
+      .map(message => chatLines(message, again))
+      .join(''),
+    note: note(
+      shown === 0
+        ? 'no messages match'
+        : `${shown} of ${total}${page.next_before === undefined ? '' : `; older ones: --before ${page.next_before}`}`,
+    ),
+  }
+}

@@ -1,0 +1,53 @@
+/** `svc recv --follow`: messages as they come. */
+import { badArgument } from '../model/error.ts'
+import { knownSession } from '../operations/history.ts'
+import { verbs } from '../operations/tools.ts'
+import { chatLines } from './chat.ts'
+import { againFlags } from './command.ts'
+import { commandCall, openForCommand } from './open.ts'
+import type { Typed } from './operation-command.ts'
+import { jsonLine } from './print.ts'
+import { isAnyConnected, noSession, silentText, writeFollowing } from './show.ts'
+
+/**
+ * Polls, or follows the process that does and takes over when it ends. The consumer's position moves when a message has
+ * been written, so Ctrl-C loses none, and neither does a kill: the one message in between comes again, marked.
+ */
+export async function followMessages({ command, config, input, json }: Typed): Promise<void> {
+  const { ack, after, consumer = 'cli', limit, session } = verbs.recv.parse(input)
+  if (ack !== undefined)
+    throw badArgument('--ack', 'not with --follow, where a message is dealt with once it is written')
+  const { err, out } = command.io
+  using call = commandCall(command.io)
+  await using opened = await openForCommand(config, command.io)
+  const { gateway } = opened
+  const within = session === undefined ? {} : { session: await knownSession(gateway, session) }
+  const again = againFlags(command)
+  const messages = gateway.follow(
+    { ...(after === undefined ? { consumer } : { from: after }), ...within },
+    call.signal,
+  )
+  // A consumer that is new begins at the end of the log as it is now: before polling adds to it.
+  let next = messages.next()
+  try {
+    await gateway.start()
+    if (!json) {
+      const silent = silentText(await gateway.accounts.silent(within.session), again)
+      const isVain = silent === undefined && !(await isAnyConnected(gateway))
+      await err.write(isVain ? noSession(again) : (silent ?? ''))
+      await writeFollowing(err, opened.phoneUrl)
+    }
+    for (let count = 1; ; count++) {
+      const { done, value: message } = await next
+      if (done) break
+      await out.write(json ? `${jsonLine(message)}\n` : chatLines(message, again))
+      if (count === limit) call.end()
+      // Asking for the next one says that this one is dealt with.
+      next = messages.next()
+    }
+  } finally {
+    // What is not written by now comes again.
+    call.end()
+    await messages.return()
+  }
+}

@@ -1,0 +1,129 @@
+/** One operation as a command: what was typed goes in, the result goes to stdout, for people or as JSON. */
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { Config } from '../config.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
+import { badArgument, SvcError } from '../model/error.ts'
+import { invoke } from '../operations/gate.ts'
+import type { CommandShape } from '../operations/operation.ts'
+import { agreed } from './ask.ts'
+import { againFlags, type Command, toolConfig } from './command.ts'
+import { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } from './open.ts'
+import type { Input, Run } from './operation-command.ts'
+import { jsonLine } from './print.ts'
+import { progressBar } from './progress.ts'
+import { noDirectory, type Shown, writeNote } from './show.ts'
+import { type Io, NotPrinted, oneLine } from './terminal.ts'
+
+/** Runs it and prints its result. */
+export async function runOperation<I extends TObject, O extends TSchema>(run: Run<I, O>): Promise<void> {
+  const { command, flags, line, operation, view } = run
+  const { meant = typed => typed } = view
+  const typed = await flags.input(command)
+  const inputAt = (now: number) => meant({ ...typed, ...flags.times(command, now) }, command, now)
+  const input = inputAt(command.io.clock.now())
+  // Before anything is opened or made: wrong usage leaves no trace.
+  const parsed = operation.parse(input)
+  refuseUnasked(command, operation.cli, input)
+  const config = operation.effect === 'read' ? await configToRead(command) : toolConfig(command)
+  const json = isJson(command)
+  if (view.lasting?.when(command)) await view.lasting.run({ command, line, config, input, json })
+  else if (view.nothing && (await isAbsent(config))) {
+    refuseAbsent({ session: input.session, user: input.user_id })
+    await tell(run, view.nothing(parsed), noDirectory(config.basePath, againFlags(command)))
+  } else await runOnce(run, config, inputAt)
+}
+
+async function runOnce<I extends TObject, O extends TSchema>(
+  run: Run<I, O>,
+  config: Config,
+  inputAt: (now: number) => Input,
+): Promise<void> {
+  const { command, line, operation, view } = run
+  const bar = progressBar(command.io)
+  using call = commandCall(command.io, bar && { progress: bar.step })
+  let delivered = false
+  try {
+    await using opened = await openForCommand(config, command.io, { absent: view.absent })
+    const { gateway, log } = opened
+    const input = inputAt(gateway.clock.now())
+    const parsed = operation.parse(input)
+    try {
+      await operation.cli?.refuse?.(gateway, parsed)
+      await confirm(run, gateway, parsed, call.signal)
+      const result = await invoke(operation, view.through?.(gateway, command) ?? gateway, input, call, log)
+      bar?.clear()
+      const shown = isJson(command)
+        ? nothingShown
+        : await view.show(result, againFlags(command), { input: parsed, gateway })
+      line.done = typeof view.done === 'function' ? view.done(result) : view.done
+      await tell(run, result, call.cutBy ? { text: shown.text } : shown).catch(error => {
+        if (view.unprinted && error instanceof NotPrinted) return view.unprinted(gateway, result)
+        throw error
+      })
+      delivered = true
+    } finally {
+      bar?.clear()
+      call.done(delivered)
+    }
+  } catch (error) {
+    // You know that you pressed Ctrl-C: it is not an error to tell.
+    const isCut = call.cutBy !== undefined && error instanceof SvcError && error.code === 'shutting_down'
+    if (!isCut) throw error
+  }
+  line.cutBy = call.cutBy
+}
+
+const isJson = (command: Command): boolean => command.opts().json === true
+
+const nothingShown: Shown = { text: '' }
+
+/** The result on stdout, and the word about it on stderr. */
+async function tell<I extends TObject, O extends TSchema>(
+  { command, line, view }: Run<I, O>,
+  result: Static<O>,
+  shown: Shown,
+): Promise<void> {
+  if (view.failed?.(result)) line.status = 1
+  if (isJson(command)) return command.io.out.write(`${jsonLine(result)}\n`)
+  await command.io.out.write(shown.text)
+  await writeNote(shown, command)
+}
+
+/** Whether somebody sees a question and can answer it. */
+const canAsk = (io: Io): boolean => io.in.isTerminal && io.err.isTerminal
+
+/**
+ * What takes something away, and asks nobody first, must have been told what: a script is not to hit the default one
+ * by a word too few.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+function refuseUnasked(command: Command, cli: CommandShape | undefined, input: Input): void {
+  if (!cli?.question || command.opts().yes === true || canAsk(command.io)) return
+  const [key = ''] = cli.positionals
+  if (input[key]) return
+  throw badArgument(key, 'expected a name, since there is no terminal to ask on', {
+    hint: 'Say which, or give --yes.',
+    next: { action: 'run', command: [...cli.path, 'NAME'] },
+  })
+}
+
+/**
+ * What takes something away asks the person at the terminal first, if there is one.
+ *
+ * @throws SvcError `forbidden` when the answer is not yes, `shutting_down` when a signal came instead of one
+ */
+async function confirm<I extends TObject, O extends TSchema>(
+  { command, operation }: Run<I, O>,
+  gateway: Gateway,
+  input: Input,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!operation.cli?.question || command.opts().yes === true || !canAsk(command.io)) return
+  const question = await operation.cli.question(gateway, input)
+  if (await agreed(command.io, oneLine(question), signal)) return
+  if (signal.aborted) throw new SvcError('shutting_down', 'The question was not answered')
+  throw new SvcError('forbidden', 'nothing was done, since the answer was not yes', {
+    hint: 'To go ahead without the question give --yes.',
+  })
+}
