@@ -5,9 +5,9 @@ import { verbs } from '../operations/tools.ts'
 import { chatLines } from './chat.ts'
 import { againFlags } from './command.ts'
 import { commandCall, openForCommand } from './open.ts'
-import type { Typed } from './operation-command.ts'
 import { jsonLine } from './print.ts'
 import { isAnyConnected, noSession, silentText, writeFollowing } from './show.ts'
+import type { Typed } from './view.ts'
 
 /**
  * Polls, or follows the process that does and takes over when it ends. The consumer's position moves when a message has

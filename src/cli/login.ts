@@ -8,9 +8,9 @@ import { verbs } from '../operations/tools.ts'
 import { askPerson } from './ask.ts'
 import { againFlags, wordingOf } from './command.ts'
 import { commandCall, openForCommand } from './open.ts'
-import type { Typed } from './operation-command.ts'
 import { jsonLine, printError } from './print.ts'
 import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
+import type { Typed } from './view.ts'
 
 /** Runs the command; with --json each change of the status is one line. */
 export async function runLogin({ command, config, input, json, line }: Typed): Promise<void> {

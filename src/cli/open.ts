@@ -32,7 +32,7 @@ export function refuseAbsent({ session, user }: { session?: unknown; user?: unkn
   const next = { action: 'login' } as const
   if (typeof session === 'string') throw sessionNotFound(session, { next })
   if (typeof user === 'string' && !isUserId(user))
-    throw badArgument('user', 'expected a user id: nobody has a name yet', { next })
+    throw badArgument('user_id', 'expected a user id: nobody has a name yet', { next })
 }
 
 interface OpenOptions {

@@ -8,11 +8,11 @@ import type { CommandShape } from '../operations/operation.ts'
 import { agreed } from './ask.ts'
 import { againFlags, type Command, toolConfig } from './command.ts'
 import { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } from './open.ts'
-import type { Input, Run } from './operation-command.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
 import { noDirectory, type Shown, writeNote } from './show.ts'
 import { type Io, NotPrinted, oneLine } from './terminal.ts'
+import type { Input, Run } from './view.ts'
 
 /** Runs it and prints its result. */
 export async function runOperation<I extends TObject, O extends TSchema>(run: Run<I, O>): Promise<void> {

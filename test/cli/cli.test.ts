@@ -238,25 +238,15 @@ describe('what cannot be served is one line and status 1', () => {
 })
 
 describe('a directory that is not there', () => {
-  test('is made by a login and by what serves, not by a command with a mistyped name', async () => {
-    for (const [status, ...words] of [
-      [0, 'recv', '-t', '0'],
-      [1, 'recv', '--follow'],
-      [1, 'send', 'a@b', 'hi'],
-      [1, 'download', '1'],
-      [1, 'typing', 'a@b'],
-      [1, 'check'],
-      [1, 'users', 'name', 'a@b', 'Bob'],
-      [1, 'outbox', 'cancel', '1'],
-      [1, 'approvals', 'yes', '1'],
-      [1, 'sessions', 'rename', 'a', 'b'],
-      [1, 'webhook', 'add', 'https://example.com/'],
-      [1, 'webhook', 'remove', 'wh_1'],
-      [1, 'events', '--follow'],
-    ] as const) {
+  test('is not made by what goes on, with a mistyped name', async () => {
+    for (const words of [
+      ['recv', '--follow'],
+      ['typing', 'a@b'],
+      ['events', '--follow'],
+    ]) {
       const dir = join(home, 'typo')
       const told = await svc([...words, '-d', dir])
-      expect([words[0], told.status, told.stdout]).toEqual([words[0], status, ''])
+      expect([words[0], told.status, told.stdout]).toEqual([words[0], 1, ''])
       expect(told.stderr).toContain(dir)
       expect(await readdir(home)).not.toContain('typo')
     }

@@ -2,9 +2,8 @@
 import { describe, expect, test } from 'bun:test'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { CommandSpec } from '../../src/cli/command.ts'
-import { needed } from '../../src/cli/commands.ts'
 import { svc, svcRunning } from '../support/command.ts'
+import { lineOf, specs } from '../support/command-lines.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { servedAt } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -18,31 +17,7 @@ const nowhere = {
   SVC_LOG_LEVEL: 'ERROR',
 }
 
-/** What a command needs to get as far as its directory, where that is more than its name. */
-const words: Readonly<Record<string, readonly string[]>> = {
-  recv: ['--timeout', '0'],
-  send: ['a@b', 'hi'],
-  download: ['1'],
-  login: ['--timeout', '1'],
-  logout: ['a'],
-  'sessions rename': ['a', 'b'],
-  'sessions default': ['a'],
-  'users name': ['a@b', 'Mum'],
-  typing: ['a@b'],
-  'outbox cancel': ['1'],
-  'approvals yes': ['1'],
-  'approvals no': ['1'],
-  'webhook add': ['http://127.0.0.1:9/', '--allow-private'],
-  'webhook replay': ['wh_1', '--from', '1h'],
-  doctor: ['--timeout', '1'],
-  setup: ['cursor'],
-}
-for (const word of ['show', 'test', 'log', 'pause', 'resume', 'rotate', 'remove'])
-  Object.assign(words, { [`webhook ${word}`]: ['wh_1'] })
-
-const specs: readonly CommandSpec[] = await needed([])
 const ofDirectory = specs.filter(({ config }) => config !== undefined)
-const typed = (spec: CommandSpec) => [...spec.words.split(' '), ...(spec.also ? [spec.also] : [])]
 
 /** A sandbox service on the usual directory of a home of its own. */
 async function besideSandbox(name: string) {
@@ -82,7 +57,7 @@ describe('--sandbox left out beside a sandbox service', () => {
     for (const spec of ofDirectory.filter(
       ({ serves, noSandboxHint }) => !serves && noSandboxHint !== 'ever',
     )) {
-      const args = [...typed(spec), ...(words[spec.words] ?? [])]
+      const args = lineOf(spec)
       const { status, stderr } = await svc(args, at)
       expect([args, status, stderr.split(`${running}: to use it add --sandbox`).length - 1]).toEqual([
         args,

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'bun:test'
 import { addCommand, Command } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
 import { processIo } from '../../src/cli/terminal.ts'
-import { tools } from '../../src/operations/tools.ts'
 import { svc, svcOnTerminal } from '../support/command.ts'
+import { commanded, nameOf } from '../support/command-lines.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
@@ -67,7 +67,7 @@ async function unread(args: readonly string[]): Promise<{ said: string; status: 
 }
 
 describe('the help of every command', () => {
-  test('explains each option and argument, has every key of a tool, an example and the exit status', async () => {
+  test('explains each option and argument, has every key of an operation, an example and the exit status', async () => {
     const commands = await everyCommand()
     expect(commands.length).toBeGreaterThan(22)
     for (const [words, command] of commands) {
@@ -82,10 +82,10 @@ describe('the help of every command', () => {
         expect(`${name} <${argument.name()}>: ${argument.description}`).toMatch(/: \S+ \S+/)
         expect(help).toContain('\nArguments:\n')
       }
-      const tool = tools.find(({ cli }) => cli.path.join(' ') === words.join(' '))
-      for (const key of Object.keys(tool?.inputSchema.properties ?? {})) {
-        const flag = tool!.cli.names?.[key] ?? key.replaceAll('_', '-')
-        const letter = tool!.cli.short[key]
+      const operation = commanded.find(({ cli }) => cli.path.join(' ') === words.join(' '))
+      for (const key of Object.keys(operation?.inputSchema.properties ?? {})) {
+        const flag = nameOf(operation!, key)
+        const letter = operation!.cli.short[key]
         const option = `${letter ? `-${letter}, ` : ''}--${flag} `
         expect(help).toMatch(new RegExp(`${option}|<${flag}>|\\[${flag}\\]`))
       }

@@ -1,0 +1,61 @@
+/** What the command line says of an operation besides its definition, and what was typed for it. */
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { Config } from '../config.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
+import type { ErrorCode, SvcError } from '../model/error.ts'
+import type { TypedOperation } from '../operations/operation.ts'
+import type { Command, CommandLine } from './command.ts'
+import type { InputFlags } from './input-flags.ts'
+import type { Shown } from './show.ts'
+
+/** As it was typed: what `parse` has not converted. */
+export type Input = Record<string, unknown>
+
+/** What was typed for an operation, checked, with the settings. */
+export interface Typed {
+  readonly command: Command
+  readonly line: CommandLine
+  readonly config: Config
+  readonly input: Input
+  readonly json: boolean
+}
+
+/** What the command line adds to an operation: how people see its result, and what else may be typed. */
+export interface View<I, T> {
+  /** The result for people; `again` as of `againFlags`. */
+  show(result: T, again: string, of: { input: I; gateway: Gateway }): Shown | Promise<Shown>
+  /** The command did not reach what it was called for: exit status 1. */
+  failed?(result: T): boolean
+  /** What `--json` prints. */
+  json?: string
+  /** Options besides those of the input. */
+  takes?(command: Command): unknown
+  /** What was typed, as the operation takes it, where that is not the same; `now` is Unix ms. */
+  meant?(typed: Input, command: Command, now: number): Input
+  /** An error in words of this command. */
+  told?(error: SvcError): SvcError
+  /** What there is to see where there is no data directory: then none is made. */
+  nothing?(input: I): T
+  /** The error where there is no data directory; `not_connected` without it. */
+  absent?: ErrorCode
+  /** What it has changed, such as `removed`, for somebody who cannot be shown the result. */
+  done?: string | ((result: T) => string)
+  /** Of a result that matters more than the deed: takes that back as far as possible. @throws what to tell */
+  unprinted?(gateway: Gateway, result: T): Promise<never>
+  /** The gateway as this command line wants it. */
+  through?(gateway: Gateway, command: Command): Gateway
+  /** A command that goes on: with which options it does, and what it does then instead of one call. */
+  lasting?: {
+    when(command: Command): boolean
+    run(typed: Typed): Promise<unknown>
+  }
+}
+
+/** A command of an operation under way. */
+export interface Run<I extends TObject, O extends TSchema> {
+  readonly operation: TypedOperation<I, O>
+  readonly view: View<Static<I>, Static<O>>
+  readonly flags: InputFlags
+  readonly command: Command
+  readonly line: CommandLine
+}

@@ -1,0 +1,189 @@
+/** What holds for every command, whatever it does: one walk over all of them, and over the operations behind them. */
+import { describe, expect, test } from 'bun:test'
+import { mkdir, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { CommandSpec } from '../../src/cli/command.ts'
+import { Command } from '../../src/cli/command.ts'
+import { processIo } from '../../src/cli/terminal.ts'
+import { problemsOf } from '../../src/operations/parse.ts'
+import { svc } from '../support/command.ts'
+import { type Commanded, commanded, lineOf, nameOf, operationOf, specs } from '../support/command-lines.ts'
+import { folderOfFile } from '../support/folder.ts'
+
+const home = folderOfFile()
+const missing = join(home, 'missing')
+const present = join(home, 'present')
+await mkdir(present, { mode: 0o700 })
+const specOf = (operation: Commanded) => specs.find(spec => operationOf(spec) === operation) as CommandSpec
+const each = specs.map(spec => [spec.words, spec] as const)
+const ofOperations = commanded.map(one => [one.cli.path.join(' '), one] as const)
+
+interface Told {
+  readonly code: string
+  readonly detail: string
+  readonly hint: string
+  readonly details?: { readonly errors: { field: string; problem: string }[] }
+}
+
+/** The error of a command line: one line on stderr, with `--json` one object that says the same, and nothing on stdout. */
+async function errorOf(args: readonly string[], status: number, dir = missing): Promise<Told> {
+  const place = ['-d', dir]
+  const ended = await svc([...args, ...place], { home })
+  expect([args, ended]).toEqual([
+    args,
+    { status, stdout: '', stderr: expect.stringMatching(/^error: [^\n]+\n$/) },
+  ])
+  const asJson = await svc([...args, ...place, '--json'], { home })
+  expect([args, asJson.status, asJson.stdout]).toEqual([args, status, ''])
+  const error: Told = JSON.parse(asJson.stderr)
+  for (const said of [error.detail, error.hint]) expect(ended.stderr).toContain(said)
+  expect(await readdir(home)).toEqual(['present'])
+  return error
+}
+
+/** Wrong usage of an operation ends with 2 and names what was typed. @returns what is wrong with it */
+async function refused(args: readonly string[], field: string): Promise<string> {
+  const { code, details } = await errorOf(args, 2)
+  expect([args, code, details?.errors.map(one => one.field)]).toEqual([args, 'invalid_arguments', [field]])
+  return details?.errors[0]?.problem ?? ''
+}
+
+/** The arguments of a command, without running it. */
+function declared(spec: CommandSpec): Command {
+  const command = new Command('it', processIo())
+  spec.takes?.(command)
+  return command
+}
+
+describe('an option that is none of its own, an argument left out, a word too many', () => {
+  test.each(each)('svc %s', async (_words, spec) => {
+    const { registeredArguments } = declared(spec)
+    const words = spec.words.split(' ')
+    const wrong: [args: string[], typed: string][] = [
+      [[...lineOf(spec), '--nope'], '--nope'],
+      [[...words, ...Array<string>(registeredArguments.length + 1).fill('zsh')], ''],
+    ]
+    for (const [nth, argument] of registeredArguments.entries())
+      if (argument.required) wrong.push([[...words, ...Array<string>(nth).fill('a@b')], argument.name()])
+    for (const [args, typed] of wrong) {
+      const { status, stdout, stderr } = await svc(args, { home })
+      // A hook that ends with 2 blocks the prompt.
+      expect([args, status, stdout]).toEqual([args, spec.words === 'hook-poll' ? 1 : 2, ''])
+      expect(stderr).toMatch(/^error: [^\n]+\n$/)
+      expect(stderr).toContain(typed)
+    }
+    expect(await readdir(home)).toEqual(['present'])
+  })
+})
+
+describe('a value that its schema refuses is named as it was typed, and leaves no trace', () => {
+  test.each(ofOperations)('svc %s', async (_words, operation) => {
+    const line = lineOf(specOf(operation))
+    const { options } = declared(specOf(operation))
+    const { cli, inputSchema } = operation
+    for (const [key, schema] of Object.entries(inputSchema.properties ?? {})) {
+      const isPlaced = cli.positionals.includes(key)
+      if (isPlaced && inputSchema.required?.includes(key)) continue
+      const flag = `--${nameOf(operation, key)}`
+      const short = cli.short[key] && `-${cli.short[key]}`
+      const given = line.indexOf(flag)
+      const others = given < 0 ? line : line.toSpliced(given, 2)
+      const isTime = key === 'since' || key === 'until'
+      const wrong =
+        {
+          integer: [
+            'soon',
+            `${(schema.minimum ?? 0) - 1}`,
+            ...(schema.maximum ? [`${schema.maximum + 1}`] : []),
+          ],
+          number: ['soon', `${(schema.minimum ?? 0) - 1}`],
+          object: ['no colon'],
+          string: schema.enum ? ['dance'] : [],
+          array: schema.items?.enum ? ['dance'] : ['no JSON', '{kind:1}'],
+        }[schema.type ?? ''] ?? (isTime ? ['last week'] : [])
+      for (const value of wrong) {
+        await refused([...others, flag, value], flag)
+        await refused([...others, `${flag}=${value}`], flag)
+        if (short) await refused([...others, `${short}${value}`], short)
+      }
+      // The choices are those of the help, and of the shell.
+      if (schema.enum) {
+        const { argChoices = [] } = options.find(({ long }) => long === flag) ?? {}
+        expect(argChoices.length).toBe(schema.enum.length)
+        const problem = await refused([...others, flag, 'dance'], flag)
+        for (const choice of argChoices) expect(problem).toContain(choice)
+      }
+      if (isPlaced && line.length === cli.path.length) await refused([...line, 'a', flag, 'b'], flag)
+    }
+  })
+})
+
+/** An empty name comes from a variable of a script that was never set. */
+describe('an empty name is no name left out', () => {
+  test.each(each)('svc %s', async (_words, spec) => {
+    const { options, registeredArguments } = declared(spec)
+    const naming = ['id', 'message-id', 'session', 'old-name', 'user']
+    // One that asks first is told not to.
+    const unasked = operationOf(spec)?.cli.question ? ['--yes'] : []
+    for (const [nth, argument] of registeredArguments.entries())
+      if (naming.includes(argument.name())) {
+        const args = registeredArguments.filter(({ required }) => required).map(() => 'a@b')
+        await refused(
+          [...spec.words.split(' '), ...args.toSpliced(nth, 1, ''), ...unasked],
+          `<${argument.name()}>`,
+        )
+      }
+    for (const { flags, long, short } of options)
+      if (naming.includes(/<([^>]+)>/.exec(flags)?.[1] ?? ''))
+        for (const flag of [long, short].flatMap(one => one ?? []))
+          await refused([...lineOf(spec), flag, ''], flag)
+  })
+})
+
+/** What a command may be told of that is not there. */
+const isNotThere = ['session_not_found', 'message_not_found', 'not_found', 'not_connected']
+
+describe('where there is no data directory, none is made', () => {
+  test.each(ofOperations.filter(([words]) => words !== 'login'))('svc %s', async (words, operation) => {
+    const line = lineOf(specOf(operation))
+    const ended = await svc([...line, '-d', missing], { home })
+    const asJson = await svc([...line, '-d', missing, '--json'], { home })
+    expect(ended.stdout).toBe('')
+    expect(ended.stderr).toContain(`svc login -d ${missing}`)
+    if (asJson.stdout === '') {
+      const error = await errorOf(line, 1)
+      expect([words, isNotThere]).toEqual([words, expect.arrayContaining([error.code])])
+    } else {
+      // What there is to see: nothing. No account works either.
+      expect([words, ended.status, asJson.status]).toEqual([
+        words,
+        ...Array(2).fill(words === 'check' ? 1 : 0),
+      ])
+      expect(problemsOf(operation.output, JSON.parse(asJson.stdout))).toEqual([])
+      const { names, properties } = { names: operation.cli.names, ...operation.inputSchema }
+      if (properties?.session)
+        expect(await errorOf([...line, '--session', 'nope'], 1)).toMatchObject({ code: 'session_not_found' })
+      if (properties?.user_id && names?.user_id === 'user') {
+        await refused([...line, '--user', 'Mum'], '--user')
+        expect((await svc([...line, '--user', 'a@b', '-d', missing], { home })).status).toBe(0)
+      }
+    }
+    expect(await readdir(home)).toEqual(['present'])
+  })
+})
+
+describe('what is not there is an error that says what to do', () => {
+  test.each(ofOperations)('svc %s', async (words, operation) => {
+    const { properties = {}, required = [] } = operation.inputSchema
+    const line = lineOf(specOf(operation))
+    if ('session' in properties)
+      expect(await errorOf([...line, '--session', 'nope'], 1, present)).toMatchObject({
+        code: 'session_not_found',
+      })
+    if (required.includes('id') || required.includes('message_id')) {
+      const { code } = await errorOf(line, 1, present)
+      expect([words, code]).toEqual([words, words === 'download' ? 'message_not_found' : 'not_found'])
+    }
+    expect(await readdir(home)).toEqual(['present'])
+  })
+})
