@@ -187,3 +187,16 @@ describe('what is not there is an error that says what to do', () => {
     expect(await readdir(home)).toEqual(['present'])
   })
 })
+
+test('what only reads takes a directory of the sandbox as what it is, and nothing else does', async () => {
+  await mkdir(join(home, 'simulated', 'sandbox'), { recursive: true, mode: 0o700 })
+  const place = ['-d', join(home, 'simulated')]
+  for (const words of [['status'], ['events']])
+    expect([words, (await svc([...words, ...place], { home })).status]).not.toEqual([words, 2])
+  for (const operation of commanded) {
+    const line = lineOf(specOf(operation))
+    const { status, stderr } = await svc([...line, ...place], { home })
+    const isRefused = status === 2 && stderr.includes('--sandbox')
+    expect([line, isRefused]).toEqual([line, operation.effect !== 'read'])
+  }
+})

@@ -2,13 +2,14 @@ import { describe, expect, test } from 'bun:test'
 import stringWidth from 'string-width'
 import { cutTo, table } from '../../src/cli/columns.ts'
 import { sendText } from '../../src/cli/commands/messages.ts'
+import { oneText } from '../../src/cli/commands/webhook.ts'
 import { exampleLines } from '../../src/cli/input-flags.ts'
 import { jsonLine } from '../../src/cli/print.ts'
 import { silentText } from '../../src/cli/show.ts'
 import { oneLine, safeLines } from '../../src/cli/terminal.ts'
 import { adviceOf } from '../../src/model/next-step.ts'
 import { verbs } from '../../src/operations/tools.ts'
-import { shellWord } from '../../src/platform/format.ts'
+import { localTime, shellWord } from '../../src/platform/format.ts'
 import { expired } from '../../src/receive/token-check.ts'
 
 describe('text for a terminal', () => {
@@ -46,6 +47,18 @@ describe('text for a terminal', () => {
     const text = sendText({ ...result, parts: [part] }, 'x@im.wechat', ' --sandbox')
     const command = (words: readonly string[]) => `svc ${words.join(' ')} --sandbox`
     expect(text).toContain(adviceOf(error, { door: 'cli', command }))
+  })
+
+  test('a webhook in trouble says since when, why, and what to do', () => {
+    const [failing_since, next_try_at, disabled_at] = [1767225600000, 1767229200000, 1767232800000]
+    const { text } = oneText({
+      ...{ id: 'wh_1', url: 'https://a.example/', types: [], headers: {}, created_at: 0, status: 'disabled' },
+      ...{ allow_private: false, replies: false },
+      ...{ tries: { done: 1, failed: 2, gave_up: 0 }, failing_since, next_try_at, disabled_at },
+      ...{ last_error: 'HTTP 500', disabled_reason: 'it was away for long' },
+    })
+    for (const part of [failing_since, next_try_at, disabled_at].map(localTime)) expect(text).toContain(part)
+    for (const part of ['HTTP 500', 'away for long', 'svc webhook resume wh_1']) expect(text).toContain(part)
   })
 
   test('JSON says the same to a parser and nothing to a terminal', () => {

@@ -4,9 +4,9 @@ import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
+import { operations } from '../../src/operations/operations.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
-import { tools } from '../../src/operations/tools.ts'
-import { receiver, verify } from '../push/receiver.ts'
+import { receiver } from '../push/receiver.ts'
 import { testClock } from '../support/clock.ts'
 import { type Ended, serveHere, svc, svcRunning } from '../support/command.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
@@ -45,7 +45,7 @@ async function errorOf(args: readonly string[], status: number): Promise<Json> {
 const nothingFound = { status: 0, stdout: '', stderr: expect.stringMatching(/^[^\n]+\n$/) }
 const numbersIn = (text: string) => (text.match(/\d+/g) ?? []).map(Number)
 const outputFits = (name: string, value: unknown) =>
-  expect(problemsOf(tools.find(tool => tool.name === name)!.output, value)).toEqual([])
+  expect(problemsOf(operations.find(one => one.name === name)!.output, value)).toEqual([])
 
 async function said(text: string): Promise<Message> {
   await service.phone('say', { text })
@@ -218,53 +218,34 @@ describe('beside a running service', () => {
     expect((await service.call('sessions')).body.map((one: Json) => one.name)).toEqual(['default'])
   })
 
-  test('webhooks: added, tried, delivered to by the service, logged, paused, sent back, removed', async () => {
+  test('webhooks: each verb answers as its schema says, and no header is shown with its value', async () => {
     using r = receiver()
     expect((await run(['webhook', 'add', r.url])).status).toBe(1)
     expect(await errorOf(['webhook', 'add', r.url, '--header', 'Host: x'], 2)).toMatchObject({
       details: { errors: [{ field: '--header' }] },
     })
     const add = ['webhook', 'add', r.url, '--allow-private', '--types', 'message.received']
-    const { id, secret } = await json(...add, '--header', 'X-Key: hush')
+    const { id } = await json(...add, '--header', 'X-Key: hush')
     refused = id
     expect(await json('webhook', 'test', id)).toMatchObject({ success: true, status: 200 })
-    expect(await json('webhook', 'log', id)).toMatchObject([{ type: 'webhook.test', outcome: 'done' }])
-    expect(verify(r.got[0]!, secret)).toMatchObject({ type: 'webhook.test' })
-    await until('delivered', 30_000, async () => {
-      await said('to a webhook')
-      return r.got.length > 1
-    })
-    expect(r.got[1]?.headers.get('x-key')).toBe('hush')
-    expect(verify(r.got[1]!, secret)).toMatchObject({ data: { text: 'to a webhook' } })
-    await until('logged', 30_000, async () => (await json('webhook', 'log', id)).length > 1)
-    const shown = await run(['webhook', 'show', id])
-    expect(shown.stdout).toContain('X-Key')
-    expect(shown.stdout).not.toContain('hush')
+    expect(r.got[0]?.headers.get('x-key')).toBe('hush')
+    const replay = ['replay', '--from', '1h', '--dry-run']
+    for (const [word = '', ...more] of [['show'], ['log'], ['pause'], ['resume'], ['rotate'], replay]) {
+      const args = ['webhook', word, id, ...more]
+      const { output } = operations.find(({ cli }) => cli?.path.join(' ') === `webhook ${word}`)!
+      expect([word, problemsOf(output, await json(...args))]).toEqual([word, []])
+      const { status, stdout } = await run(args)
+      expect([word, status, stdout.includes('X-Key'), stdout.includes('hush')]).toEqual([
+        ...[word, 0, word !== 'log', false],
+      ])
+    }
+    expect((await json('webhook', 'replay', id, '--from', '1h')).replay.events).toBeGreaterThan(0)
     expect((await json('webhook', 'pause', id)).status).toBe('paused')
     expect((await run(['webhook', 'list'])).stdout).toContain('paused')
-    const replay = ['webhook', 'replay', id, '--from', '1h']
-    const { replay: only } = await json(...replay, '--dry-run')
-    expect(only.events).toBeGreaterThan(0)
-    expect(await json(...replay)).toMatchObject({ id, replay: only })
-    expect((await run([...replay, '--dry-run'])).stdout).toContain(String(only.events))
-    const before = r.got.length
-    expect((await json('webhook', 'resume', id)).status).toBe('active')
-    // All of it: one that is answered otherwise from here on would be tried again.
-    await until('again', 30_000, () => r.got.length >= before + only.events)
-    expect((await json('webhook', 'rotate', id)).secret).not.toBe(secret)
     r.answer = () => 500
     expect((await run(['webhook', 'test', id])).status).toBe(1)
-    expect(await json('webhook', 'show', id)).not.toHaveProperty('next_try_at')
-    await said('that fails')
-    await until('it is shown when the next try is', 30_000, async () => {
-      const { last_error_code, next_try_at } = await json('webhook', 'show', id)
-      if (last_error_code !== 'http_status' || next_try_at === undefined) return false
-      const time = new Date(next_try_at + 8 * 3_600_000).toISOString().slice(0, 19).replace('T', ' ')
-      return (await run(['webhook', 'show', id])).stdout.includes(time)
-    })
     const asked = Promise.withResolvers<void>()
     r.answer = ({ body }) => {
-      // The service tries the one that failed again.
       if (body.type === 'webhook.test') asked.resolve()
       return new Promise(() => {})
     }
@@ -273,7 +254,6 @@ describe('beside a running service', () => {
     cut.stop('SIGINT')
     expect(await cut.exited).toEqual({ status: 130, stdout: '', stderr: '' })
     expect(await json('webhook', 'remove', id)).toEqual({ success: true, id })
-    expect(await errorOf(['webhook', 'show', id], 1)).toMatchObject({ code: 'not_found' })
   })
 
   test('users and the outbox: who may be answered, what waits, and taken back', async () => {
@@ -296,8 +276,6 @@ describe('beside a running service', () => {
     expect(await json('outbox', '--session', 'default')).toMatchObject([{ outbox_id: id }])
     await json('users', 'name', user, 'Auntie')
     expect(await json('outbox', '-u', 'auntie')).toMatchObject([{ outbox_id: id, user_name: 'Auntie' }])
-    expect((await errorOf(['outbox', '-u', 'Dad'], 2)).details.errors).toMatchObject([{ field: '-u' }])
-    expect(await errorOf(['outbox', '-s', 'nobody'], 1)).toMatchObject({ code: 'session_not_found' })
     await json('users', 'name', user, '--clear')
     // Counted as they are listed.
     expect(await json('status')).toMatchObject({ outbox: { sends: 1, messages: 2, users: 1 } })
@@ -339,40 +317,6 @@ describe('beside a running service', () => {
     const whole = await svc(command.split(' '), { home })
     expect(whole.stdout).toContain(long)
     expect((await run([...args, '--json'])).stdout).toContain(long)
-  })
-
-  test('what only reads takes a directory as what it is, and nothing else does', async () => {
-    await said('for those who only read')
-    const { id } = await json('webhook', 'add', 'http://127.0.0.1:9/', '--allow-private')
-    const plainly = (args: string[]) => svc([...args, '-d', dir], { home })
-    for (const args of [
-      ['status'],
-      ['sessions'],
-      ['users'],
-      ['history'],
-      ['events'],
-      ['outbox'],
-      ['approvals'],
-      ['webhook'],
-      ['webhook', 'show', id],
-      ['webhook', 'log', id],
-    ]) {
-      const { status, stderr } = await plainly(args)
-      expect([args, status, stderr.includes('error')]).toEqual([args, 0, false])
-    }
-    expect((await plainly(['history', '--json'])).stdout).toContain('for those who only read')
-    for (const args of [
-      ['recv'],
-      ['send', user, 'no'],
-      ['logout', 'default'],
-      ['users', 'name', user, 'No'],
-      ['webhook', 'remove', id],
-      ['outbox', 'cancel', '1'],
-    ]) {
-      const { status, stderr } = await plainly(args)
-      expect([args, status, stderr.includes('--sandbox')]).toEqual([args, 2, true])
-    }
-    await json('webhook', 'remove', id)
   })
 
   test('what happened is listed, as text and as JSON lines', async () => {

@@ -7,38 +7,16 @@ test('a send to a closed window waits, is listed, cancelled, and goes out when t
   const svc = await t.open({ store: true })
   const to = t.bots.get('default')!.user_id
   await svc.runBackground()
-  expect(await failure(svc.send({ to, text: 'now?' }))).toMatchObject({ code: 'window_closed' })
-  const later = await svc.send({ to, text: 'later', when_closed: 'queue' })
-  const never = await svc.send({ to, text: 'never', when_closed: 'queue' })
-  // A matcher within toMatchObject takes the value's place.
-  const laterId = String(later.outbox_id)
-  expect(later).toMatchObject({ status: 'queued', outbox_id: expect.any(String) })
-  expect(await svc.outbox.list()).toMatchObject([
-    { outbox_id: later.outbox_id, to_user: to, parts: [{ text: 'later' }] },
-    { outbox_id: never.outbox_id, to_user: to, parts: [{ text: 'never' }] },
-  ])
+  const later = String((await svc.send({ to, text: 'later', when_closed: 'queue' })).outbox_id)
+  const never = String((await svc.send({ to, text: 'never', when_closed: 'queue' })).outbox_id)
+  expect((await svc.outbox.list()).map(({ outbox_id }) => outbox_id)).toEqual([later, never])
   expect(await svc.outbox.list({ session: 'default', user_id: 'somebody@else' })).toEqual([])
-  expect(await failure(svc.outbox.list({ session: 'nobody' }))).toMatchObject({ code: 'session_not_found' })
-  expect(await failure(svc.outbox.list({ user_id: 'Mum' }))).toMatchObject({
-    ...{ code: 'invalid_arguments', field: 'user_id' },
-  })
-  expect(await svc.outbox.cancel(never.outbox_id!)).toMatchObject({ success: true, cancelled: 1 })
-  expect(await failure(svc.outbox.cancel('999'))).toMatchObject({ code: 'not_found' })
-  expect(await failure(svc.outbox.approve(laterId))).toMatchObject({ code: 'not_found' })
+  expect(await svc.outbox.cancel(never)).toMatchObject({ success: true, cancelled: 1 })
+  expect(await failure(svc.outbox.approve(later))).toMatchObject({ code: 'not_found' })
 
   await t.sandbox.say('here I am')
-  const seen = await t.sandbox.seen(messages => messages.length > 0)
-  expect(seen.flatMap(({ items }) => items)).toMatchObject([{ text: 'later' }])
   await t.until('nothing waits', async () => (await svc.outbox.list()).length === 0)
-  const { to_user, ended, parts } = await svc.outbox.get(laterId)
-  expect({ to_user, ended, parts }).toMatchObject({
-    ...{ to_user: to, ended: true },
-    parts: [{ status: 'accepted', message_id: expect.any(String) }],
-  })
-  expect(await svc.outbox.get(never.outbox_id!)).toMatchObject({
-    ...{ ended: true, parts: [{ status: 'refused', reason: 'cancelled' }] },
-  })
-  expect(await failure(svc.outbox.get('999'))).toMatchObject({ code: 'not_found' })
+  expect(await svc.outbox.get(later)).toMatchObject({ to_user: to, parts: [{ status: 'accepted' }] })
   await svc.close()
   expect(await failure(svc.outbox.list())).toMatchObject({ code: 'shutting_down' })
 })

@@ -91,7 +91,8 @@ function listText(all: readonly WebhookEndpoint[]): Shown {
   return { text: table(['id', 'status', 'url', 'events', 'last event delivered'], rows, colours.dim) }
 }
 
-function oneText(one: WebhookEndpoint): Shown {
+/** All there is to say of one. */
+export function oneText(one: WebhookEndpoint): Shown {
   const lines = [
     `${statusOf(one)}  ${oneLine(one.id)} → ${oneLine(one.url)}`,
     `events: ${one.types.join(', ') || 'all'}${one.session ? `, session ${oneLine(one.session)}` : ''}${one.user ? `, user ${oneLine(one.user)}` : ''}`,
