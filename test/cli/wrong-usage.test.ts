@@ -32,6 +32,9 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
     [['send', 'a@b', '--image', 'x', '--file', 'y', '--file', 'z', '--file-name', 'n'], '--file-name'],
     [['webhook', 'replay', 'wh_1', '--from', '1hh'], '--from'],
     [['webhook', 'add', ''], '<url>'],
+    [['doctor', '--timeout', 'soon'], '--timeout'],
+    [['health', '--url', 'ftp://x'], '--url'],
+    [['health', '-p', '0'], '-p'],
   ]
   for (const [args, field] of cases)
     test(`svc ${args.join(' ')}`, async () => {
