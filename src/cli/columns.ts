@@ -1,23 +1,27 @@
 /** Text in columns, also where letters are twice as wide. */
 import stringWidth from 'string-width'
 
+/** A column of a table: its head, and what stands in it. */
+export type Column<T> = readonly [head: string, cell: (row: T) => string]
+
 /** Rows in columns that line up, also where letters are twice as wide; the last column is not filled up. */
-export function table(
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
+export function table<T>(
+  rows: readonly T[],
+  columns: readonly Column<T>[],
   paintHead: (text: string) => string,
 ): string {
-  const widths = head.map((title, column) =>
-    Math.max(...[title, ...rows.map(row => row[column] ?? '')].map(cell => stringWidth(cell))),
-  )
-  const line = (row: readonly string[]) =>
-    row
-      .map((cell, column) =>
-        column === row.length - 1 ? cell : cell + ' '.repeat((widths[column] ?? 0) - stringWidth(cell)),
-      )
+  const filled = columns.map(([head, cell], nth) => {
+    const cells = [head, ...rows.map(cell)]
+    const width = nth === columns.length - 1 ? 0 : Math.max(...cells.map(text => stringWidth(text)))
+    return cells.map(text => text + ' '.repeat(Math.max(0, width - stringWidth(text))))
+  })
+  const [head = '', ...lines] = [undefined, ...rows].map((_row, nth) =>
+    filled
+      .map(cells => cells[nth])
       .join('  ')
-      .trimEnd()
-  return [paintHead(line(head)), ...rows.map(line)].map(text => `${text}\n`).join('')
+      .trimEnd(),
+  )
+  return [paintHead(head), ...lines].map(line => `${line}\n`).join('')
 }
 
 /** As many columns of the text as fit. */

@@ -105,44 +105,27 @@ export const toolUsual: Usual = { logLevel: 'WARNING' }
  * not catch them.
  */
 export function addCommand(line: CommandLine, spec: CommandSpec): void {
-  const {
-    words,
-    also,
-    summary,
-    hidden,
-    about = summary,
-    config,
-    own,
-    takes,
-    json,
-    examples,
-    after,
-    run,
-    told,
-  } = spec
+  const { about = spec.summary, also, examples, words } = spec
   const path = words.split(' ')
   const word = path.pop() ?? ''
   const parent = path.reduce(
     (above, name) => above.commands.find(one => one.name() === name) ?? above,
     line.program,
   )
-  const command = parent.command(word, { hidden }).summary(summary).description(about)
-  takes?.(command)
-  if (json) command.option('--json', json)
-  if (config) addConfigOptions(command, config, own)
+  const command = parent.command(word, { hidden: spec.hidden }).summary(spec.summary).description(about)
+  spec.takes?.(command)
+  if (spec.json) command.option('--json', spec.json)
+  if (spec.config) addConfigOptions(command, spec.config, spec.own)
   const shown = examples.map(([line, does]) => `  # ${does}\n  ${line}\n`).join('')
-  const status = 'Exit status: 0 done, 1 failed, 2 wrong usage.'
-  command.addHelpText(
-    'after',
-    () => `${shown && `\nExamples:\n${shown}`}\n${fitted(command, `${status}${after ? `\n${after}` : ''}`)}`,
-  )
+  const status = `Exit status: 0 done, 1 failed, 2 wrong usage.${spec.after ? `\n${spec.after}` : ''}`
+  command.addHelpText('after', () => `${shown && `\nExamples:\n${shown}`}\n${fitted(command, status)}`)
   command.action(async () => {
     line.ran = command
     line.as = spec
     refuseEmpty(command)
     if (spec.lasts?.(command)) await line.hint?.(command)
-    const status = await run(command, line).catch(error => {
-      throw error instanceof SvcError ? (told?.(error, command) ?? asTyped(command, error)) : error
+    const status = await spec.run(command, line).catch(error => {
+      throw error instanceof SvcError ? (spec.told?.(error, command) ?? asTyped(command, error)) : error
     })
     if (typeof status === 'number') line.status = status
   })

@@ -3,7 +3,7 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Waiting } from '../model/message.ts'
 import type { Session, SilentSession } from '../model/session.ts'
 import { localTime } from '../platform/format.ts'
-import { table } from './columns.ts'
+import { type Column, table } from './columns.ts'
 import type { Command } from './command.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
 
@@ -53,20 +53,23 @@ export async function writeFollowing(err: Output, phoneUrl?: string): Promise<vo
   if (err.isTerminal) await err.write(note(`following${where}; Ctrl-C ends it`))
 }
 
+/** What each table of sessions has. */
+export const sessionColumns: readonly Column<Session>[] = [
+  ['  SESSION', ({ is_default, name }) => `${is_default ? '*' : ' '} ${oneLine(name)}`],
+  ['STATUS', ({ status }) => status],
+  ['USERS', ({ user_count }) => String(user_count)],
+  ['LOGGED IN', ({ created_at }) => localTime(created_at)],
+  ['BOT', ({ bot_id = '–' }) => oneLine(bot_id)],
+]
+
 /** The table of sessions. */
 export function sessionsText(sessions: readonly Session[], again: string): Shown {
   if (sessions.length === 0) return { text: '', note: note(`no session yet: svc login${again}`) }
   // Beside a service it alone knows when it polled: dashes would look as if it never did.
   const polled = sessions.some(session => session.last_poll_at !== undefined)
-  const rows = sessions.map(session => [
-    `${session.is_default ? '*' : ' '} ${oneLine(session.name)}`,
-    session.status,
-    String(session.user_count),
-    ...(polled ? [localTime(session.last_poll_at)] : []),
-    localTime(session.created_at),
-    oneLine(session.bot_id ?? '–'),
-  ])
-  const heads = ['  SESSION', 'STATUS', 'USERS', ...(polled ? ['LAST POLL'] : []), 'LOGGED IN', 'BOT']
+  const columns = polled
+    ? sessionColumns.toSpliced(3, 0, ['LAST POLL', session => localTime(session.last_poll_at)])
+    : sessionColumns
   const failing = sessions.flatMap(({ name, failing_since, poll_error }) =>
     poll_error === undefined
       ? []
@@ -79,7 +82,7 @@ export function sessionsText(sessions: readonly Session[], again: string): Shown
   )
   const notes = [...failing, ...muted]
   return {
-    text: table(heads, rows, colours.bold),
+    text: table(sessions, columns, colours.bold),
     note: notes.length > 0 ? note(notes.join('\n')) : undefined,
   }
 }

@@ -20,7 +20,9 @@ describe('text for a terminal', () => {
       ['é', '', 'x'],
       ['plain', 'connected', 'x'],
     ]
-    const lines = table(['SESSION', 'STATUS', 'END'], rows, text => text)
+    const heads = ['SESSION', 'STATUS', 'END']
+    const columns = heads.map((head, nth) => [head, (row: string[]) => row[nth] ?? ''] as const)
+    const lines = table(rows, columns, text => text)
       .trimEnd()
       .split('\n')
     expect(lines).toHaveLength(5)

@@ -6,7 +6,7 @@ import type { Plan } from '../../migrate/plan.ts'
 import { type Program, programNames } from '../../migrate/source.ts'
 import { badArgument } from '../../model/error.ts'
 import { createLog } from '../../platform/log.ts'
-import { table } from '../columns.ts'
+import { type Column, table } from '../columns.ts'
 import {
   type Command,
   type CommandLine,
@@ -138,14 +138,14 @@ function textOf(report: Report, out: Output): string {
     '',
   ]
   if (sessions.length > 0) {
-    const rows = sessions.map(({ name, bot_id, login, users, cursor }) => [
-      `${name === chosen ? '*' : ' '} ${oneLine(name)}`,
-      logins[login],
-      String(users),
-      { taken: 'goes on', kept: 'goes on', none: 'begins anew' }[cursor],
-      oneLine(bot_id),
-    ])
-    lines.push(table(['  SESSION', 'LOGIN', 'USERS', 'POLLING', 'BOT'], rows, bold).trimEnd(), '')
+    const columns: Column<Report['sessions'][number]>[] = [
+      ['  SESSION', ({ name }) => `${name === chosen ? '*' : ' '} ${oneLine(name)}`],
+      ['LOGIN', ({ login }) => logins[login]],
+      ['USERS', ({ users }) => String(users)],
+      ['POLLING', ({ cursor }) => (cursor === 'none' ? 'begins anew' : 'goes on')],
+      ['BOT', ({ bot_id }) => oneLine(bot_id)],
+    ]
+    lines.push(table(sessions, columns, bold).trimEnd(), '')
   } else lines.push('no session that can be taken over', '')
   if (history) {
     const { messages, received, sent, added, left_out } = history

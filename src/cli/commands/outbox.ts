@@ -9,7 +9,7 @@ import {
   listOutbox,
 } from '../../operations/outbox.ts'
 import { byteSize, counted, localTime } from '../../platform/format.ts'
-import { table } from '../columns.ts'
+import { type Column, table } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
 import { note, type Shown, waitOf } from '../show.ts'
 import { colours, listed, oneLine } from '../terminal.ts'
@@ -46,20 +46,22 @@ const jsonShowsAll = '--json shows all'
 
 type WaitingPart = OutboxEntry['parts'][number]
 
-/** A table of what waits: `parts` tell what each part holds, `waiting` is a column before them. */
+/** A table of what waits: `more` is a column before the content, `partText` what a part holds. */
 function waitingTable(
   entries: readonly OutboxEntry[],
+  more: readonly Column<OutboxEntry>[],
   partText: (part: WaitingPart) => string,
-  [head, waiting]: readonly [] | readonly [string, (entry: OutboxEntry) => string] = [],
 ): string {
-  const rows = entries.map(entry => [
-    ...[entry.outbox_id, entry.session, entry.user_name ?? entry.to_user].map(oneLine),
-    ...[entry.created_at, entry.expires_at].map(localTime),
-    ...(waiting ? [waiting(entry)] : []),
-    entry.parts.map(partText).join(' | '),
-  ])
-  const heads = ['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', ...(head ? [head] : []), 'CONTENT']
-  return table(heads, rows, colours.bold)
+  const columns: Column<OutboxEntry>[] = [
+    ['ID', ({ outbox_id }) => oneLine(outbox_id)],
+    ['SESSION', ({ session }) => oneLine(session)],
+    ['USER', ({ to_user, user_name = to_user }) => oneLine(user_name)],
+    ['SINCE', ({ created_at }) => localTime(created_at)],
+    ['UNTIL', ({ expires_at }) => localTime(expires_at)],
+    ...more,
+    ['CONTENT', ({ parts }) => parts.map(partText).join(' | ')],
+  ]
+  return table(entries, columns, colours.bold)
 }
 
 /** The table of what waits. */
@@ -67,7 +69,7 @@ function outboxText(entries: readonly OutboxEntry[]): Shown {
   if (entries.length === 0) return { text: '', note: note('nothing waits') }
   const partText = ({ text, file_name, kind }: WaitingPart) =>
     oneLine(listed(text ?? file_name ?? kind, jsonShowsAll))
-  return { text: waitingTable(entries, partText, ['WAITS FOR', waitOf]) }
+  return { text: waitingTable(entries, [['WAITS FOR', waitOf]], partText) }
 }
 
 /** What waits for a yes. */
@@ -78,7 +80,7 @@ function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
     return oneLine(listed(text, jsonShowsAll))
   }
   return {
-    text: waitingTable(entries, partText),
+    text: waitingTable(entries, [], partText),
     note: note(`svc approvals yes ID${again} sends one, svc approvals no ID${again} declines it`),
   }
 }

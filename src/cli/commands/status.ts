@@ -3,9 +3,10 @@ import { svcCommand } from '../../inspect/advised-commands.ts'
 import type { StatusReport } from '../../inspect/status-report.ts'
 import { byteSize, counted, localTime, shellWord } from '../../platform/format.ts'
 import { version } from '../../version.ts'
-import { table } from '../columns.ts'
+import { type Column, table } from '../columns.ts'
 import { type Command, type CommandSpec, configFrom } from '../command.ts'
 import { jsonLine } from '../print.ts'
+import { sessionColumns } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 
 export const commands: readonly CommandSpec[] = [
@@ -57,47 +58,39 @@ export function statusText(seen: StatusReport): string {
     lost === undefined
       ? (connected_count < session_count ? red : green)(connected)
       : `${red(connected)}; log in again: ${advised(`login ${shellWord(lost.name)}`)}`
-  const lines = [
-    `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,
-    `${dim('service')}    ${service}${at}`,
-    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}` : sight}`,
-    `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${byteSize(store.size_bytes)}${waits}${asks}` : 'none'}`,
-    ...sessions
-      .filter(({ suspect_count = 0 }) => suspect_count > 0)
-      .map(
-        ({ name, suspect_count = 0 }) =>
-          `${yellow('shown?')}     ${counted(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)} may not have been shown`,
-      ),
-    ...sessions.flatMap(({ name, muted_since }) =>
-      muted_since === undefined
-        ? []
-        : [
-            `${red('muted?')}     WeChat may have muted ${oneLine(name)} since ${localTime(muted_since)}; see ${advised('doctor')}`,
-          ],
-    ),
-    ...sessions
-      .filter(({ poll_error }) => poll_error !== undefined)
-      .map(
-        ({ name, failing_since, poll_error = '' }) =>
-          `${red('polls')}      those of ${oneLine(name)} fail since ${localTime(failing_since)}: ${oneLine(poll_error)}; see ${advised('doctor')}`,
-      ),
-    ...(seen.webhooks ?? []).map(
-      ({ id, status, why }) =>
-        `${red('webhook')}    ${id} is ${status}: ${oneLine(why)}; ${advised('webhook')}`,
-    ),
-    ...seen.trouble.map(what => `${red('trouble')}    ${oneLine(what)}; see ${advised('doctor')}`),
-  ]
-  const rows = sessions.map(session => [
-    `${session.is_default ? '*' : ' '} ${oneLine(session.name)}`,
-    session.status,
-    String(session.user_count),
-    localTime(session.created_at),
-    localTime(session.expired_at ?? session.lapsed_at ?? session.failing_since),
-    oneLine(session.bot_id ?? '–'),
+  let text = ''
+  const say = (paint: (text: string) => string, label: string, what: string) => {
+    text += `${paint(label)}${' '.repeat(11 - label.length)}${what}\n`
+  }
+  say(dim, 'directory', `${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`)
+  say(dim, 'service', `${service}${at}`)
+  say(dim, 'sessions', session_count === 0 ? `none yet: ${advised('login')}` : sight)
+  const messages = store && `${counted(store.messages, 'message')}, ${byteSize(store.size_bytes)}`
+  say(dim, 'store', messages ? `${messages}${waits}${asks}` : 'none')
+  for (const { name, suspect_count = 0 } of sessions) {
+    const some = `${counted(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)}`
+    if (suspect_count > 0) say(yellow, 'shown?', `${some} may not have been shown`)
+  }
+  const seeDoctor = `see ${advised('doctor')}`
+  for (const { name, muted_since } of sessions)
+    if (muted_since !== undefined)
+      say(
+        red,
+        'muted?',
+        `WeChat may have muted ${oneLine(name)} since ${localTime(muted_since)}; ${seeDoctor}`,
+      )
+  for (const { name, failing_since, poll_error } of sessions) {
+    const since = `those of ${oneLine(name)} fail since ${localTime(failing_since)}`
+    if (poll_error !== undefined) say(red, 'polls', `${since}: ${oneLine(poll_error)}; ${seeDoctor}`)
+  }
+  for (const { id, status, why } of seen.webhooks ?? [])
+    say(red, 'webhook', `${id} is ${status}: ${oneLine(why)}; ${advised('webhook')}`)
+  for (const what of seen.trouble) say(red, 'trouble', `${oneLine(what)}; ${seeDoctor}`)
+  if (sessions.length === 0) return text
+  const columns: Column<StatusReport['sessions'][number]>[] = [...sessionColumns]
+  columns.splice(4, 0, [
+    'TROUBLE SINCE',
+    ({ expired_at, lapsed_at, failing_since }) => localTime(expired_at ?? lapsed_at ?? failing_since),
   ])
-  const listed =
-    rows.length === 0
-      ? ''
-      : `\n${table(['  SESSION', 'STATUS', 'USERS', 'LOGGED IN', 'TROUBLE SINCE', 'BOT'], rows, bold)}`
-  return `${lines.join('\n')}\n${listed}`
+  return `${text}\n${table(sessions, columns, bold)}`
 }

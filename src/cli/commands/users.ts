@@ -4,7 +4,7 @@ import type { Bearer } from '../../model/next-step.ts'
 import type { KnownUser } from '../../model/session.ts'
 import { listUsers, nameUser } from '../../operations/users.ts'
 import { localTime } from '../../platform/format.ts'
-import { table } from '../columns.ts'
+import { type Column, table } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
 import { note, type Shown, sessionsText } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
@@ -44,15 +44,14 @@ const sharedText = (users: readonly Bearer[]) =>
 
 /** The table of those who have written, and what may be answered. */
 function usersText(users: readonly KnownUser[]): Shown {
-  const isAnyNamed = users.some(({ name }) => name !== undefined)
-  const rows = users.map(user => [
-    oneLine(user.name ?? user.user_id),
-    oneLine(user.session),
-    localTime(user.last_received),
-    String(user.remaining),
-    user.remaining === 0 ? '–' : localTime(user.window_expires_at),
-    ...(isAnyNamed ? [user.name === undefined ? '' : oneLine(user.user_id)] : []),
-  ])
-  const heads = ['USER', 'SESSION', 'LAST WROTE', 'ANSWERS LEFT', 'UNTIL', ...(isAnyNamed ? ['ID'] : [])]
-  return { text: table(heads, rows, colours.bold) }
+  const columns: Column<KnownUser>[] = [
+    ['USER', ({ name, user_id }) => oneLine(name ?? user_id)],
+    ['SESSION', ({ session }) => oneLine(session)],
+    ['LAST WROTE', ({ last_received }) => localTime(last_received)],
+    ['ANSWERS LEFT', ({ remaining }) => String(remaining)],
+    ['UNTIL', user => localTime(user.remaining === 0 ? undefined : user.window_expires_at)],
+  ]
+  if (users.some(({ name }) => name !== undefined))
+    columns.push(['ID', ({ name, user_id }) => (name === undefined ? '' : oneLine(user_id))])
+  return { text: table(users, columns, colours.bold) }
 }

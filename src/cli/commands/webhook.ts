@@ -14,7 +14,7 @@ import {
   webhookLog,
 } from '../../operations/webhooks.ts'
 import { counted, localTime } from '../../platform/format.ts'
-import { table } from '../columns.ts'
+import { type Column, table } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
 import type { Shown } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
@@ -83,12 +83,14 @@ const statusOf = ({ status }: WebhookEndpoint) => colours[painted[status]](statu
 
 function listText(all: readonly WebhookEndpoint[]): Shown {
   if (all.length === 0) return { text: '', note: 'no webhooks: svc webhook add <url> adds one\n' }
-  const rows = all.map(one => [
-    ...[oneLine(one.id), statusOf(one), oneLine(one.url)],
-    one.types.join(',') || 'all',
-    one.last_success_at === undefined ? '–' : localTime(one.last_success_at),
-  ])
-  return { text: table(['id', 'status', 'url', 'events', 'last event delivered'], rows, colours.dim) }
+  const columns: Column<WebhookEndpoint>[] = [
+    ['id', ({ id }) => oneLine(id)],
+    ['status', statusOf],
+    ['url', ({ url }) => oneLine(url)],
+    ['events', ({ types }) => types.join(',') || 'all'],
+    ['last event delivered', ({ last_success_at }) => localTime(last_success_at)],
+  ]
+  return { text: table(all, columns, colours.dim) }
 }
 
 /** All there is to say of one. */
@@ -118,9 +120,14 @@ function secretText(added: AddedWebhook): Shown {
 
 function logText(tries: readonly WebhookDelivery[]): Shown {
   if (tries.length === 0) return { text: '', note: 'nothing was delivered yet\n' }
-  const rows = tries.map(one => [
-    ...[localTime(one.at), one.outcome, String(one.status ?? '–'), `${one.took_ms} ms`],
-    ...[one.type, oneLine(one.event), oneLine(one.detail ?? '')],
-  ])
-  return { text: table(['time', 'outcome', 'answer', 'took', 'type', 'event', 'why'], rows, colours.dim) }
+  const columns: Column<WebhookDelivery>[] = [
+    ['time', ({ at }) => localTime(at)],
+    ['outcome', ({ outcome }) => outcome],
+    ['answer', ({ status = '–' }) => String(status)],
+    ['took', ({ took_ms }) => `${took_ms} ms`],
+    ['type', ({ type }) => type],
+    ['event', ({ event }) => oneLine(event)],
+    ['why', ({ detail = '' }) => oneLine(detail)],
+  ]
+  return { text: table(tries, columns, colours.dim) }
 }
