@@ -4,6 +4,7 @@ import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CommandSpec } from '../../src/cli/command.ts'
 import { Command } from '../../src/cli/command.ts'
+import { inputFlags } from '../../src/cli/input-flags.ts'
 import { processIo } from '../../src/cli/terminal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { svc } from '../support/command.ts'
@@ -115,6 +116,45 @@ describe('a value that its schema refuses is named as it was typed, and leaves n
       }
       if (isPlaced && line.length === cli.path.length) await refused([...line, 'a', flag, 'b'], flag)
     }
+  })
+})
+
+/** An example as somebody types it: places first, or with a flag each. */
+function typed(
+  { cli, inputSchema }: Commanded,
+  input: Readonly<Record<string, unknown>>,
+  isPlaced: boolean,
+): string[] {
+  const placed = isPlaced ? cli.positionals.filter(key => key in input) : []
+  const needed = cli.positionals.filter(key => inputSchema.required?.includes(key))
+  const bare = isPlaced ? placed : needed
+  const flags = Object.entries(input).filter(([key, value]) => !bare.includes(key) && value !== false)
+  return [
+    ...bare.map(key => String(input[key])),
+    ...flags.flatMap(([key, value]) => asFlags(`--${cli.names?.[key] ?? key.replaceAll('_', '-')}`, value)),
+  ]
+}
+
+function asFlags(flag: string, value: unknown): string[] {
+  if (value === true) return [flag]
+  if (Array.isArray(value))
+    return value.flatMap(one => [flag, typeof one === 'string' ? one : JSON.stringify(one)])
+  if (typeof value === 'object')
+    return Object.entries(value ?? {}).flatMap(([name, text]) => [flag, `${name}: ${text}`])
+  return [flag, String(value)]
+}
+
+describe('what is typed is the input of its operation', () => {
+  test.each(ofOperations)('svc %s', async (_words, operation) => {
+    for (const { input = {} } of operation.examples)
+      for (const isPlaced of [true, false]) {
+        const flags = inputFlags(operation)
+        const command = new Command('it', { ...processIo(), env: {} })
+        flags.declare(command)
+        command.parse(typed(operation, input, isPlaced), { from: 'user' })
+        const meant = operation.parse({ ...operation.cli.defaults, ...input })
+        expect(operation.parse(await flags.input(command))).toEqual(meant)
+      }
   })
 })
 

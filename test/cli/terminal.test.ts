@@ -147,20 +147,6 @@ describe('login', () => {
     expect(again).toMatchObject({ status: 0, stderr: expect.stringContaining('--force') })
   })
 
-  test('--json gives each change as one line, and an error as one object', async () => {
-    await using t = await fresh()
-    const ended = await svc(on(t, 'login', '--json', '--timeout', '0.5'), { home })
-    expect(ended.status).toBe(1)
-    const [first, ...more] = ended.stdout.trimEnd().split('\n')
-    expect(JSON.parse(first!)).toMatchObject({
-      status: 'waiting',
-      session: 'default',
-      qr_text: expect.stringContaining('█'),
-    })
-    expect(more).toEqual([])
-    expect(JSON.parse(ended.stderr)).toMatchObject({ code: 'upstream_timeout' })
-  })
-
   test('WeChat out of reach is said once, in one line or one object', async () => {
     const away = ['login', '--upstream-url', 'http://127.0.0.1:9', '-d', join(home, 'away')]
     const plain = await svc(away, { home })
@@ -180,22 +166,19 @@ describe('login', () => {
     expect((await screen.exited).status).toBe(0)
   })
 
-  test('--json asks nobody: that digits are wanted is one of the changes, and the error stands alone', async () => {
+  test('--json gives each change as one line and asks nobody; the error stands alone', async () => {
     await using t = await fresh()
     await t.phone('switches', { verify_code: 'on' })
     const asked = svc(on(t, 'login', '--json', '--timeout', '60'), { home })
     await scanWhenShown(t)
     const { stdout, stderr, status } = await asked
-    expect(status).toBe(1)
-    expect(
-      stdout
-        .trimEnd()
-        .split('\n')
-        .map(line => JSON.parse(line).status),
-    ).toEqual(['waiting', 'need_verifycode'])
-    expect(JSON.parse(stderr)).toMatchObject({
-      code: 'not_connected',
-    })
+    expect([status, JSON.parse(stderr).code]).toEqual([1, 'not_connected'])
+    const changes = stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    expect(changes.map(change => change.status)).toEqual(['waiting', 'need_verifycode'])
+    expect(changes[0].qr_text).toContain('█')
   })
 
   test('Ctrl-C ends it as a signal does, so that a loop in a shell ends too', async () => {
