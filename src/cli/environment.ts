@@ -2,6 +2,7 @@
 import { type Config, configOf, optionTable, unknownVariables } from '../config.ts'
 import type { Log } from '../platform/log.ts'
 import { againFlags, type Command, meantAmong } from './command.ts'
+import { isJson } from './print.ts'
 import { colours, oneLine } from './terminal.ts'
 
 const told = new WeakSet<Command>()
@@ -32,7 +33,7 @@ export async function forgottenSandbox(command: Command, isOffered = true): Prom
 
 /** Writes that hint to stderr; not beside JSON. */
 export async function hintAtSandbox(command: Command, isOffered = true): Promise<void> {
-  if (command.opts().json === true) return
+  if (isJson(command)) return
   const hint = await forgottenSandbox(command, isOffered)
   if (hint) await command.io.err.write(`${colours.dim(oneLine(hint))}\n`)
 }

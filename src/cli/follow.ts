@@ -5,7 +5,7 @@ import { verbs } from '../operations/tools.ts'
 import { chatLines } from './chat.ts'
 import { againFlags } from './command.ts'
 import { commandCall, openForCommand } from './open.ts'
-import { jsonLine } from './print.ts'
+import { isJson, writeResult } from './print.ts'
 import { isAnyConnected, noSession, silentText, writeFollowing } from './show.ts'
 import type { Typed } from './view.ts'
 
@@ -13,11 +13,11 @@ import type { Typed } from './view.ts'
  * Polls, or follows the process that does and takes over when it ends. The consumer's position moves when a message has
  * been written, so Ctrl-C loses none, and neither does a kill: the one message in between comes again, marked.
  */
-export async function followMessages({ command, config, input, json }: Typed): Promise<void> {
+export async function followMessages({ command, config, input }: Typed): Promise<void> {
   const { ack, after, consumer = 'cli', limit, session } = verbs.recv.parse(input)
   if (ack !== undefined)
     throw badArgument('--ack', 'not with --follow, where a message is dealt with once it is written')
-  const { err, out } = command.io
+  const { err } = command.io
   using call = commandCall(command.io)
   await using opened = await openForCommand(config, command.io)
   const { gateway } = opened
@@ -31,7 +31,7 @@ export async function followMessages({ command, config, input, json }: Typed): P
   let next = messages.next()
   try {
     await gateway.start()
-    if (!json) {
+    if (!isJson(command)) {
       const silent = silentText(await gateway.accounts.silent(within.session), again)
       const isVain = silent === undefined && !(await isAnyConnected(gateway))
       await err.write(isVain ? noSession(again) : (silent ?? ''))
@@ -40,7 +40,7 @@ export async function followMessages({ command, config, input, json }: Typed): P
     for (let count = 1; ; count++) {
       const { done, value: message } = await next
       if (done) break
-      await out.write(json ? `${jsonLine(message)}\n` : chatLines(message, again))
+      await writeResult(command, message, chatLines(message, again))
       if (count === limit) call.end()
       // Asking for the next one says that this one is dealt with.
       next = messages.next()

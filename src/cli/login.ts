@@ -8,13 +8,14 @@ import { verbs } from '../operations/tools.ts'
 import { askPerson } from './ask.ts'
 import { againFlags, wordingOf } from './command.ts'
 import { commandCall, openForCommand } from './open.ts'
-import { jsonLine, printError } from './print.ts'
+import { isJson, jsonLine, printError } from './print.ts'
 import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
 import type { Typed } from './view.ts'
 
 /** Runs the command; with --json each change of the status is one line. */
-export async function runLogin({ command, config, input, json, line }: Typed): Promise<void> {
+export async function runLogin({ command, config, input, line }: Typed): Promise<void> {
   const { io } = command
+  const json = isJson(command)
   const typed = askPerson(io, () => call.signal, { silent: json })
   let given = input.verify_code === undefined ? undefined : String(input.verify_code)
   using call = commandCall(io, {

@@ -3,6 +3,7 @@
 import type { SvcError } from '../model/error.ts'
 import { type LogFormat, maskText } from '../platform/log.ts'
 import { problemOf } from '../server/errors.ts'
+import type { Command } from './command.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
 
 // What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
@@ -31,6 +32,13 @@ export const jsonLine = (value: unknown): string =>
     obeyed,
     character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
+
+/** Whether a program reads what the command prints. */
+export const isJson = (command: Command): boolean => command.opts().json === true
+
+/** Writes a result: the value as JSON where a program reads it, else the text. */
+export const writeResult = (command: Command, value: unknown, text: string): Promise<void> =>
+  command.io.out.write(isJson(command) ? `${jsonLine(value)}\n` : text)
 
 /** What a service says beside its log: a line, and for programs what stands in it. */
 export interface Said {

@@ -8,7 +8,7 @@ import type { CommandShape } from '../operations/operation.ts'
 import { agreed } from './ask.ts'
 import { againFlags, type Command, toolConfig } from './command.ts'
 import { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } from './open.ts'
-import { jsonLine } from './print.ts'
+import { isJson, writeResult } from './print.ts'
 import { progressBar } from './progress.ts'
 import { noDirectory, type Shown, writeNote } from './show.ts'
 import { type Io, NotPrinted, oneLine } from './terminal.ts'
@@ -25,8 +25,7 @@ export async function runOperation<I extends TObject, O extends TSchema>(run: Ru
   const parsed = operation.parse(input)
   refuseUnasked(command, operation.cli, input)
   const config = operation.effect === 'read' ? await configToRead(command) : toolConfig(command)
-  const json = isJson(command)
-  if (view.lasting?.when(command)) await view.lasting.run({ command, line, config, input, json })
+  if (view.lasting?.when(command)) await view.lasting.run({ command, line, config, input })
   else if (view.nothing && (await isAbsent(config))) {
     refuseAbsent({ session: input.session, user: input.user_id })
     await tell(run, view.nothing(parsed), noDirectory(config.basePath, againFlags(command)))
@@ -73,8 +72,6 @@ async function runOnce<I extends TObject, O extends TSchema>(
   line.cutBy = call.cutBy
 }
 
-const isJson = (command: Command): boolean => command.opts().json === true
-
 const nothingShown: Shown = { text: '' }
 
 /** The result on stdout, and the word about it on stderr. */
@@ -84,9 +81,8 @@ async function tell<I extends TObject, O extends TSchema>(
   shown: Shown,
 ): Promise<void> {
   if (view.failed?.(result)) line.status = 1
-  if (isJson(command)) return command.io.out.write(`${jsonLine(result)}\n`)
-  await command.io.out.write(shown.text)
-  await writeNote(shown, command)
+  await writeResult(command, result, shown.text)
+  if (!isJson(command)) await writeNote(shown, command)
 }
 
 /** Whether somebody sees a question and can answer it. */

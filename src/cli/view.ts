@@ -17,7 +17,6 @@ export interface Typed {
   readonly line: CommandLine
   readonly config: Config
   readonly input: Input
-  readonly json: boolean
 }
 
 /** What the command line adds to an operation: how people see its result, and what else may be typed. */

@@ -8,7 +8,7 @@ import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { version } from '../../version.ts'
 import { type Command, type CommandSpec, configFrom } from '../command.ts'
 import { unknownNamed } from '../environment.ts'
-import { findingLines, jsonLine } from '../print.ts'
+import { findingLines, writeResult } from '../print.ts'
 import { colours, type Output, oneLine } from '../terminal.ts'
 import { isOpen } from './health.ts'
 
@@ -34,9 +34,9 @@ export const commands: readonly CommandSpec[] = [
 
 /** @returns the exit status: 1 when a finding is an error */
 async function runDoctor(command: Command): Promise<0 | 1> {
-  const flags = command.opts<{ json?: boolean; timeout: string }>()
+  const { timeout } = command.opts<{ timeout: string }>()
   const config = configFrom(command)
-  const seconds = /^\d{1,4}(\.\d+)?$/.test(flags.timeout) ? Number(flags.timeout) : 0
+  const seconds = /^\d{1,4}(\.\d+)?$/.test(timeout) ? Number(timeout) : 0
   if (seconds <= 0 || seconds > 60) {
     throw badArgument('--timeout', 'expected seconds, above 0 and up to 60')
   }
@@ -56,8 +56,7 @@ async function runDoctor(command: Command): Promise<0 | 1> {
     services: () => installedServices(command.io),
     unknownVariables: unknownNamed(command),
   })
-  const { out } = command.io
-  await out.write(flags.json ? `${jsonLine(report)}\n` : reportText(report, out))
+  await writeResult(command, report, reportText(report, command.io.out))
   return report.ok ? 0 : 1
 }
 

@@ -12,7 +12,7 @@ import { systemClock } from '../../platform/clock.ts'
 import { shellWord } from '../../platform/format.ts'
 import { spareLoopbackTheProxy } from '../../platform/process.ts'
 import { againFlags, type Command, type CommandSpec, configFrom } from '../command.ts'
-import { jsonLine } from '../print.ts'
+import { writeResult } from '../print.ts'
 import { oneLine } from '../terminal.ts'
 import { typedUrl } from '../typed-url.ts'
 
@@ -49,7 +49,7 @@ const deadlineMs = 2000
 
 /** Runs the command. @returns its exit status: 0 when the service works */
 async function runHealth(command: Command): Promise<0 | 1> {
-  const { url: given, json } = command.opts<{ url?: string; json?: boolean }>()
+  const { url: given } = command.opts<{ url?: string }>()
   spareLoopbackTheProxy()
   const { url, unnamed } = given === undefined ? await configured(command) : { url: typedUrl(given) }
   const answer = await askHealth(url, deadlineMs)
@@ -65,11 +65,8 @@ async function runHealth(command: Command): Promise<0 | 1> {
       : other === undefined
         ? ''
         : `; to start one: ${startLine(command)} --port 0${againFlags(command).startsWith(' --sandbox') ? ' --sandbox-port 0' : ''}`
-  await command.io.out.write(
-    json
-      ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
-      : `${word}: ${oneLine(what)} (${url})${next}\n`,
-  )
+  const seen = { healthy, url, what, health: answer.kind === 'svc' ? answer.seen : undefined }
+  await writeResult(command, seen, `${word}: ${oneLine(what)} (${url})${next}\n`)
   return healthy ? 0 : 1
 }
 

@@ -6,10 +6,11 @@
  */
 import { localFiles } from '../../config/local-files.ts'
 import { type Config, type Flags, readConfig } from '../../config.ts'
-import { toSvcError } from '../../operations/gate.ts'
+import { invoke } from '../../operations/gate.ts'
 import { verbs } from '../../operations/tools.ts'
 import { untrustedText } from '../../operations/untrusted.ts'
 import type { Command, CommandSpec } from '../command.ts'
+import { onward } from '../onward.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -46,7 +47,7 @@ const longestText = 2000
 /** Runs the command. @throws SvcError */
 async function hookPoll(command: Command): Promise<void> {
   const config = readConfig(command.opts<Flags>(), command.io.env, { logLevel: 'ERROR' })
-  const request = requestOf(command.opts())
+  const input = inputOf(command.opts())
   const { commandCall, openForCommand } = await import('../open.ts')
   const { lookAtDirectory } = await import('../../inspect/data-directory.ts')
   // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
@@ -55,13 +56,9 @@ async function hookPoll(command: Command): Promise<void> {
   await using opened = await openForCommand(config, command.io, { sandboxOf })
   let isWritten = false
   try {
-    const messages = await opened.gateway.inbox
-      .recv({ ...request, timeout: 0, onward: true }, call)
-      .catch((error: unknown) => {
-        throw toSvcError(error, opened.log)
-      })
+    const messages = await invoke(verbs.recv, onward(opened.gateway), input, call, opened.log)
     const text = untrustedText(messages, {
-      heading: headingOf(messages.length, request.limit),
+      heading: headingOf(messages.length, input.limit),
       maxTextLength: longestText,
       maxTotalLength: mostText,
     })
@@ -73,12 +70,11 @@ async function hookPoll(command: Command): Promise<void> {
 }
 
 /** As recv takes them. @throws SvcError `invalid_arguments` */
-function requestOf({ limit = '', consumer }: { limit?: string; consumer?: string }) {
-  const count = /^\d+$/.test(limit) ? Number(limit) : limit
-  return { limit: 20, consumer: 'hook', ...verbs.recv.parse({ consumer, limit: count }) }
+function inputOf({ limit = '', consumer }: { limit?: string; consumer?: string }) {
+  return verbs.recv.parse({ consumer, limit: /^\d+$/.test(limit) ? Number(limit) : limit, timeout: 0 })
 }
 
-function headingOf(count: number, limit: number): string {
+function headingOf(count: number, limit = 20): string {
   const more = count < limit ? '' : ' More may wait: they are shown with the next prompt.'
   return `${count} new WeChat message${count === 1 ? '' : 's'}, by svc.${more}`
 }

@@ -5,6 +5,7 @@ import { adviceOf } from '../../model/next-step.ts'
 import { verbs } from '../../operations/tools.ts'
 import { byteSize, counted, localTime } from '../../platform/format.ts'
 import { chatLines } from '../chat.ts'
+import { onward } from '../onward.ts'
 import { operationCommand } from '../operation-command.ts'
 import { isAnyConnected, noSession, note, type Shown, silentText, waitOf } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
@@ -26,21 +27,7 @@ export const commands = [
       when: command => command.opts().follow === true,
       run: async typed => (await import('../follow.ts')).followMessages(typed),
     },
-    /**
-     * Whoever names a consumer wants its position used, beside a running service too; recv without a name shows there what
-     * came in the last minute.
-     */
-    through: (gateway, command) =>
-      command.opts().consumer === undefined
-        ? gateway
-        : {
-            ...gateway,
-            inbox: {
-              begin: consumer => gateway.inbox.begin(consumer),
-              recv: (request, call) => gateway.inbox.recv({ ...request, onward: true }, call),
-              waiting: (request, most) => gateway.inbox.waiting(request, most),
-            },
-          },
+    through: (gateway, command) => (command.opts().consumer === undefined ? gateway : onward(gateway)),
     async show(messages, again, { input: { ack, session }, gateway }) {
       const silent = silentText(await gateway.accounts.silent(session), again)
       const text = messages.map(message => chatLines(message, again)).join('')

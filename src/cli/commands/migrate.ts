@@ -15,7 +15,7 @@ import {
   configFrom,
   toolUsual,
 } from '../command.ts'
-import { findingLines, jsonLine } from '../print.ts'
+import { findingLines, writeResult } from '../print.ts'
 import { colours, type Output, oneLine } from '../terminal.ts'
 
 /** The row of one program. @param from the option that names its folder */
@@ -65,7 +65,7 @@ export const commands: readonly CommandSpec[] = [
 
 /** Runs the command. @returns its exit status: 1 when something could not come over */
 async function runMigrate(program: Program, command: Command, line: CommandLine): Promise<0 | 1> {
-  const flags = command.opts<{ from: string; dryRun?: true; json?: true }>()
+  const flags = command.opts<{ from: string; dryRun?: true }>()
   const config = configFrom(command, {}, toolUsual)
   // Whoever believes to be in the sandbox is not to change the real directory.
   if (config.sandbox)
@@ -87,7 +87,7 @@ async function runMigrate(program: Program, command: Command, line: CommandLine)
   const applied = flags.dryRun ? undefined : await applyMove(plan, { config, clock, log })
   const report = reportOf(plan, applied)
   if (applied) line.done = 'done'
-  await out.write(flags.json ? `${jsonLine(report)}\n` : textOf(report, out))
+  await writeResult(command, report, textOf(report, out))
   return report.complete ? 0 : 1
 }
 

@@ -5,7 +5,7 @@ import { byteSize, counted, localTime, shellWord } from '../../platform/format.t
 import { version } from '../../version.ts'
 import { type Column, table } from '../columns.ts'
 import { type Command, type CommandSpec, configFrom } from '../command.ts'
-import { jsonLine } from '../print.ts'
+import { writeResult } from '../print.ts'
 import { sessionColumns } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 
@@ -30,10 +30,9 @@ export const commands: readonly CommandSpec[] = [
 /** @returns the exit status: 0 when every session is connected and a process polls */
 async function runStatus(command: Command): Promise<0 | 1> {
   const { basePath, sandbox } = configFrom(command)
-  const { json } = command.opts<{ json?: boolean }>()
   const { readStatus } = await import('../../inspect/status-report.ts')
   const seen = await readStatus({ basePath, sandbox, version })
-  await command.io.out.write(json ? `${jsonLine(seen)}\n` : statusText(seen))
+  await writeResult(command, seen, statusText(seen))
   return seen.ok ? 0 : 1
 }
 
