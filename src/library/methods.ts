@@ -1,31 +1,20 @@
 /** Operations as methods: their arguments and answers come from the definitions. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Operation, TypedOperation } from '../operations/operation.ts'
-import { approveOutbox, cancelOutbox, getOutbox, listOutbox } from '../operations/outbox.ts'
+import * as ofOutbox from '../operations/outbox.ts'
 import type { GivenInput } from '../operations/schema.ts'
-import {
-  addWebhook,
-  getWebhook,
-  listWebhooks,
-  pauseWebhook,
-  removeWebhook,
-  replayWebhook,
-  resumeWebhook,
-  rotateWebhook,
-  testWebhook,
-  webhookLog,
-} from '../operations/webhooks.ts'
+import * as ofWebhooks from '../operations/webhooks.ts'
 
 /** What waits in the outbox, shared with every process of the data directory that has the store. */
 export const outbox = {
   /** What waits, oldest first. */
-  list: listOutbox,
+  list: ofOutbox.listOutbox,
   /** What became of a queued send, until a week after the call. @throws SvcError `not_found` */
-  get: getOutbox,
+  get: ofOutbox.getOutbox,
   /** Takes back what has not gone out yet. @throws SvcError `not_found` */
-  cancel: cancelOutbox,
+  cancel: ofOutbox.cancelOutbox,
   /** Says yes to a send that waits for a person. @throws SvcError `not_found`, and what a send throws */
-  approve: approveOutbox,
+  approve: ofOutbox.approveOutbox,
 }
 
 /**
@@ -34,24 +23,24 @@ export const outbox = {
  */
 export const webhooks = {
   /** All of them, oldest first. */
-  list: listWebhooks,
-  get: getWebhook,
+  list: ofWebhooks.listWebhooks,
+  get: ofWebhooks.getWebhook,
   /** Adds an endpoint, which gets what happens from now on. The answer shows the secret this once. */
-  add: addWebhook,
+  add: ofWebhooks.addWebhook,
   /** Delivers an event of type `webhook.test` now. */
-  test: testWebhook,
+  test: ofWebhooks.testWebhook,
   /** The newest tries, newest first. */
-  log: webhookLog,
+  log: ofWebhooks.webhookLog,
   /** Stops deliveries for now. */
-  pause: pauseWebhook,
+  pause: ofWebhooks.pauseWebhook,
   /** Goes on from where it was, at once; also with one that svc switched off. */
-  resume: resumeWebhook,
+  resume: ofWebhooks.resumeWebhook,
   /** A new secret; for a day deliveries are signed with that of before too. */
-  rotate: rotateWebhook,
+  rotate: ofWebhooks.rotateWebhook,
   /** Delivers everything again from an event or a moment on, and says how much that is. */
-  replay: replayWebhook,
+  replay: ofWebhooks.replayWebhook,
   /** With all that is kept of it. */
-  remove: removeWebhook,
+  remove: ofWebhooks.removeWebhook,
 }
 
 type InputOf<D> = D extends { input: infer I extends TSchema } ? GivenInput<I> : never

@@ -1,13 +1,7 @@
 /** `svc outbox` and `svc approvals`: what waits until it may go, and what waits for a person to say yes. */
 import { SvcError } from '../../model/error.ts'
 import type { Cancelled, OutboxEntry } from '../../model/message.ts'
-import {
-  approveOutbox,
-  cancelOutbox,
-  declineOutbox,
-  listApprovals,
-  listOutbox,
-} from '../../operations/outbox.ts'
+import * as outbox from '../../operations/outbox.ts'
 import { byteSize, counted, localTime } from '../../platform/format.ts'
 import { type Column, table } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
@@ -17,23 +11,23 @@ import { colours, listed, oneLine } from '../terminal.ts'
 const seeApprovals = { action: 'see', what: 'approvals' } as const
 
 export const commands = [
-  operationCommand(listOutbox, { nothing: () => [], show: outboxText }),
-  operationCommand(cancelOutbox, {
+  operationCommand(outbox.listOutbox, { nothing: () => [], show: outboxText }),
+  operationCommand(outbox.cancelOutbox, {
     failed: ({ success }) => !success,
     done: 'cancelled',
     show: ended => cancelledText(ended, 'cancelled'),
   }),
-  operationCommand(listApprovals, {
+  operationCommand(outbox.listApprovals, {
     json: 'Print the result as one JSON value, with the full texts.',
     nothing: () => [],
     show: approvalsText,
   }),
-  operationCommand(approveOutbox, {
+  operationCommand(outbox.approveOutbox, {
     failed: ({ parts }) => parts.some(({ status }) => status === 'refused' || status === 'unknown'),
     done: 'approved',
     show: approvedText,
   }),
-  operationCommand(declineOutbox, {
+  operationCommand(outbox.declineOutbox, {
     failed: ({ success }) => !success,
     done: 'declined',
     told: ({ code, options, problem }) =>

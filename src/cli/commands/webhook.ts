@@ -1,18 +1,7 @@
 /** `svc webhook`: endpoints that events are delivered to. */
 import { SvcError } from '../../model/error.ts'
 import type { AddedWebhook, ReplayedWebhook, WebhookDelivery, WebhookEndpoint } from '../../model/webhook.ts'
-import {
-  addWebhook,
-  getWebhook,
-  listWebhooks,
-  pauseWebhook,
-  removeWebhook,
-  replayWebhook,
-  resumeWebhook,
-  rotateWebhook,
-  testWebhook,
-  webhookLog,
-} from '../../operations/webhooks.ts'
+import * as webhook from '../../operations/webhooks.ts'
 import { counted, localTime } from '../../platform/format.ts'
 import { type Column, table } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
@@ -21,16 +10,16 @@ import { colours, oneLine } from '../terminal.ts'
 import { typedStart } from '../typed-time.ts'
 
 export const commands = [
-  operationCommand(listWebhooks, { nothing: () => [], show: listText }),
-  operationCommand(addWebhook, {
+  operationCommand(webhook.listWebhooks, { nothing: () => [], show: listText }),
+  operationCommand(webhook.addWebhook, {
     show: secretText,
     async unprinted({ webhooks }, { id }) {
       await webhooks.remove(id)
       throw unshown('no webhook was added: its secret, which is shown once, could not be printed')
     },
   }),
-  operationCommand(getWebhook, { show: oneText }),
-  operationCommand(testWebhook, {
+  operationCommand(webhook.getWebhook, { show: oneText }),
+  operationCommand(webhook.testWebhook, {
     failed: ({ success }) => !success,
     done: 'tested',
     show: ({ success, status, took_ms, detail }) => ({
@@ -39,16 +28,16 @@ export const commands = [
         : `${colours.red('failed')}  ${oneLine(detail ?? '')}, ${took_ms} ms\n`,
     }),
   }),
-  operationCommand(webhookLog, { show: logText }),
-  operationCommand(pauseWebhook, { done: 'paused', show: oneText }),
-  operationCommand(resumeWebhook, { done: 'resumed', show: oneText }),
-  operationCommand(rotateWebhook, {
+  operationCommand(webhook.webhookLog, { show: logText }),
+  operationCommand(webhook.pauseWebhook, { done: 'paused', show: oneText }),
+  operationCommand(webhook.resumeWebhook, { done: 'resumed', show: oneText }),
+  operationCommand(webhook.rotateWebhook, {
     show: secretText,
     async unprinted() {
       throw unshown('the secret was replaced, and the new one, which is shown once, could not be printed')
     },
   }),
-  operationCommand(replayWebhook, {
+  operationCommand(webhook.replayWebhook, {
     done: 'done',
     meant(typed, _command, now) {
       if (typeof typed.from !== 'string') return typed
@@ -59,7 +48,7 @@ export const commands = [
       text: `${replayText(replayed, dry_run)}\n${oneText(replayed).text}`,
     }),
   }),
-  operationCommand(removeWebhook, {
+  operationCommand(webhook.removeWebhook, {
     done: 'removed',
     show: ({ id }) => ({ text: `removed: ${oneLine(id)}\n` }),
   }),
