@@ -60,7 +60,7 @@ export const followEvents = operation({
       bounded(64, 'As after, which it goes before: a client that connects again sends it.'),
     ),
   }),
-  output: Type.Unsafe<OpenedEvents>({ type: 'string', description: 'The stream.' }),
+  output: Type.Unsafe<OpenedEvents>({ type: 'string' }),
   errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
   examples: [],
   rest: {

@@ -2,21 +2,14 @@
 
 import type { OpenedEvents } from '../operations/events.ts'
 import type { WantedMedia } from '../operations/media.ts'
-import type { Operation, RestShape } from '../operations/operation.ts'
+import type { RestShape } from '../operations/operation.ts'
 import { metricsType } from '../platform/metrics.ts'
 import { EventStreams } from './event-readers.ts'
 import { unopenedStream } from './event-stream.ts'
 import type { HttpCall } from './http-call.ts'
 import { mediaAnswer } from './media-answer.ts'
 import { isHead } from './paths.ts'
-import {
-  compressed,
-  declared,
-  isWorthCompressing,
-  jsonAnswer,
-  type RouteContext,
-  type RouteNotes,
-} from './route.ts'
+import { compressed, isWorthCompressing, jsonAnswer, type RouteContext, type RouteNotes } from './route.ts'
 import { settlingBody } from './written.ts'
 
 /** Makes the answer of an output; `input` is what the caller sent. */
@@ -66,28 +59,6 @@ const written = (text: string, call: HttpCall, init: ResponseInit): Response | P
     ? settlingBody(text, call).then(body => new Response(body, init))
     : new Response(text, init)
 
-/** What the document says of the answers of an operation. */
-export function responsesOf({ output, outputSchema, rest }: Operation): {
-  response?: Record<number, ReturnType<typeof declared>>
-  responses?: RouteNotes['responses']
-} {
-  switch (rest?.answers) {
-    case 'bytes':
-      return { responses: byteResponses }
-    case 'events': {
-      const content = { 'text/event-stream': { schema: { type: 'string' } } }
-      return { responses: { 200: { description: output.description, content } } }
-    }
-    case 'prometheus':
-      return {}
-    default: {
-      const declaredOutput = declared(outputSchema)
-      const other = rest?.otherwise && { [rest.otherwise.status]: declaredOutput }
-      return { response: { 200: declaredOutput, ...other } }
-    }
-  }
-}
-
 const header = (description: string) => ({ description, schema: { type: 'string' } })
 const bytesHeaders = {
   'Content-Disposition': header('The file name. inline only for images, audio and video.'),
@@ -113,4 +84,13 @@ const byteResponses = {
     headers: { 'Content-Range': header('`bytes */` and how many there are.') },
     content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
   },
+}
+
+/** What the document says of answers that are not JSON. */
+export const otherResponses: Readonly<Record<NonNullable<RestShape['answers']>, RouteNotes['responses']>> = {
+  bytes: byteResponses,
+  events: {
+    200: { description: 'The stream.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
+  },
+  prometheus: {},
 }

@@ -10,7 +10,7 @@ import { describedFor, type Operation, type RestShape } from '../operations/oper
 import { spelled } from '../operations/parse.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { isObject } from '../platform/fields.ts'
-import { answerOf, responsesOf } from './answers.ts'
+import { answerOf, otherResponses } from './answers.ts'
 import { doneWith, filesLimit, jsonLimit, readJson } from './body.ts'
 import { sentFile } from './file-body.ts'
 import { HttpCall } from './http-call.ts'
@@ -143,9 +143,10 @@ const bodyErrors: readonly ErrorCode[] = [
 /** What Elysia and the document are told of the route. */
 function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
   const { name, title, errors, examples, inputSchema, rest } = operation
+  const { otherwise: other } = rest
   const { properties = {} } = inputSchema
   const inHeaders = Object.entries(rest.headers ?? {}).map(([key, header]) => [header, properties[key]])
-  const { response, responses } = responsesOf(operation)
+  const output = declared(operation.outputSchema)
   const parameters = query && { ...query, properties: { ...query.properties, ...rest.ownQuery } }
   const own: readonly ErrorCode[] = rest.open
     ? ['forbidden']
@@ -157,7 +158,7 @@ function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
     query: parameters && declared(parameters),
     headers: rest.headers && declared({ type: 'object', properties: Object.fromEntries(inHeaders) }),
     body: body && declared(body),
-    response,
+    response: rest.answers ? undefined : { 200: output, ...(other && { [other.status]: output }) },
     detail: {
       operationId: name,
       summary: title,
@@ -167,7 +168,7 @@ function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
       ...noted({
         errors: [...new Set(own)],
         requestBody: rest.takesFile ? fileBody(query) : body && jsonBody(body, rest),
-        responses,
+        responses: rest.answers && otherResponses[rest.answers],
         open: rest.open,
         examples: examples.map(({ summary, input = {}, output }) => {
           const sent = Object.entries(input).filter(([key]) => !elsewhere.has(key))
