@@ -15,15 +15,15 @@ export const getShared = operation({
   right: 'shared',
   description: 'Streams the bytes of media, or the part that Range asks for; or gives a message as JSON.',
   input: closed({
-    webhook: bounded(64),
-    message_id: bounded(512),
-    item: Shaped('^(\\d{1,3}|message)$', 'the number of a file, or message', 'What the link leads to.'),
-    expires: Shaped(
-      '^\\d{1,12}$',
-      'a time in seconds since 1970, as in the link',
-      'Until when the link works.',
-    ),
-    signature: bounded(100),
+    webhook: bounded(64, 'Id of the webhook.', { examples: ['wh_1'] }),
+    message_id: bounded(512, 'The message that it is about.', { examples: ['7412365478965412365'] }),
+    item: Shaped('^(\\d{1,3}|message)$', 'the number of a file, or message', 'What the link leads to.', {
+      examples: ['message'],
+    }),
+    expires: Shaped('^\\d{1,12}$', 'a time in seconds since 1970, as in the link', 'When it ends.', {
+      examples: ['1767225900'],
+    }),
+    signature: bounded(100, 'Says that svc made the link.', { examples: ['Q2hhbmdlZA'] }),
     ...wholeOrPart,
   }),
   output: Type.Unsafe<WantedMedia | Message>({}),

@@ -76,7 +76,7 @@ test('a reader reads on by the id it has seen, in header or query, and is given 
     await using stream = await eventSource(`${rest.url}/events${query}`, headers)
     for (const nth of [1, 2, 3]) expect((await stream.next())?.data.data.text).toBe(`missed ${nth}`)
   }
-  for (const query of ['after=0', 'after=0&consumer=whole']) {
+  for (const query of ['after=0', 'after=2000-01-01T00:00:00Z', 'after=0&consumer=whole']) {
     await using stream = await eventSource(`${rest.url}/events?types=message.received&${query}`)
     expect((await stream.next())?.data.data.text).toBe('before')
   }
