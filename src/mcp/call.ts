@@ -113,15 +113,15 @@ export class McpCall extends DoorCall {
   }
 
   /**
-   * The legacy era: the client is asked while the call goes on. The SDK's shim for this era (2.4.0) would start the tool anew
-   * with the answer, and its progress with it; and it makes an error of its own of a question that fails, where `send` is
-   * to wait for a yes that is said elsewhere.
+   * The legacy era: asks the client while the call goes on. The SDK's shim for this era (2.4.0) does not fit. It runs the tool
+   * again with the answer, so that progress starts again. It answers a question that fails with an error of its own, where
+   * `send` has to wait for a yes from elsewhere. It does not end with the service.
    */
   async #askMeanwhile(form: ElicitRequestFormParams): Promise<Answer> {
     const { id: relatedRequestId, elicitInput } = this.#ctx.mcpReq
     // In the answer to this very call; the SDK's usual way is the stream of GET, which a client need not open.
     const options = { signal: this.signal, timeout: answerWithinMs, relatedRequestId }
-    // Refused by the client, or nobody there.
+    // The client refused to ask, or is gone.
     return elicitInput(form, options).then(answerOf, () => 'nobody')
   }
 

@@ -4,7 +4,7 @@ import { Delivery } from '../model/call.ts'
 import { endsWithin } from '../platform/clock.ts'
 import { type Watch, watchedBody } from '../server/written.ts'
 
-/** What is under way, and the wait for its end. */
+/** Knows what is under way, and waits for its end. */
 export class UnderWay<One> {
   readonly #all = new Set<One>()
   #none: (() => void) | undefined
@@ -63,7 +63,7 @@ export function watched(response: Response, watch: Watch): Response {
   return new Response(body, response)
 }
 
-/** Deliveries of one connection that lasts, by the requests that their answers are for. */
+/** The deliveries of one lasting connection, by the ids of their requests. */
 export class Deliveries {
   readonly #byRequest = new Map<RequestId, Delivery>()
   #isOver = false
@@ -73,7 +73,7 @@ export class Deliveries {
     else this.#byRequest.set(id, delivery)
   }
 
-  /** Takes that of the request which this message answers. @returns settles it */
+  /** Removes the delivery of the request that this message answers. @returns the function that settles it */
   take(message: JSONRPCMessage): ((written: boolean) => void) | undefined {
     const id = 'method' in message ? undefined : message.id
     const delivery = id === undefined ? undefined : this.#byRequest.get(id)
@@ -90,7 +90,7 @@ export class Deliveries {
   }
 }
 
-/** An answer to a request whose JSON-RPC message cannot be served. */
+/** An HTTP answer with a JSON-RPC error, for a message that is not served. */
 export const rpcError = (
   status: number,
   code: number,

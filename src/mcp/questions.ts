@@ -1,7 +1,8 @@
 /**
  * Questions whose answer comes with another request: what a yes was asked for. In the revision of 2026 the client brings the
  * answer along when it calls again, and could bring a yes to one message with another: so each question has a ticket,
- * good for one call, with exactly these arguments, within a time.
+ * good for one call, with exactly these arguments, within a time. The SDK's codec for request state (2.4.0) signs and keeps
+ * nothing, so it cannot tell that a yes was used before.
  */
 import { createHash, randomBytes } from 'node:crypto'
 

@@ -74,7 +74,7 @@ function instructionsFor(tools: readonly Tool[]): string {
     .replaceAll(/ *\n\n */g, '\n\n')
 }
 
-/** The server of the SDK; every handler tells errors in our words. */
+/** The server of the SDK, with errors in our words. */
 class OwnServer extends Server {
   readonly #context: McpContext
 
@@ -89,7 +89,7 @@ class OwnServer extends Server {
     this.#context = context
   }
 
-  /** The SDK's hook around handlers. It is called before `#context` is set, and what it returns afterwards. */
+  /** The SDK's hook around handlers. Its constructor calls this before `#context` is set; what is returned runs later. */
   protected override _wrapHandler(method: string, handler: Handler): Handler {
     const wrapped = super._wrapHandler(method, handler)
     return async (request, ctx) => {
@@ -102,7 +102,7 @@ class OwnServer extends Server {
   }
 
   #told(error: unknown, { mcpReq: { signal } }: ServerContext): unknown {
-    // What bears a code is the SDK's own answer.
+    // An error with a code is the SDK's own answer.
     if (Number.isSafeInteger((error as { code?: unknown }).code)) return error
     return protocolError(toSvcError(error, this.#context.log, { signal }), this.#context)
   }

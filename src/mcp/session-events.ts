@@ -1,4 +1,3 @@
-/** What the streams of a session sent last. */
 import { randomUUID } from 'node:crypto'
 import type { EventStore, JSONRPCMessage } from '@modelcontextprotocol/server'
 

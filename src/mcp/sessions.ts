@@ -258,7 +258,7 @@ export class Sessions {
     }
     this.#forgetCancelled(session, parsedBody)
     if (back && stream !== undefined) {
-      // A client that did not come back as it should may do so yet.
+      // The client may still come back in the right way.
       if (!response.ok) {
         left()
         return response

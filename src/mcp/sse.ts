@@ -94,7 +94,7 @@ class SseTransport implements Transport {
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
   readonly #deliveries = new Deliveries()
   readonly #queue: Frame[] = []
-  /** Who never reads is cut off when there is no room for what waits in all streams. */
+  /** A reader that never reads is cut off when all streams together have no room left. */
   readonly #backlog = backlogs.open(() => void this.close())
   /** Characters in the queue. */
   #waiting = 0

@@ -1,4 +1,4 @@
-/** Calls of doors that serve many: when a call ends. Most calls (sessions, history) never ask. */
+/** Calls at the doors of a service, and when they end. */
 import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
@@ -33,7 +33,7 @@ interface Door {
   readonly goesOn?: boolean
 }
 
-/** A call that ends when its caller is gone or the service stops. What it needs for that is made when a tool asks for it. */
+/** A call that ends when its caller is gone or the service stops. Its signal is made on first use: most calls never ask. */
 export class DoorCall implements Call {
   readonly by: Principal
   readonly local: Call['local']

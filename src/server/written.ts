@@ -1,8 +1,9 @@
 /**
- * Whether an answer was written, for all doors. It was when the kernel has taken every byte and the reader was still there.
- * What the kernel holds for a reader that dies is beyond anybody's knowledge; such a reader uses `after`.
+ * Whether an answer was written, for all doors: the kernel has taken every byte, and the reader was still there.
+ * Nobody can tell what the kernel holds for a reader that dies; such a reader uses `after`.
  *
- * It counts a moment later than it is: dying before it counts gives the messages twice, the other order loses them.
+ * An answer counts a moment after it is written. A process that dies before it counts gives the messages twice; the other
+ * order would lose them.
  */
 import type { Writable } from 'node:stream'
 import type { Delivery } from '../model/call.ts'
@@ -19,15 +20,15 @@ export async function flushed(bytes: number): Promise<void> {
   await turn()
 }
 
-/** Writes it. @returns whether it was written; the reader is gone otherwise */
+/** Writes the text. @returns false when the reader is gone */
 export const writtenTo = (output: Writable, text: string): Promise<boolean> =>
   new Promise(resolve => output.write(text, error => resolve(!error)))
 
 /**
- * A body with back-pressure: a generator goes on after its `yield` when the piece has drained into the kernel (Bun 1.4.5; on
- * Deno see `piecesOf`). The end of the generator is the end of the body. A body without read-ahead is needed for that.
+ * A body with back-pressure and without read-ahead. The generator continues after a `yield` when that piece has drained into
+ * the kernel (Bun 1.4.5; on Deno see `piecesOf`). The end of the generator ends the body.
  *
- * @param left the reader has cancelled; a generator hears of it at its next `yield` alone
+ * @param left called when the reader cancels, also while the generator waits
  */
 export function drained(pieces: AsyncIterator<Uint8Array>, left: () => void): ReadableStream<Uint8Array> {
   let isCancelled = false
@@ -88,7 +89,7 @@ export function watchedBody(
   const leave = () => {
     hasLeft = true
     left.resolve()
-    // From there on the client may have read it.
+    // After that the client may have read it.
     if (isOut) return
     end(() => watch.lost())
     reader.cancel().catch(() => {})
@@ -115,7 +116,7 @@ export function watchedBody(
     isOut = true
     if (!watch.counts()) return end(() => watch.written())
     watch.out?.()
-    // Ended is not sent: Bun writes the end, and of an answer that had to wait even the messages, after this (strace).
+    // Bun writes the end after this, and the messages too if the answer had to wait (strace).
     const told = settled(bytes)
     if (holdMs !== undefined) await told
   }
