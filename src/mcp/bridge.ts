@@ -86,7 +86,7 @@ class Bridge {
 
   close(): Promise<void> {
     this.#closing ??= (async () => {
-      await this.#client.answered(graceMs)
+      await this.#client.unanswered.over(graceMs)
       // A service that is gone has no session left to end.
       await endsWithin(
         graceMs,

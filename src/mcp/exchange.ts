@@ -28,24 +28,20 @@ export class UnderWay<One> {
 
 /** Exchanges by their requests: how a call finds its own. */
 export class Exchanges {
+  /** Those of which the answer is neither written nor lost. */
+  readonly underWay = new UnderWay<Delivery>()
   readonly #byRequest = new WeakMap<Request, Delivery>()
-  readonly #open = new UnderWay<Delivery>()
 
   /** The exchange of a request that asks for an answer. */
   open(request: Request): Delivery {
-    const exchange: Delivery = new Delivery(() => this.#open.delete(exchange))
-    this.#open.add(exchange)
+    const exchange: Delivery = new Delivery(() => this.underWay.delete(exchange))
+    this.underWay.add(exchange)
     this.#byRequest.set(request, exchange)
     return exchange
   }
 
   of(request: Request | undefined): Delivery | undefined {
     return request && this.#byRequest.get(request)
-  }
-
-  /** Resolves when every answer is written or lost, or when the time is over. */
-  settled(withinMs: number): Promise<void> {
-    return this.#open.over(withinMs)
   }
 }
 

@@ -94,7 +94,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     async close(graceMs) {
       waiting.stop()
       paths.stop?.()
-      await exchanges.settled(graceMs)
+      await exchanges.underWay.over(graceMs)
       await paths.close()
     },
   }
@@ -238,8 +238,8 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
 /** The transport of 2024: /sse opens a stream, and what is posted to /messages is answered there. */
 function olderPaths(servers: Servers): Paths {
   const sse = new SseSessions(
-    (closed, request, delivered) =>
-      servers(request, { ...legacy, closed }, (delivery, ctx) => delivered(ctx.mcpReq.id, delivery)),
+    (closed, request, deliveries) =>
+      servers(request, { ...legacy, closed }, (delivery, ctx) => deliveries.add(ctx.mcpReq.id, delivery)),
     '/messages',
   )
   async function posted(request: Request): Promise<Response> {

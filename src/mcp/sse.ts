@@ -5,10 +5,8 @@ import {
   type McpServer,
   type MessageExtraInfo,
   parseJSONRPCMessage,
-  type RequestId,
   type Transport,
 } from '@modelcontextprotocol/server'
-import type { Delivery } from '../model/call.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs, streamHeaders } from '../server/event-stream.ts'
 import { drained, flushed, turn } from '../server/written.ts'
@@ -20,11 +18,7 @@ const maxOfCaller = 1000
 const maxStreams = 3000
 
 /** What makes the server of one connection. */
-export type SseServer = (
-  closed: AbortSignal,
-  request: Request,
-  deliver: (id: RequestId, delivery: Delivery) => void,
-) => McpServer
+export type SseServer = (closed: AbortSignal, request: Request, deliveries: Deliveries) => McpServer
 
 /** The open streams by their session ids. */
 export class SseSessions {
@@ -49,9 +43,7 @@ export class SseSessions {
       caller,
       request.signal,
     )
-    const server = this.#server(closed.signal, request, (requestId, delivery) =>
-      transport.deliver(requestId, delivery),
-    )
+    const server = this.#server(closed.signal, request, transport.deliveries)
     server.server.onclose = () => {
       closed.abort()
       this.#open.delete(id)
@@ -92,7 +84,8 @@ class SseTransport implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
-  readonly #deliveries = new Deliveries()
+  /** Each is settled once its answer is written. */
+  readonly deliveries = new Deliveries()
   readonly #queue: Frame[] = []
   /** A reader that never reads is cut off when all streams together have no room left. */
   readonly #backlog = backlogs.open(() => void this.close())
@@ -138,14 +131,9 @@ class SseTransport implements Transport {
       const bytes = encoder.encode(frame.text)
       yield bytes
       // From here on it is delivered, also to a client that closes: its session ends with the stream, and nothing can tell.
-      const settle = frame.message && this.#deliveries.take(frame.message)
+      const settle = frame.message && this.deliveries.take(frame.message)
       if (settle) void flushed(bytes.length).then(() => settle(true))
     }
-  }
-
-  /** Settles it once the answer is taken. */
-  deliver(id: RequestId, delivery: Delivery): void {
-    this.#deliveries.add(id, delivery)
   }
 
   /** Never rejects, as that of stdio. */
@@ -159,7 +147,7 @@ class SseTransport implements Transport {
     this.#closed = true
     clearInterval(this.#keepAlive)
     this.#signal.removeEventListener('abort', this.#gone)
-    this.#deliveries.lose()
+    this.deliveries.lose()
     this.#queue.length = 0
     this.#waiting = 0
     this.#backlog.end()

@@ -13,7 +13,6 @@ import {
 } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { faultIn, faultText } from '../model/bad-json.ts'
-import type { Delivery } from '../model/call.ts'
 import { stdio } from '../model/principal.ts'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
@@ -57,7 +56,11 @@ export function serveMcpStdio(
         era,
         lasting: true,
         closed: closed.signal,
-        calls: { waiting, questions, deliver: (delivery, ctx) => wire.deliver(ctx.mcpReq.id, delivery) },
+        calls: {
+          waiting,
+          questions,
+          deliver: (delivery, ctx) => wire.deliveries.add(ctx.mcpReq.id, delivery),
+        },
       }),
     { transport: wire, onerror: error => shared.log.debug('mcp', { error }) },
   )
@@ -65,7 +68,7 @@ export function serveMcpStdio(
   const close = () => {
     closing ??= (async () => {
       waiting.stop()
-      await wire.answered(graceMs)
+      await wire.unanswered.over(graceMs)
       closed.abort()
       await handle.close()
     })()
@@ -80,12 +83,14 @@ export class LineTransport implements Transport {
   onerror?: (error: Error) => void
   onmessage?: Transport['onmessage']
   readonly ended: Promise<void>
+  /** Each is settled once its answer is written. */
+  readonly deliveries = new Deliveries()
+  /** Requests that wait for their answers. */
+  readonly unanswered = new UnderWay<RequestId>()
   readonly #input: Readable
   readonly #output: Writable
   readonly #log: Log
   readonly #end: () => void
-  readonly #deliveries = new Deliveries()
-  readonly #unanswered = new UnderWay<RequestId>()
   #parts: Buffer[] = []
   #size = 0
   /** The client will not read on, or is about to go. */
@@ -111,24 +116,14 @@ export class LineTransport implements Transport {
     this.#output.on('error', this.#end)
   }
 
-  /** Settles it once the answer is written. */
-  deliver(id: RequestId, delivery: Delivery): void {
-    this.#deliveries.add(id, delivery)
-  }
-
   /** Never rejects: the library lets news go without looking after them. A client that is gone is told by `ended`. */
   async send(message: JSONRPCMessage): Promise<void> {
-    const settle = this.#deliveries.take(message)
+    const settle = this.deliveries.take(message)
     const written = !this.#closed && (await writtenTo(this.#output, serializeMessage(message)))
     if (!written) this.#end()
     // A client that had ended its input before may read on or not: then it comes again. One that ends it later has it.
     settle?.(written && !this.#leaving)
-    if (!('method' in message) && message.id !== undefined) this.#unanswered.delete(message.id)
-  }
-
-  /** Resolves when no request waits for its answer, or when the time is over. */
-  answered(withinMs: number): Promise<void> {
-    return this.#unanswered.over(withinMs)
+    if (!('method' in message) && message.id !== undefined) this.unanswered.delete(message.id)
   }
 
   async close(): Promise<void> {
@@ -138,7 +133,7 @@ export class LineTransport implements Transport {
     this.#input.off('data', this.#read)
     // A paused standard input does not keep the process alive.
     this.#input.pause()
-    this.#deliveries.lose()
+    this.deliveries.lose()
     this.onclose?.()
   }
 
@@ -174,9 +169,9 @@ export class LineTransport implements Transport {
     }
     // A subscription is answered when it ends, which nobody waits for.
     if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen')
-      this.#unanswered.add(message.id)
+      this.unanswered.add(message.id)
     else if ('method' in message && message.method === 'notifications/cancelled') {
-      this.#unanswered.delete(message.params?.requestId as RequestId)
+      this.unanswered.delete(message.params?.requestId as RequestId)
     }
     this.onmessage?.(message)
   }
