@@ -85,7 +85,7 @@ onDeno.each([10, 3_000_000])(
   async size => {
     await using server = start([
       ...denoRun(join(import.meta.dir, '../faults/support/dies-when-settled.ts')),
-      ...['later', String(size)],
+      ...['rest', 'later', String(size)],
     ])
     const url = await server.said(/listening on (\S+)\n/)
     const response = await fetch(`${url}/tools/default/recv`, {
