@@ -21,6 +21,10 @@ import type { Io } from './terminal.ts'
 export class Command extends Commander {
   declare readonly commands: readonly Command[]
   readonly io: Io
+  /** Flags that may be given several times together, in the order given: input key and value. */
+  readonly series: [key: string, value: string][] = []
+  /** What was typed, as an operation takes it. */
+  input: Readonly<Record<string, unknown>> = {}
 
   constructor(name: string, io: Io) {
     super(name)

@@ -10,79 +10,44 @@ import { shellWord } from '../platform/format.ts'
 import { type Command, ListOption } from './command.ts'
 import { timeForms, typedTime } from './typed-time.ts'
 
-/** What flags are made of. */
-type Flagged = Pick<Operation, 'examples' | 'inputSchema'> & { readonly cli: CommandShape }
+/** What flags are made of: an operation that has a command. */
+export type Flagged = Pick<Operation, 'examples' | 'inputSchema'> & { readonly cli: CommandShape }
 
-/** Flags that were given several times, in the order given: input key and value. */
-type Series = (readonly [key: string, value: string])[]
-
-/** The flags of a command, and what was typed as the input of its shape. */
-export interface InputFlags {
-  /** Adds arguments and options. */
-  declare(command: Command): void
-  /** As an operation takes it, unchecked. @throws SvcError `invalid_arguments` for one thing said twice */
-  input(command: Command): Promise<Record<string, unknown>>
-  /** Of what was typed the times, counted from this Unix ms: the clock of a sandbox may be ahead of the machine's. */
-  times(command: Command, now: number): Record<string, number>
-  /** The error in the words of the command line: fields as the flags they were given by. */
-  told(error: SvcError, command: Command): SvcError
-}
-
-/** What was typed of one command line. */
-interface Typed {
-  /** Flags of `cli.series` that were given, in order. */
-  readonly series: Series
-  input: Readonly<Record<string, unknown>>
-}
-
-/** Those of an shape. */
-export function inputFlags(shape: Flagged): InputFlags {
+/** What was typed as an operation takes it, unchecked. @throws SvcError `invalid_arguments` for one thing said twice */
+export async function typedInput(shape: Flagged, command: Command): Promise<Record<string, unknown>> {
   const { cli } = shape
-  const lines = new WeakMap<Command, Typed>()
-  const lineOf = (command: Command): Typed => lines.get(command) ?? { series: [], input: {} }
-  const times = (command: Command, now: number) =>
-    Object.fromEntries(
-      givenFor(shape, command).flatMap(([key, text]) =>
-        isTime(key) ? [[key, timeTyped(key, String(text), now)]] : [],
-      ),
-    )
-  return {
-    declare(command) {
-      const line: Typed = { series: [], input: {} }
-      lines.set(command, line)
-      declareFlags(command, shape, line.series)
-    },
-    async input(command) {
-      const line = lineOf(command)
-      const input: Record<string, unknown> = { ...cli.defaults }
-      for (const [key, text] of givenFor(shape, command))
-        input[key] =
-          key === cli.stdin && text === '-'
-            ? await (await import('./ask.ts')).readStdin(command.io)
-            : await typedValue(shape, key, text)
-      Object.assign(input, times(command, command.io.clock.now()))
-      line.input = input
-      const [only, ...further] = line.series
-      if (!cli.series || !only) return input
-      const { entries, into, value } = cli.series
-      if (further.length === 0) input[only[0]] = only[1]
-      else {
-        const before = Array.isArray(input[into]) ? input[into] : []
-        input[into] = [...line.series.map(([key, text]) => ({ ...entries[key], [value]: text })), ...before]
-      }
-      return input
-    },
-    times,
-    told(error, command) {
-      const { input, series } = lineOf(command)
-      const flagged = (key: string) => command.opts()[camelCase(nameOf(shape, key))] !== undefined
-      return renamed(error, ({ field, problem }) => ({
-        field: asTyped(shape, field, series, flagged),
-        problem: asShown(shape, field, problem) + more(shape, field, input),
-      }))
-    },
+  const input: Record<string, unknown> = { ...cli.defaults }
+  for (const [key, text] of givenFor(shape, command))
+    input[key] =
+      key === cli.stdin && text === '-'
+        ? await (await import('./ask.ts')).readStdin(command.io)
+        : await typedValue(shape, key, text)
+  command.input = input
+  const [only, ...further] = command.series
+  if (!cli.series || !only) return input
+  const { entries, into, value } = cli.series
+  if (further.length === 0) input[only[0]] = only[1]
+  else {
+    const before = Array.isArray(input[into]) ? input[into] : []
+    input[into] = [...command.series.map(([key, text]) => ({ ...entries[key], [value]: text })), ...before]
   }
+  return input
 }
+
+/** Of what was typed the times, counted from this Unix ms: the clock of a sandbox may be ahead of the machine's. */
+export const typedTimes = (shape: Flagged, command: Command, now: number): Record<string, number> =>
+  Object.fromEntries(
+    givenFor(shape, command).flatMap(([key, text]) =>
+      isTime(key) ? [[key, timeTyped(key, String(text), now)]] : [],
+    ),
+  )
+
+/** The error in the words of the command line: fields as the flags they were given by. */
+export const inFlags = (shape: Flagged, command: Command, error: SvcError): SvcError =>
+  renamed(error, ({ field, problem }) => ({
+    field: asTyped(shape, field, command),
+    problem: asShown(shape, field, problem) + more(shape, field, command.input),
+  }))
 
 const schemaOf = (shape: Flagged, key: string): JsonSchema => shape.inputSchema.properties?.[key] ?? {}
 
@@ -95,8 +60,8 @@ const nameOf = ({ cli }: Flagged, key: string): string => cli.names?.[key] ?? ke
 const hasFlag = (shape: Flagged, key: string): boolean =>
   !(shape.cli.positionals.includes(key) && isRequired(shape, key))
 
-/** Adds arguments and options; those of `cli.series` note what they were given in `series`. */
-function declareFlags(command: Command, shape: Flagged, series: Series): void {
+/** Adds arguments and options; those of `cli.series` note what they were given in the command's `series`. */
+export function declareFlags(shape: Flagged, command: Command): void {
   const { cli } = shape
   for (const key of cli.positionals) {
     const isNeeded = isRequired(shape, key) && !cli.leftOut?.includes(key)
@@ -114,7 +79,7 @@ function declareFlags(command: Command, shape: Flagged, series: Series): void {
       : new Option(flags, helpOf(shape, key))
     // Shown in help and offered by the shell; our own parse is what checks.
     if (schema.enum) option.argChoices = choicesOf(schema)
-    if (cli.series?.entries[key]) option.argParser((text: string) => series.push([key, text]))
+    if (cli.series?.entries[key]) option.argParser((text: string) => command.series.push([key, text]))
     else if (schema.type === 'array' || schema.type === 'object')
       option.argParser((text: string, before?: string[]) => [...(before ?? []), text])
     command.addOption(option)
@@ -138,16 +103,19 @@ function givenFor(shape: Flagged, parsed: Command): [key: string, value: unknown
 }
 
 /** The field of an error as it was typed; for entries of `series.into`, the flags they came from. */
-function asTyped(shape: Flagged, field: string, series: Series, flagged: (key: string) => boolean): string {
+function asTyped(shape: Flagged, field: string, command: Command): string {
+  const { cli, inputSchema } = shape
   const [, key = '', at, rest = ''] = /^(\w+)(?:\[(\d+)\])?(.*)$/.exec(field) ?? []
-  if (!Object.hasOwn(shape.inputSchema.properties ?? {}, key)) return field
-  if (key === shape.cli.series?.into) {
-    const from = at === undefined ? series : series.slice(Number(at), Number(at) + 1)
+  if (!Object.hasOwn(inputSchema.properties ?? {}, key)) return field
+  if (key === cli.series?.into) {
+    const from = at === undefined ? command.series : command.series.slice(Number(at), Number(at) + 1)
     const flags = new Set(from.map(([origin]) => `--${nameOf(shape, origin)}`))
     if (flags.size > 0) return [...flags].join(', ')
   }
-  const isPlaced = shape.cli.positionals.includes(key) && !flagged(key)
-  return (isPlaced ? `<${nameOf(shape, key)}>` : `--${nameOf(shape, key)}`) + (at === undefined ? '' : rest)
+  const isFlagged = command.opts()[camelCase(nameOf(shape, key))] !== undefined
+  if (cli.positionals.includes(key) && !isFlagged)
+    return `<${nameOf(shape, key)}>${at === undefined ? '' : rest}`
+  return `--${nameOf(shape, key)}${at === undefined ? '' : rest}`
 }
 
 /** The problem with the choices as help and shell have them. */

@@ -2,7 +2,7 @@
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { TypedOperation } from '../operations/operation.ts'
 import type { CommandSpec } from './command.ts'
-import { exampleLines, inputFlags } from './input-flags.ts'
+import { declareFlags, exampleLines, inFlags } from './input-flags.ts'
 import type { View } from './view.ts'
 
 /** The command of an operation: its arguments and options are the fields of its input. */
@@ -13,7 +13,7 @@ export function operationCommand<I extends TObject, O extends TSchema>(
   const { cli, title, description } = operation
   if (!cli) throw new Error(`${operation.name} has no command`)
   const { path, also, summary = title.charAt(0).toLowerCase() + title.slice(1), about = description } = cli
-  const flags = inputFlags({ ...operation, cli })
+  const shape = { ...operation, cli }
   return {
     words: path.join(' '),
     also,
@@ -21,10 +21,10 @@ export function operationCommand<I extends TObject, O extends TSchema>(
     about: about.replaceAll('`', ''),
     config: 'tool',
     json: view.json ?? 'Print the result as one JSON value.',
-    examples: exampleLines({ ...operation, cli }),
+    examples: exampleLines(shape),
     lasts: view.lasting?.when,
     takes(command) {
-      flags.declare(command)
+      declareFlags(shape, command)
       view.takes?.(command)
       if (cli.question)
         command.option(
@@ -32,10 +32,10 @@ export function operationCommand<I extends TObject, O extends TSchema>(
           'Do not ask first; without a terminal it also allows leaving out the name.',
         )
     },
-    told: (error, command) => flags.told(view.told?.(error) ?? error, command),
+    told: (error, command) => inFlags(shape, command, view.told?.(error) ?? error),
     async run(command, line) {
       const { runOperation } = await import('./run-operation.ts')
-      return runOperation({ operation, view, flags, command, line })
+      return runOperation({ operation: shape, view, command, line })
     },
   }
 }

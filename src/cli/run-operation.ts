@@ -7,6 +7,7 @@ import { invoke } from '../operations/gate.ts'
 import type { CommandShape } from '../operations/operation.ts'
 import { agreed } from './ask.ts'
 import { againFlags, type Command, toolConfig } from './command.ts'
+import { typedInput, typedTimes } from './input-flags.ts'
 import { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } from './open.ts'
 import { isJson, writeResult } from './print.ts'
 import { progressBar } from './progress.ts'
@@ -16,10 +17,10 @@ import type { Input, Run } from './view.ts'
 
 /** Runs it and prints its result. */
 export async function runOperation<I extends TObject, O extends TSchema>(run: Run<I, O>): Promise<void> {
-  const { command, flags, line, operation, view } = run
+  const { command, line, operation, view } = run
   const { meant = typed => typed } = view
-  const typed = await flags.input(command)
-  const inputAt = (now: number) => meant({ ...typed, ...flags.times(command, now) }, command, now)
+  const typed = await typedInput(operation, command)
+  const inputAt = (now: number) => meant({ ...typed, ...typedTimes(operation, command, now) }, command, now)
   const input = inputAt(command.io.clock.now())
   // Before anything is opened or made: wrong usage leaves no trace.
   const parsed = operation.parse(input)
@@ -47,7 +48,7 @@ async function runOnce<I extends TObject, O extends TSchema>(
     const input = inputAt(gateway.clock.now())
     const parsed = operation.parse(input)
     try {
-      await operation.cli?.refuse?.(gateway, parsed)
+      await operation.cli.refuse?.(gateway, parsed)
       await confirm(run, gateway, parsed, call.signal)
       const result = await invoke(operation, view.through?.(gateway, command) ?? gateway, input, call, log)
       bar?.clear()
@@ -94,8 +95,8 @@ const canAsk = (io: Io): boolean => io.in.isTerminal && io.err.isTerminal
  *
  * @throws SvcError `invalid_arguments`
  */
-function refuseUnasked(command: Command, cli: CommandShape | undefined, input: Input): void {
-  if (!cli?.question || command.opts().yes === true || canAsk(command.io)) return
+function refuseUnasked(command: Command, cli: CommandShape, input: Input): void {
+  if (!cli.question || command.opts().yes === true || canAsk(command.io)) return
   const [key = ''] = cli.positionals
   if (input[key]) return
   throw badArgument(key, 'expected a name, since there is no terminal to ask on', {
@@ -115,7 +116,7 @@ async function confirm<I extends TObject, O extends TSchema>(
   input: Input,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!operation.cli?.question || command.opts().yes === true || !canAsk(command.io)) return
+  if (!operation.cli.question || command.opts().yes === true || !canAsk(command.io)) return
   const question = await operation.cli.question(gateway, input)
   if (await agreed(command.io, oneLine(question), signal)) return
   if (signal.aborted) throw new SvcError('shutting_down', 'The question was not answered')

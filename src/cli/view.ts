@@ -3,9 +3,8 @@ import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { ErrorCode, SvcError } from '../model/error.ts'
-import type { TypedOperation } from '../operations/operation.ts'
+import type { CommandShape, TypedOperation } from '../operations/operation.ts'
 import type { Command, CommandLine } from './command.ts'
-import type { InputFlags } from './input-flags.ts'
 import type { Shown } from './show.ts'
 
 /** As it was typed: what `parse` has not converted. */
@@ -52,9 +51,8 @@ export interface View<I, T> {
 
 /** A command of an operation under way. */
 export interface Run<I extends TObject, O extends TSchema> {
-  readonly operation: TypedOperation<I, O>
+  readonly operation: TypedOperation<I, O> & { readonly cli: CommandShape }
   readonly view: View<Static<I>, Static<O>>
-  readonly flags: InputFlags
   readonly command: Command
   readonly line: CommandLine
 }

@@ -4,7 +4,7 @@ import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CommandSpec } from '../../src/cli/command.ts'
 import { Command } from '../../src/cli/command.ts'
-import { inputFlags } from '../../src/cli/input-flags.ts'
+import { declareFlags, typedInput } from '../../src/cli/input-flags.ts'
 import { processIo } from '../../src/cli/terminal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { svc } from '../support/command.ts'
@@ -148,12 +148,11 @@ describe('what is typed is the input of its operation', () => {
   test.each(ofOperations)('svc %s', async (_words, operation) => {
     for (const { input = {} } of operation.examples)
       for (const isPlaced of [true, false]) {
-        const flags = inputFlags(operation)
-        const command = new Command('it', { ...processIo(), env: {} })
-        flags.declare(command)
+        const command = new Command('it', processIo())
+        declareFlags(operation, command)
         command.parse(typed(operation, input, isPlaced), { from: 'user' })
         const meant = operation.parse({ ...operation.cli.defaults, ...input })
-        expect(operation.parse(await flags.input(command))).toEqual(meant)
+        expect(operation.parse(await typedInput(operation, command))).toEqual(meant)
       }
   })
 })
