@@ -1,7 +1,7 @@
 /** The words of a command line before its options: which command they name, and what was meant by those that name none. */
-import { Command as Commander, CommanderError } from 'commander'
+import { CommanderError } from 'commander'
 import { optionTable } from '../config.ts'
-import { type Command, quiet } from './command.ts'
+import { type Command, refuseUnknown } from './command.ts'
 import { isCommand } from './commands.ts'
 
 /** What newcomers type, and what they mean where the library would guess by the letters alone. */
@@ -53,11 +53,12 @@ export function namedBy(program: Command, args: readonly string[]): { command: C
       const guess = meant.get([...path, word].join(' '))
       if (guess)
         throw new CommanderError(1, 'svc.meant', `unknown command '${word}' (Did you mean svc ${guess}?)`)
-      // The library says what was meant, by its idea of what is similar.
-      const probe = quiet(new Commander()).helpCommand(false)
-      for (const one of command.createHelp().visibleCommands(command)) probe.command(one.name())
-      if (probe.commands.length > 0 && command.registeredArguments.length === 0)
-        probe.parse([word], { from: 'user' })
+      const below = command.createHelp().visibleCommands(command)
+      if (below.length > 0 && command.registeredArguments.length === 0)
+        refuseUnknown(
+          word,
+          below.map(one => one.name()),
+        )
       break
     }
     command = next

@@ -105,7 +105,7 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
     else if (error instanceof NotPrinted && line.done)
       io.err.print(doneButUnprinted(line.done, error, args.includes('--json')))
     else {
-      const status = await sayWhy(error, { help, args, named, line, io })
+      const status = await sayWhy(error, line, { help, args, named })
       // A prompt hook that ends with 2 would hold the prompt back.
       return known === 'hook-poll' ? Math.min(status, 1) : status
     }
@@ -217,14 +217,10 @@ function isJsonLog(flags: Flags, env: Environment): boolean {
 /** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
 async function sayWhy(
   thrown: unknown,
-  {
-    help,
-    args,
-    named,
-    line: { as, ran },
-    io: { env, err },
-  }: { help: string; args: readonly string[]; named: Command; line: CommandLine; io: Io },
+  { as, ran }: CommandLine,
+  { help, args, named }: { help: string; args: readonly string[]; named: Command },
 ): Promise<number> {
+  const { env, err } = named.io
   const asLog = ran && as?.serves && isJsonLog(ran.opts<Flags>(), env)
   const json = asLog ? 'log' : args.includes('--json')
   const denied = deniedByDeno(thrown) ?? thrown

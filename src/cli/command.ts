@@ -250,14 +250,19 @@ export class ListOption extends Option {
 export function meantAmong(word: string, words: readonly string[]): readonly string[] {
   const longer = words.filter(one => word !== '' && one.startsWith(word))
   if (longer.length > 0) return longer
-  const probe = quiet(new Commander()).helpCommand(false)
-  for (const one of words) probe.command(one)
   try {
-    probe.parse([word], { from: 'user' })
+    refuseUnknown(word, words)
   } catch (error) {
     return error instanceof Error ? meantIn(error.message) : []
   }
   return []
+}
+
+/** @throws CommanderError for a word that is none of these, with those that the library finds similar */
+export function refuseUnknown(word: string, words: readonly string[]): void {
+  const probe = quiet(new Commander()).helpCommand(false)
+  for (const one of words) probe.command(one)
+  probe.parse([word], { from: 'user' })
 }
 
 /** What the library guesses that was meant: it says so in its message alone. */

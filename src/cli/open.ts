@@ -61,13 +61,9 @@ export async function openForCommand(config: Config, io: Io, options: OpenOption
   await claimDirectory(config)
   const sandbox = config.sandbox ? await sandboxOf(config, log, stack) : undefined
   const gateway = stack.use(
-    await openGateway({ ...{ config, log, version, oneShot: true }, sandboxUrl: sandbox?.url }),
+    await openGateway({ config, log, version, oneShot: true, sandboxUrl: sandbox?.url }),
   )
-  const opened = stack.move()
-  return {
-    ...{ gateway, log, phoneUrl: sandbox && `${sandbox.url}/phone` },
-    [Symbol.asyncDispose]: () => opened.disposeAsync(),
-  }
+  return Object.assign(stack.move(), { gateway, log, phoneUrl: sandbox && `${sandbox.url}/phone` })
 }
 
 /**

@@ -45,20 +45,15 @@ function nextCommands(
   typed: (line: string) => string,
   seen: { session_count: number; polling: { active: boolean } },
 ): string {
-  const login: [string, string][] = seen.session_count === 0 ? [['login', 'log in by QR code']] : []
-  const serve: [string, string][] = seen.polling.active ? [] : [['openapi', 'start the service']]
-  const lines: [string, string][] = [
-    ...login,
-    ...serve,
-    ['recv --follow', 'what people write, as they write it'],
-    ['users', 'who has written, and may be answered'],
-    ["send USER 'Hello!'", 'answer one of them'],
-    ['login NAME', 'another account'],
-    ['--help', 'everything else'],
+  const shown: [line: string, does: string][] = [
+    [typed('recv --follow'), 'what people write, as they write it'],
+    [typed('users'), 'who has written, and may be answered'],
+    [typed("send USER 'Hello!'"), 'answer one of them'],
+    [typed('login NAME'), 'another account'],
+    ['svc --help', 'everything else'],
   ]
-  const shown = lines.map(
-    ([words, does]) => [words === '--help' ? 'svc --help' : typed(words), does] as const,
-  )
+  if (!seen.polling.active) shown.unshift([typed('openapi'), 'start the service'])
+  if (seen.session_count === 0) shown.unshift([typed('login'), 'log in by QR code'])
   const width = Math.max(...shown.map(([line]) => line.length))
   return `Next:\n${shown.map(([line, does]) => `  ${line.padEnd(width)}  ${colours.dim(does)}\n`).join('')}`
 }
