@@ -14,25 +14,23 @@ import type { Typed } from './view.ts'
  * been written, so Ctrl-C loses none, and neither does a kill: the one message in between comes again, marked.
  */
 export async function followMessages({ command, config, input }: Typed): Promise<void> {
-  const { ack, after, consumer = 'cli', limit, session } = verbs.recv.parse(input)
+  const { ack, after, consumer = 'cli', limit, session: typed } = verbs.recv.parse(input)
   if (ack !== undefined)
     throw badArgument('--ack', 'not with --follow, where a message is dealt with once it is written')
   const { err } = command.io
   using call = commandCall(command.io)
   await using opened = await openForCommand(config, command.io)
   const { gateway } = opened
-  const within = session === undefined ? {} : { session: await knownSession(gateway, session) }
+  const session = typed === undefined ? undefined : await knownSession(gateway, typed)
   const again = againFlags(command)
-  const messages = gateway.follow(
-    { ...(after === undefined ? { consumer } : { from: after }), ...within },
-    call.signal,
-  )
+  const place = after === undefined ? { consumer } : { from: after }
+  const messages = gateway.follow({ ...place, session }, call.signal)
   // A consumer that is new begins at the end of the log as it is now: before polling adds to it.
   let next = messages.next()
   try {
     await gateway.start()
     if (!isJson(command)) {
-      const silent = silentText(await gateway.accounts.silent(within.session), again)
+      const silent = silentText(await gateway.accounts.silent(session), again)
       const isVain = silent === undefined && !(await isAnyConnected(gateway))
       await err.write(isVain ? noSession(again) : (silent ?? ''))
       await writeFollowing(err, opened.phoneUrl)

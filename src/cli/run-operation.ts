@@ -52,8 +52,8 @@ async function runOnce<I extends TObject, O extends TSchema>(
       await confirm(run, gateway, parsed, call.signal)
       const result = await invoke(operation, view.through?.(gateway, command) ?? gateway, input, call, log)
       bar?.clear()
-      const shown = isJson(command)
-        ? nothingShown
+      const shown: Shown = isJson(command)
+        ? { text: '' }
         : await view.show(result, againFlags(command), { input: parsed, gateway })
       line.done = typeof view.done === 'function' ? view.done(result) : view.done
       await tell(run, result, call.cutBy ? { text: shown.text } : shown).catch(error => {
@@ -72,8 +72,6 @@ async function runOnce<I extends TObject, O extends TSchema>(
   }
   line.cutBy = call.cutBy
 }
-
-const nothingShown: Shown = { text: '' }
 
 /** The result on stdout, and the word about it on stderr. */
 async function tell<I extends TObject, O extends TSchema>(

@@ -15,13 +15,11 @@ export const commands = [
     json: 'Print the result as one JSON value; with --follow one message per line.',
     takes: command =>
       command.option('-f, --follow', 'Keep printing messages as they arrive, until Ctrl-C or --limit.'),
-    meant(typed, command) {
-      const { consumer, ...others } = typed
-      // The one of all commands is no reader's own.
-      return typed.ack !== undefined && command.opts().consumer === undefined
-        ? others
-        : { consumer, ...others }
-    },
+    // The consumer of all commands is not one that acknowledges.
+    meant: (typed, command) =>
+      typed.ack !== undefined && command.opts().consumer === undefined
+        ? { ...typed, consumer: undefined }
+        : typed,
     nothing: () => [],
     lasting: {
       when: command => command.opts().follow === true,
