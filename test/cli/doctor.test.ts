@@ -54,8 +54,11 @@ const svcAs = (as: string[], args: string[]): Promise<Ended> =>
     }),
   )
 
-const doctor = (args: string[] = [], env: Record<string, string> = {}) =>
-  svc(['doctor', '-d', service.dir, '-p', port, ...upstream, ...args], env)
+const doctorHere = ['doctor', '-d', service.dir, '-p', port]
+const doctor = (...args: string[]) => svc([...doctorHere, ...upstream, ...args])
+/** What answers at a port of its own. */
+const answering = (fetch: () => Response | Promise<Response>) =>
+  Bun.serve({ hostname: '127.0.0.1', port: 0, idleTimeout: 0, fetch })
 const token = () => JSON.parse(readFileSync(join(service.dir, 'work', 'token.json'), 'utf8')).token as string
 
 describe('svc doctor', () => {
@@ -93,7 +96,7 @@ describe('svc doctor', () => {
   })
 
   test('--json is one object with every finding', async () => {
-    const { status, stdout } = await doctor(['--json'])
+    const { status, stdout } = await doctor('--json')
     expect([status, stdout.trimEnd().includes('\n')]).toEqual([0, false])
     const report = JSON.parse(stdout) as Report
     expect(report).toMatchObject({ ok: true, version, base_path: service.dir, counts: { error: 0 } })
@@ -125,17 +128,8 @@ describe('svc doctor', () => {
   })
 
   test('an error is status 1, and each has its fix on the next line', async () => {
-    const { status, stdout } = await svc([
-      'doctor',
-      '-d',
-      service.dir,
-      '-p',
-      port,
-      '--upstream-url',
-      'http://127.0.0.1:9',
-      '--cdn-url',
-      sandbox.cdnUrl,
-    ])
+    const away = ['--upstream-url', 'http://127.0.0.1:9', '--cdn-url', sandbox.cdnUrl]
+    const { status, stdout } = await svc([...doctorHere, ...away])
     expect(status).toBe(1)
     expect(stdout).toMatch(/\n {2}error {3}.*127\.0\.0\.1:9 .*\n +fix: \S/)
     expect(stdout).toMatch(/\n1 error(, \d+ notes?)?\n$/)
@@ -143,21 +137,10 @@ describe('svc doctor', () => {
 
   test('through the proxy of the environment, and past it to this machine', async () => {
     const proxy = 'http://me:sesame@127.0.0.1:9'
-    const { status, stdout } = await svcProcess(
-      [
-        'doctor',
-        '-d',
-        service.dir,
-        '-p',
-        port,
-        '--upstream-url',
-        'https://api.example.org',
-        '--cdn-url',
-        sandbox.cdnUrl,
-        ...['--timeout', '2', '--json'],
-      ],
-      { home, env: { HTTPS_PROXY: proxy, HTTP_PROXY: proxy } },
-    )
+    const beyond = ['--upstream-url', 'https://api.example.org', '--cdn-url', sandbox.cdnUrl]
+    const { status, stdout } = await svcProcess([...doctorHere, ...beyond, '--timeout', '2', '--json'], {
+      ...{ home, env: { HTTPS_PROXY: proxy, HTTP_PROXY: proxy } },
+    })
     expect(status).toBe(1)
     const { findings } = JSON.parse(stdout) as Report
     const told = (host: string) =>
@@ -170,9 +153,8 @@ describe('svc doctor', () => {
 
   test('signs and colours on a terminal; words there too with NO_COLOR', async () => {
     const onTerminal = async (env: Record<string, string>) => {
-      const args = ['doctor', '-d', service.dir, '-p', port, ...upstream]
       return undisturbed(async () => {
-        await using screen = svcOnTerminal(args, { home, env, columns: 200 })
+        await using screen = svcOnTerminal([...doctorHere, ...upstream], { home, env, columns: 200 })
         return (await screen.exited).status === 0 ? screen.screen() : ''
       })
     }
@@ -357,12 +339,8 @@ describe('svc health', () => {
   })
 
   test('a watcher beside it works too', async () => {
-    await using watcher = await startService({
-      dir: service.dir,
-      sandbox: false,
-      args: upstream,
-      env: { HOME: home },
-    })
+    const { dir } = service
+    await using watcher = await startService({ dir, sandbox: false, args: upstream, env: { HOME: home } })
     const { status, stdout } = await svc(['health', '--url', watcher.url, '--json'])
     expect([status, JSON.parse(stdout)]).toMatchObject([0, { healthy: true, health: { role: 'watcher' } }])
   })
@@ -383,33 +361,15 @@ describe('svc health', () => {
   })
 
   test('says the word of the service: what is degraded works, and is said', async () => {
-    using degraded = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => Response.json(health) })
+    using degraded = answering(() => Response.json(health))
     const said = await svc(['health', '-p', String(degraded.port)])
     expect(said).toMatchObject({ status: 0, stdout: expect.stringMatching(/^degraded: .*\b1\b.* fail/) })
   })
 
   test('an answer of 503, a stranger, silence and nobody are 1, within 2 s of waiting', async () => {
-    const health = {
-      status: 'degraded',
-      version,
-      role: 'poller',
-      stalled: false,
-      sessions: 1,
-      connected: 1,
-      store: 'unavailable',
-    }
-    using failing = Bun.serve({
-      hostname: '127.0.0.1',
-      port: 0,
-      fetch: () => Response.json(health, { status: 503 }),
-    })
-    using stranger = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('It works!') })
-    using silent = Bun.serve({
-      hostname: '127.0.0.1',
-      port: 0,
-      idleTimeout: 0,
-      fetch: () => new Promise<Response>(() => {}),
-    })
+    using failing = answering(() => Response.json({ ...health, store: 'unavailable' }, { status: 503 }))
+    using stranger = answering(() => new Response('It works!'))
+    using silent = answering(() => new Promise<Response>(() => {}))
     const free = freePort()
     for (const port of [failing.port!, stranger.port!, silent.port!, free]) {
       const { status, stdout, stderr } = await svc(['health', '-p', String(port), '--json'])
