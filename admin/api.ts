@@ -1,51 +1,29 @@
-/** The panel's API as the pages call it: types, one fetch, errors that can be shown. */
+/** The panel's API as the pages call it: one typed call for all operations, the streams, errors that can be shown. */
 
-import type { Hour } from '../src/model/conversation.ts'
-import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
-import type {
-  KnownUser,
-  NamedUser,
-  NameProblem,
-  Session,
-  SessionCheck,
-  SessionUser,
-  SessionWithUsers,
-} from '../src/model/session.ts'
-import type {
-  ConversationLine as Conversation,
-  Login,
-  Messages,
-  SendBody,
-  Status,
-} from '../src/server/admin/bodies.ts'
+import type { Static } from '@sinclair/typebox'
+import type { Message } from '../src/model/message.ts'
+import type { NameProblem } from '../src/model/session.ts'
+import type { panelOperations } from '../src/operations/operations.ts'
+import type { GivenInput } from '../src/operations/schema.ts'
 import { base } from './service-urls.ts'
 import { heardTime } from './times.ts'
 
-export type {
-  Conversation,
-  Hour,
-  KnownUser,
-  Login,
-  Message,
-  OutboxEntry,
-  SendResult,
-  Session,
-  SessionUser,
-  SessionWithUsers,
-  Status,
-}
+type Operations = typeof panelOperations
+type Operation = Operations[keyof Operations][number]
+type OperationName = Operation['name']
+type Named<N extends OperationName> = Extract<Operation, { name: N }>
+/** What an operation is given, and what it answers. */
+export type Input<N extends OperationName> = GivenInput<Named<N>['input']>
+export type Answer<N extends OperationName> = Static<Named<N>['output']>
 
-export interface MessageQuery {
-  session?: string
-  user_id?: string
-  text_contains?: string
-  msg_type?: string
-  direction?: string
-  since?: number
-  until?: number
-  before?: number
-  limit?: number
-}
+export type Status = Answer<'status'>
+export type SessionWithUsers = Answer<'list_accounts'>['sessions'][number]
+export type Login = Answer<'start_login'>
+export type Conversation = Answer<'list_conversations'>[number]
+export type MessageQuery = Input<'list_messages'>
+export type Hour = Answer<'count_messages'>[number]
+export type { Message, OutboxEntry } from '../src/model/message.ts'
+export type { KnownUser, Session, SessionUser } from '../src/model/session.ts'
 
 /** What is known of a problem besides, as data. */
 export interface ProblemDetails {
@@ -91,33 +69,30 @@ export class ApiError extends Error {
 /** Called when a call is refused for want of a sign-in. */
 export const onSignedOut: { call: () => void } = { call: () => {} }
 
-/** One call. @throws ApiError */
-export const request = async <T>(
-  method: string,
-  path: string,
-  body?: unknown,
-  signal?: AbortSignal,
-): Promise<T> => (await (await answerOf(method, base + path, body, signal)).json()) as T
+/** How a call is made: `keepalive` also while the page goes. */
+type How = Pick<RequestInit, 'keepalive' | 'signal'>
 
-async function answerOf(
-  method: string,
-  url: string,
-  body?: unknown,
-  signal?: AbortSignal,
-): Promise<Response> {
+/** Calls an operation. @throws ApiError */
+export const call = <N extends OperationName>(name: N, input: Input<N>, how?: How): Promise<Answer<N>> =>
+  post(`call/${name}`, input, how)
+
+/** Gives the token for the cookie that the other calls want. @throws ApiError */
+export const signIn = (token: string) => post('sign-in', { token })
+export const signOut = () => post('sign-out', {})
+
+async function post<T>(path: string, input: object, how: How = {}): Promise<T> {
+  const headers = { 'content-type': 'application/json' }
+  const body = JSON.stringify(input)
+  const answer = await answerOf(`${base}/api/${path}`, { ...how, method: 'POST', headers, body })
+  return (await answer.json()) as T
+}
+
+async function answerOf(url: string, init: RequestInit = {}): Promise<Response> {
   let response: Response
   try {
-    response = await fetch(url, {
-      method,
-      credentials: 'same-origin',
-      ...(signal && { signal }),
-      ...(body !== undefined && {
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      }),
-    })
+    response = await fetch(url, { credentials: 'same-origin', ...init })
   } catch (error) {
-    if (signal?.aborted && signal.reason.name !== 'TimeoutError') throw error
+    if (init.signal?.aborted && init.signal.reason.name !== 'TimeoutError') throw error
     throw new ApiError(0, { code: 'unreachable', detail: '' })
   }
   heardTime(Date.parse(response.headers.get('date') ?? ''))
@@ -127,86 +102,19 @@ async function answerOf(
   throw new ApiError(response.status, problem)
 }
 
-export const part = encodeURIComponent
-
-const query = (values: object): string => {
-  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '')
-  return given.length === 0
-    ? ''
-    : `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}`
-}
-
-/** Every call of the panel. Each throws `ApiError`. */
-export const api = {
-  status: (signal?: AbortSignal) => request<Status>('GET', '/api/status', undefined, signal),
-  sessions: (signal?: AbortSignal) =>
-    request<{ sessions: SessionWithUsers[] }>('GET', '/api/sessions', undefined, signal),
-  login: (name: string, force: boolean) => request<Login>('POST', '/api/sessions/login', { name, force }),
-  /** The newest login of a session, as it is. */
-  loginOf: (session: string) => request<Login>('GET', `/api/sessions/login/status${query({ session })}`),
-  /** Answers when there is something newer than what was seen, or after `timeout` seconds. */
-  loginStatus: (loginId: string, seen: number, timeout: number, signal: AbortSignal) =>
-    request<Login>(
-      'GET',
-      `/api/sessions/login/status${query({ login_id: loginId, seen, timeout })}`,
-      undefined,
-      signal,
-    ),
-  loginCode: (loginId: string, verifyCode: string) =>
-    request<Login>('POST', '/api/sessions/login/code', { login_id: loginId, verify_code: verifyCode }),
-  cancelLogin: (loginId: string) =>
-    request<{ success: boolean }>('POST', '/api/sessions/login/cancel', { login_id: loginId }),
-  /** While the page goes: the answer is of no interest. */
-  leaveLogin: (loginId: string): void =>
-    void fetch(`${base}/api/sessions/login/cancel`, {
-      ...{ method: 'POST', keepalive: true, headers: { 'content-type': 'application/json' } },
-      body: JSON.stringify({ login_id: loginId, left: true }),
-    }).catch(() => {}),
-  check: (name: string) => request<SessionCheck>('POST', `/api/sessions/${part(name)}/check`, {}),
-  logout: (name: string) => request<{ success: boolean }>('POST', `/api/sessions/${part(name)}/logout`, {}),
-  rename: (name: string, newName: string) =>
-    request<{ success: boolean; name: string }>('POST', `/api/sessions/${part(name)}/rename`, {
-      new_name: newName,
-    }),
-  setDefault: (name: string) =>
-    request<{ success: boolean }>('POST', `/api/sessions/${part(name)}/default`, {}),
-  conversations: (signal?: AbortSignal) =>
-    request<{ conversations: Conversation[] }>('GET', '/api/conversations', undefined, signal),
-  markUnread: (session: string, userId: string) =>
-    request<{ success: boolean }>('POST', '/api/conversations/unread', { session, user_id: userId }),
-  markRead: (session: string, userId: string, upTo: number) =>
-    request<{ success: boolean }>('POST', '/api/conversations/read', {
-      session,
-      user_id: userId,
-      up_to: upTo,
-    }),
-  messages: (filter: MessageQuery, signal?: AbortSignal) =>
-    request<Messages>('GET', `/api/messages${query(filter)}`, undefined, signal),
-  send: (message: SendBody) => request<SendResult>('POST', '/api/messages', message),
-  /** An empty name takes it away. */
-  nameUser: (session: string, userId: string, name: string) =>
-    request<NamedUser>('PUT', `/api/users/${part(userId)}/name`, { session, name }),
-  outbox: () => request<OutboxEntry[]>('GET', '/api/outbox'),
-  /** A person's yes. */
-  approve: (id: string) => request<OutboxEntry>('POST', `/api/outbox/${part(id)}/approve`),
-  cancelQueued: (id: string) => request<{ success: boolean }>('DELETE', `/api/outbox/${part(id)}`),
-  stats: (hours: number) => request<{ hours: Hour[] }>('GET', `/api/stats${query({ hours })}`),
-  signIn: (token: string) => request<{ success: boolean }>('POST', '/api/sign-in', { token }),
-  /** The bytes of received or sent media. */
-  media: async (url: string, onProgress?: (bytes: number) => void): Promise<Blob> => {
-    const response = await answerOf('GET', url)
-    if (!onProgress || !response.body) return response.blob()
-    const chunks: Uint8Array<ArrayBuffer>[] = []
-    let size = 0
-    for (let reader = response.body.getReader(), next = await reader.read(); !next.done; ) {
-      chunks.push(next.value)
-      size += next.value.byteLength
-      onProgress(size)
-      next = await reader.read()
-    }
-    return new Blob(chunks, { type: response.headers.get('content-type') ?? '' })
-  },
-  signOut: () => request<{ success: boolean }>('POST', '/api/sign-out', {}),
+/** The bytes of received or sent media. @throws ApiError */
+export async function bytesOf(url: string, onProgress?: (bytes: number) => void): Promise<Blob> {
+  const response = await answerOf(url)
+  if (!onProgress || !response.body) return response.blob()
+  const chunks: Uint8Array<ArrayBuffer>[] = []
+  let size = 0
+  for (let reader = response.body.getReader(), next = await reader.read(); !next.done; ) {
+    chunks.push(next.value)
+    size += next.value.byteLength
+    onProgress(size)
+    next = await reader.read()
+  }
+  return new Blob(chunks, { type: response.headers.get('content-type') ?? '' })
 }
 
 /** Whether a stored message waits: its file is with it then, and WeChat has none. */
@@ -215,7 +123,9 @@ export const waits = ({ id, status }: Pick<Message, 'id' | 'status'>): boolean =
 
 /** Where the bytes of media are: with WeChat, or still here with what waits. */
 export const mediaUrl = (message: Pick<Message, 'id' | 'message_id' | 'status'>, item: number): string =>
-  waits(message) ? waitingFileUrl(message.id) : `${base}/api/media/${part(message.message_id)}/${item}`
+  waits(message)
+    ? waitingFileUrl(message.id)
+    : `${base}/api/media/${encodeURIComponent(message.message_id)}/${item}`
 
 /** The file of a message that waits, by its row. */
 export const waitingFileUrl = (row: number): string => `${base}/api/waiting-files/${row}`
@@ -232,7 +142,7 @@ export function upload(
 ): Promise<{ upload_id: string; size: number }> {
   return new Promise((resolve, reject) => {
     const call = new XMLHttpRequest()
-    call.open('POST', `${base}/api/media${query({ file_name: file.name })}`)
+    call.open('POST', `${base}/api/media?${new URLSearchParams({ file_name: file.name })}`)
     call.responseType = 'json'
     call.upload.onprogress = event => event.lengthComputable && onProgress(event.loaded / event.total)
     call.onload = () =>

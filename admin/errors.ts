@@ -1,9 +1,8 @@
 /** Errors of the API in the viewer's words: the catalogue's codes have texts of their own, the rest shows the detail. */
 import type { NameProblem } from '../src/model/session.ts'
 import { ApiError, type Session } from './api.ts'
-import { isEnglish, type TextKey, t } from './i18n.ts'
+import { isEnglish, isolated, type TextKey, t } from './i18n.ts'
 import { status } from './live.ts'
-import { isolated } from './sessions/names.ts'
 import { left } from './times.ts'
 
 const codes: Readonly<Record<string, TextKey>> = {

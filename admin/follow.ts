@@ -1,5 +1,4 @@
 /** Listens to the service: the events that `live.ts` takes in. */
-import type { ReadBody, UnreadBody } from '../src/server/admin/bodies.ts'
 import { ApiError, type SessionWithUsers, type Status } from './api.ts'
 import {
   askAgain,
@@ -15,7 +14,7 @@ import {
   status,
 } from './live.ts'
 import { base } from './service-urls.ts'
-import { markTalkRead, markTalkUnread } from './talks.ts'
+import { markTalkRead, markTalkUnread, type ReadMark, type UnreadMark } from './talks.ts'
 import { heardTime } from './times.ts'
 
 /**
@@ -54,8 +53,8 @@ export function follow(refusedMs = 3000): void {
         happened(() => newsOf(JSON.parse(data) as T), isWhole ? name : undefined),
       )
     on('message', newsOf)
-    on<ReadBody>('read', mark => ({ take: changed => markTalkRead(changed, mark) && askAgain() }))
-    on<UnreadBody>('unread', mark => ({ take: changed => markTalkUnread(changed, mark) }))
+    on<ReadMark>('read', mark => ({ take: changed => markTalkRead(changed, mark) && askAgain() }))
+    on<UnreadMark>('unread', mark => ({ take: changed => markTalkUnread(changed, mark) }))
     on<{ sessions: SessionWithUsers[] }>(
       'sessions',
       told => ({ take: () => setAccounts(told.sessions) }),

@@ -4,7 +4,7 @@
  */
 import { computed, signal } from '@preact/signals'
 import type en from '../locales/en.json'
-import { base, start } from './service-urls.ts'
+import { base, type Language, start, type Texts } from './service-urls.ts'
 
 /** A key of a text; plural forms end with `_one` and `_other` and are asked for without that. */
 type Written = keyof typeof en
@@ -13,14 +13,6 @@ export type TextKey = Written extends infer Key
     ? Stem
     : Key
   : never
-
-export type Texts = Readonly<Record<string, string>>
-
-export interface Language {
-  code: string
-  /** In itself. */
-  name: string
-}
 
 const chosenAt = 'svc.language'
 const texts = signal<Texts>({})
@@ -196,3 +188,6 @@ export function bytes(size: number): string {
     maximumFractionDigits: step < 2 ? 0 : 1,
   })
 }
+
+/** A foreign name inside a sentence of ours: its writing direction stays its own. */
+export const isolated = (name: string): string => `\u2068${name}\u2069`

@@ -2,8 +2,8 @@
 import { batch, computed, signal } from '@preact/signals'
 import {
   ApiError,
-  api,
   type Conversation,
+  call,
   type KnownUser,
   type Message,
   type SessionUser,
@@ -171,15 +171,12 @@ export function refresh(): Promise<void> {
 
 /** The conversations in full, unless the store fails: the rest is there all the same. */
 async function load(): Promise<void> {
-  const givenUp = AbortSignal.timeout(answerMs)
-  const talks = api.conversations(givenUp).then(
-    answer => answer.conversations,
-    error => {
-      if (error instanceof ApiError && error.code === 'store_unavailable') return conversations.value ?? []
-      throw error
-    },
-  )
-  const all = Promise.all([api.status(givenUp), api.sessions(givenUp), talks])
+  const how = { signal: AbortSignal.timeout(answerMs) }
+  const talks = call('list_conversations', {}, how).catch(error => {
+    if (error instanceof ApiError && error.code === 'store_unavailable') return conversations.value ?? []
+    throw error
+  })
+  const all = Promise.all([call('status', {}, how), call('list_accounts', {}, how), talks])
   await answered(all, ([newStatus, { sessions: newSessions }, newConversations]) => {
     status.value = newStatus
     sessions.value = newSessions

@@ -2,9 +2,9 @@
 import { signal } from '@preact/signals'
 import type { Message } from './api.ts'
 import { preview } from './conversations/message-summary.ts'
-import { hrefOf } from './conversations/place.ts'
 import { t } from './i18n.ts'
 import { nameOf, onMessages, peerOf } from './live.ts'
+import { hrefOf } from './place.ts'
 import { navigate } from './service-urls.ts'
 import { talkKey } from './talks.ts'
 

@@ -1,7 +1,7 @@
 /** The pages, each loaded when it is opened; and where the focus goes then. */
 import { ChatPage } from './conversations/chat-page.tsx'
 // What several pages share comes with the first script: each would be a request of its own, and they are small.
-import './conversations/name-edit.tsx'
+import './users/name-edit.tsx'
 import { Overview } from './pages/overview.tsx'
 import './ui/ask.tsx'
 import './ui/choice.tsx'

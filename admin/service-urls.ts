@@ -1,6 +1,13 @@
 /** What the page brings along, and addresses of the service as this browser reaches them. */
 import { navigate as go } from 'wouter-preact/use-browser-location'
-import type { Language, Texts } from './i18n.ts'
+
+export type Texts = Readonly<Record<string, string>>
+
+export interface Language {
+  code: string
+  /** In itself. */
+  name: string
+}
 
 /** So that nothing has to be asked for: the languages, and the texts of the likely one. */
 interface Start {

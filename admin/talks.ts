@@ -1,6 +1,9 @@
 /** The list of conversations, as messages, marks and accounts change it. */
-import type { ReadBody, UnreadBody } from '../src/server/admin/bodies.ts'
+import type { ConversationMark } from '../src/model/conversation.ts'
 import type { Conversation, Message, SessionUser } from './api.ts'
+
+export type ReadMark = Required<ConversationMark>
+export type UnreadMark = Omit<ConversationMark, 'up_to'>
 
 /** By `talkKey`, the newest last. */
 export type Talks = Map<string, Conversation>
@@ -60,7 +63,7 @@ function noteReceived(key: string, after: number, id: number): void {
  *
  * @returns whether only the service can say how many messages are unread now
  */
-export function markTalkRead(talks: Talks, { session, user_id, up_to }: ReadBody): boolean {
+export function markTalkRead(talks: Talks, { session, user_id, up_to }: ReadMark): boolean {
   const key = talkKey(session, user_id)
   const known = talks.get(key)
   if (!known || known.unread === 0) return false
@@ -72,7 +75,7 @@ export function markTalkRead(talks: Talks, { session, user_id, up_to }: ReadBody
 }
 
 /** Somebody wants to come back to a conversation. */
-export function markTalkUnread(talks: Talks, { session, user_id }: UnreadBody): void {
+export function markTalkUnread(talks: Talks, { session, user_id }: UnreadMark): void {
   const key = talkKey(session, user_id)
   const known = talks.get(key)
   if (known?.unread === 0) talks.set(key, { ...known, unread: 1 })

@@ -1,32 +1,22 @@
 /** The rules of the house that a machine can check: who may import whom, and which words live where. */
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 
 const root = resolve(import.meta.dir, '..')
 const src = join(root, 'src')
+const admin = join(root, 'admin')
 
-/** Left may not see right; rooms of one step do not see each other. */
-const steps: readonly (readonly string[])[] = [
-  ['version'],
-  ['model'],
-  ['platform'],
-  ['config'],
-  ['ilink', 'storage', 'setup', 'service'],
-  ['send', 'receive'],
-  ['media', 'accounts', 'push'],
-  ['gateway'],
-  ['operations', 'migrate', 'inspect'],
-  ['server', 'sandbox'],
-  // MCP over HTTP goes through the HTTP door's own checks.
-  ['mcp', 'doctor'],
-  ['library'],
-  ['cli', 'index'],
-  ['main'],
-]
+/** The rooms of a folder as its README has them: a row may not see those below it, nor rooms of one row each other. */
+function rowsOf(folder: string): string[][] {
+  const [, section = ''] = readFileSync(join(folder, 'README.md'), 'utf8').split(/^## Rooms$/m)
+  const [table = ''] = section.split(/^## /m)
+  const cells = [...table.matchAll(/^\| (`[^|]*`) \|/gm)].map(([, cell = '']) => cell)
+  return cells.map(cell => [...cell.matchAll(/`([\w-]+)`/g)].map(([, room = '']) => room))
+}
 
 interface Source {
-  /** Relative to src, with slashes. */
+  /** Relative to its folder, with slashes. */
   path: string
   room: string
   /** Without comments. */
@@ -34,6 +24,8 @@ interface Source {
   /** Without comments and without the content of texts. */
   bare: string
   imports: string[]
+  /** Where relative imports lead, relative to the folder. */
+  targets: string[]
 }
 
 const texts = /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/
@@ -42,29 +34,33 @@ const imported = /\b(?:from|import)\s*\(?\s*(['"])([^'"\n]+)\1/g
 
 const roomOf = (path: string) => path.split('/')[0]!.replace(/\.tsx?$/, '')
 
-function read(path: string): Source {
-  const raw = readFileSync(join(src, path), 'utf8')
+function read(folder: string, path: string): Source {
+  const raw = readFileSync(join(folder, path), 'utf8')
   const code = raw.replace(textOrComment, (_all, text?: string) => text ?? ' ')
   const bare = code.replace(new RegExp(texts.source, 'g'), text => (text.startsWith('`') ? text : "''"))
-  return {
-    path,
-    room: roomOf(path),
-    code,
-    bare,
-    imports: [...code.matchAll(imported)].map(match => match[2]!),
-  }
+  const imports = [...code.matchAll(imported)].map(match => match[2]!)
+  const targets = imports.flatMap(specifier => targetOf(folder, path, specifier) ?? [])
+  return { path, room: roomOf(path), code, bare, imports, targets }
 }
 
-const sources = readdirSync(src, { recursive: true, encoding: 'utf8' })
-  .map(path => path.replaceAll(sep, '/'))
-  .filter(path => /\.tsx?$/.test(path) && !path.endsWith('.d.ts'))
-  .map(read)
-
-/** Where a relative import leads, relative to src; undefined for packages. */
-const targetOf = (from: string, specifier: string) =>
+/** Where a relative import leads, relative to the folder; undefined for packages. */
+const targetOf = (folder: string, from: string, specifier: string) =>
   specifier.startsWith('.')
-    ? relative(src, resolve(src, dirname(from), specifier)).replaceAll(sep, '/')
+    ? relative(folder, resolve(folder, dirname(from), specifier)).replaceAll(sep, '/')
     : undefined
+
+const sourcesOf = (folder: string) =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map(path => path.replaceAll(sep, '/'))
+    .filter(path => /\.tsx?$/.test(path) && !path.endsWith('.d.ts'))
+    .map(path => read(folder, path))
+
+const sources = sourcesOf(src)
+const pages = sourcesOf(admin)
+const houses = [
+  ['src', sources, rowsOf(src)],
+  ['admin', pages, rowsOf(admin)],
+] as const
 
 /** `file: what` for each place of a pattern. */
 const placesOf = (pattern: RegExp, allowed: (source: Source) => boolean, text: (source: Source) => string) =>
@@ -75,35 +71,69 @@ const placesOf = (pattern: RegExp, allowed: (source: Source) => boolean, text: (
 const inPlatform = ({ room }: Source) => room === 'platform'
 const bareOf = (source: Source) => source.bare
 
-test('there is something to look at, and every room has its step', () => {
-  expect(sources.length).toBeGreaterThan(20)
-  expect(sources.flatMap(({ imports }) => imports).length).toBeGreaterThan(100)
-  const known = steps.flat()
-  expect([...new Set(sources.map(({ room }) => room))].filter(room => !known.includes(room))).toEqual([])
+describe.each(houses)('%s', (name, files, rows) => {
+  test('there is something to look at, and the rooms are those of its README', () => {
+    expect(files.length).toBeGreaterThan(20)
+    expect(files.flatMap(({ imports }) => imports).length).toBeGreaterThan(100)
+    expect([...new Set(files.map(({ room }) => room))].sort()).toEqual(rows.flat().sort())
+  })
+
+  test('imports only go down', () => {
+    const stepOf = (room: string) => rows.findIndex(rooms => rooms.includes(room))
+    const upward = files.flatMap(({ path, room, targets }) =>
+      targets.flatMap(target => {
+        if (roomOf(target) === room) return []
+        // Files that are embedded by path; a package's own exports may bar the short way.
+        if (target.startsWith('../node_modules/')) return []
+        if (target === '../package.json' && room === 'version') return []
+        // See below.
+        if (name === 'admin' && target.startsWith('../')) return []
+        return stepOf(roomOf(target)) < stepOf(room) ? [] : [`${path} → ${target}`]
+      }),
+    )
+    expect(upward).toEqual([])
+  })
+
+  test('no file imports itself, over whatever way', () => {
+    const graph = new Map(files.map(({ path, targets }) => [path, targets]))
+    const cycles: string[] = []
+    const done = new Set<string>()
+    const visit = (path: string, way: string[]) => {
+      const at = way.indexOf(path)
+      if (at >= 0) cycles.push([...way.slice(at), path].join(' → '))
+      if (at >= 0 || done.has(path)) return
+      for (const target of graph.get(path) ?? []) visit(target, [...way, path])
+      done.add(path)
+    }
+    for (const path of graph.keys()) visit(path, [])
+    expect(cycles).toEqual([])
+  })
+
+  test('relative imports name the file they mean, with its extension', () => {
+    const vague = files.flatMap(({ path, imports }) =>
+      imports
+        .filter(specifier => specifier.startsWith('.') && !/\.\w+$/.test(specifier))
+        .map(specifier => `${path}: ${specifier}`),
+    )
+    expect(vague).toEqual([])
+  })
 })
 
-test('imports only go down', () => {
-  const stepOf = (room: string) => steps.findIndex(rooms => rooms.includes(room))
-  const upward = sources.flatMap(({ path, room, imports }) =>
-    imports.flatMap(specifier => {
-      const target = targetOf(path, specifier)
-      if (target === undefined || roomOf(target) === room) return []
-      // Files that are embedded by path; a package's own exports may bar the short way.
-      if (target.startsWith('../node_modules/')) return []
-      if (target === '../package.json' && room === 'version') return []
-      return stepOf(roomOf(target)) < stepOf(room) ? [] : [`${path} → ${target}`]
+test('the page knows the service by its types; it counts answers by the same code', () => {
+  const statement = /\b(?:import|export)\b\s*(type\b)?[^'"]*?(['"])(\.[^'"\n]+)\2/g
+  const values = pages.flatMap(({ path, code }) =>
+    [...code.matchAll(statement)].flatMap(([, isType, , specifier = '']) => {
+      const target = targetOf(admin, path, specifier) ?? ''
+      return isType === undefined && target.startsWith('../') ? [`${path} → ${target}`] : []
     }),
   )
-  expect(upward).toEqual([])
+  expect(values).toEqual(['conversations/pieces.ts → ../src/send/split.ts'])
 })
 
 test('how svc keeps what it keeps is known to few: all others are given the interfaces in storage', () => {
   const knows = (target: RegExp, allowed: RegExp) =>
-    sources.flatMap(({ path, imports }) =>
-      imports
-        .flatMap(specifier => targetOf(path, specifier) ?? [])
-        .filter(found => target.test(found) && !allowed.test(path))
-        .map(found => `${path} → ${found}`),
+    sources.flatMap(({ path, targets }) =>
+      targets.filter(found => target.test(found) && !allowed.test(path)).map(found => `${path} → ${found}`),
     )
   // Besides who assembles and who looks without opening: the mover writes before svc runs.
   expect(
@@ -135,37 +165,11 @@ test('doors call operations through the gate, and what operations do by no other
       bareOf,
     ),
   ).toEqual([])
-  // MCP shows more than its tools, and the panel calls what no other door has. That a call was answered is the door's to tell.
-  const later = /^(mcp\/\w|server\/admin\b)/
-  const rooms = 'users|outbox|webhooks|events|media|health|metrics(?!\\.answered)|sender'
+  // MCP shows more than its tools. That a call was answered is the door's to tell.
+  const later = /^mcp\/\w/
+  const rooms = 'users|outbox|webhooks|conversations|events|media|health|metrics(?!\\.answered)|sender'
   const reaching = `gateway\\??\\.(?:${rooms})\\b|\\b(?:${rooms})\\b[^;={}]*\\} = [^;]*gateway`
   expect(placesOf(new RegExp(reaching, 'g'), elsewhere(later), bareOf)).toEqual([])
-})
-
-test('no file imports itself, over whatever way', () => {
-  const graph = new Map(
-    sources.map(({ path, imports }) => [path, imports.flatMap(specifier => targetOf(path, specifier) ?? [])]),
-  )
-  const cycles: string[] = []
-  const done = new Set<string>()
-  const visit = (path: string, way: string[]) => {
-    const at = way.indexOf(path)
-    if (at >= 0) cycles.push([...way.slice(at), path].join(' → '))
-    if (at >= 0 || done.has(path)) return
-    for (const target of graph.get(path) ?? []) visit(target, [...way, path])
-    done.add(path)
-  }
-  for (const path of graph.keys()) visit(path, [])
-  expect(cycles).toEqual([])
-})
-
-test('relative imports name the file they mean, with its extension', () => {
-  const vague = sources.flatMap(({ path, imports }) =>
-    imports
-      .filter(specifier => specifier.startsWith('.') && !/\.\w+$/.test(specifier))
-      .map(specifier => `${path}: ${specifier}`),
-  )
-  expect(vague).toEqual([])
 })
 
 test('only platform knows the runtime, and loads what one of them lacks when it is needed', () => {

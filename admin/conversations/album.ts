@@ -3,7 +3,7 @@
  * one that was opened, and more at both ends before they are needed.
  */
 import { batch, computed, signal } from '@preact/signals'
-import { api, type Message } from '../api.ts'
+import { call, type Message } from '../api.ts'
 import { onMessages, peerOf } from '../live.ts'
 import { loadLayers } from '../ui/layers.ts'
 import { storedAs } from './pieces.ts'
@@ -113,7 +113,9 @@ export class Album {
   async #older(): Promise<void> {
     const { signal: gone } = this.#gone
     const filter = { ...this.#wanted, limit: pageSize, before: this.#oldest }
-    const pages = await Promise.all(kinds.map(msg_type => api.messages({ ...filter, msg_type }, gone)))
+    const pages = await Promise.all(
+      kinds.map(msg_type => call('list_messages', { ...filter, msg_type }, { signal: gone })),
+    )
     // As far back as the pages of both kinds reach.
     this.#oldest = Math.max(0, ...pages.map(({ next_before = 0 }) => next_before))
     this.#hasOlder = this.#oldest > 0

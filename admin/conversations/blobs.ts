@@ -2,7 +2,7 @@
  * Bytes of media for the page. Fetched a few at a time, since a browser keeps only six lines to one host and the live
  * events hold one; kept while there is room, since the service asks WeChat anew each time.
  */
-import { ApiError, api } from '../api.ts'
+import { ApiError, bytesOf } from '../api.ts'
 
 export interface Blobbed {
   url: string
@@ -72,7 +72,7 @@ export function holdBlob(
       try {
         // Nobody looks any more: whoever comes next asks again.
         if (own.users === 0) throw new DOMException('', 'AbortError')
-        const blob = await api.media(url, onProgress)
+        const blob = await bytesOf(url, onProgress)
         own.done = { url: URL.createObjectURL(blob), type: blob.type, size: blob.size }
         return own.done
       } catch (error) {

@@ -1,7 +1,7 @@
 /** One message as people see it. */
 import { useSignal } from '@preact/signals'
 import { memo } from 'preact/compat'
-import { api, type Message } from '../api.ts'
+import { call, type Message } from '../api.ts'
 import { number, type TextKey, t } from '../i18n.ts'
 import { userOf } from '../live.ts'
 import { LoginFirst } from '../sessions/login-first.tsx'
@@ -9,7 +9,7 @@ import { accountOf } from '../sessions/names.ts'
 import { clock, day, sameDay } from '../times.ts'
 import { Time } from '../ui/marks.tsx'
 import { useWork } from '../ui/work.ts'
-import { Who } from './avatar.tsx'
+import { Who } from '../users/avatar.tsx'
 import {
   asksFirst,
   Delivery,
@@ -110,9 +110,9 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
           {exactly(message) !== '' && <span class="foreign soft">{exactly(message)}</span>}
           {decides ? (
             <span class="answers">
-              <Decide row={message.id} text="overview.decline" act={api.cancelQueued} look="button" />
+              <Decide row={message.id} text="overview.decline" act={cancel} look="button" />
               {accountOf(message.session)?.connected ? (
-                <Decide row={message.id} text="overview.approve" act={api.approve} look="button primary" />
+                <Decide row={message.id} text="overview.approve" act={approve} look="button primary" />
               ) : (
                 <LoginFirst name={message.session} />
               )}
@@ -120,7 +120,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
           ) : (
             status === 'queued' &&
             !asksFirst(message) && (
-              <Decide row={message.id} text="chat.cancel_queued" act={api.cancelQueued} look="link" />
+              <Decide row={message.id} text="chat.cancel_queued" act={cancel} look="link" />
             )
           )}
           {status === 'refused' && hasAgain && (
@@ -201,6 +201,9 @@ function Quote({
   )
 }
 
+const approve = (id: string) => call('approve_outbox', { id })
+const cancel = (id: string) => call('cancel_outbox', { id })
+
 interface DecideProps {
   row: number
   text: TextKey
@@ -212,7 +215,7 @@ interface DecideProps {
 function Decide({ row, text, act, look }: DecideProps) {
   const { busy, work } = useWork()
   const decide = async () => {
-    const outbox = await api.outbox()
+    const outbox = await call('list_outbox', {})
     const entry = outbox.find(({ parts }) => parts.some(({ id }) => id === row))
     if (entry) await act(entry.outbox_id)
   }

@@ -2,12 +2,12 @@
 import { useSignal } from '@preact/signals'
 import { t } from '../i18n.ts'
 import { conversationOf } from '../live.ts'
+import { hrefOf, narrowly, type Place, searchNow } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { copy } from '../ui/copy.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { Jump } from './jump.tsx'
-import { hrefOf, narrowly, type Place, searchNow } from './place.ts'
 import { mark } from './read-marks.ts'
 import type { Thread } from './thread.ts'
 

@@ -3,23 +3,23 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { nameOf, sessions, status } from '../live.ts'
+import { hrefOf, type Place } from '../place.ts'
 import { healthOf, looks } from '../sessions/health.ts'
 import { accountOf, accountPath } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { HealthBadge } from '../ui/marks.tsx'
-import { Avatar, Who } from './avatar.tsx'
+import { StatusBadge } from '../ui/marks.tsx'
+import { Avatar, Who } from '../users/avatar.tsx'
+import { NameEdit } from '../users/name-edit.tsx'
+import { RightBadge, rightOf } from '../users/reply-permission.tsx'
 import { ChatMenu } from './chat-menu.tsx'
 import { Composer } from './composer.tsx'
 import { deskOf } from './desks.ts'
 import { Gallery } from './gallery.tsx'
 import { Lightbox } from './lightbox.tsx'
 import { Log } from './log.tsx'
-import { NameEdit } from './name-edit.tsx'
-import { hrefOf, type Place } from './place.ts'
-import { RightBadge, rightOf } from './reply-permission.tsx'
 import { threadOf } from './thread.ts'
 
 export { sendOn } from './desks.ts'
@@ -107,7 +107,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
             )}
             {looks[health].trouble && (
               <Link href={accountPath(session)}>
-                <HealthBadge health={health} />
+                <StatusBadge {...looks[health]} />
               </Link>
             )}
           </div>

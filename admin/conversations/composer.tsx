@@ -7,11 +7,11 @@ import { beginNow, loginPath } from '../sessions/names.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { set } from '../ui/set.ts'
+import { allAnswers, type Right } from '../users/reply-permission.tsx'
 import type { Attachment } from './attachments.ts'
 import { fileName } from './message-summary.ts'
 import type { Desk } from './outgoing.ts'
 import { costOf } from './pieces.ts'
-import { allAnswers, type Right } from './reply-permission.tsx'
 
 const reasons: Readonly<Record<Exclude<Right['kind'], 'open'>, TextKey>> = {
   closed: 'composer.closed',

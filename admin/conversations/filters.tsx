@@ -2,10 +2,10 @@
 import { useId } from 'preact/hooks'
 import { type TextKey, t } from '../i18n.ts'
 import { conversations, nameOf, sessions } from '../live.ts'
+import type { Filter } from '../place.ts'
 import { dateOf, now } from '../times.ts'
 import { Choice } from '../ui/choice.tsx'
 import { Pick } from '../ui/pick.tsx'
-import type { Filter } from './place.ts'
 
 const kinds: readonly [string, TextKey][] = [
   ['TEXT', 'search.kind_text'],

@@ -2,20 +2,25 @@
 import { useSignal } from '@preact/signals'
 import { type ComponentChildren, Fragment, type TargetedKeyboardEvent } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { api, type Message } from '../api.ts'
+import { call, type Message } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { bytes, type TextKey, t } from '../i18n.ts'
+import { hrefOf, type Place } from '../place.ts'
 import { month } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { ShortTime } from '../ui/marks.tsx'
 import { look } from './album.ts'
 import { Picture, Plain } from './media.tsx'
-import { hrefOf, type Place } from './place.ts'
 import { isThere, type MediaProps, mediaOf } from './use-blob.ts'
 import { Voice } from './voice.tsx'
 
-const kinds: Readonly<Record<string, { text: TextKey; View: (props: MediaProps) => ComponentChildren }>> = {
+interface Kind {
+  text: TextKey
+  View: (props: MediaProps) => ComponentChildren
+}
+type MediaKind = 'IMAGE' | 'VIDEO' | 'VOICE' | 'FILE'
+const kinds: Readonly<Record<MediaKind, Kind>> = {
   IMAGE: { text: 'gallery.pictures', View: Picture },
   VIDEO: { text: 'gallery.videos', View: FilmTile },
   VOICE: { text: 'gallery.voices', View: Voice },
@@ -25,7 +30,7 @@ const pageSize = 60
 
 export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
   const { session, userId } = place
-  const kind = place.media in kinds ? place.media : 'IMAGE'
+  const kind = place.media in kinds ? (place.media as MediaKind) : 'IMAGE'
   const found = useSignal<readonly Message[] | undefined>(undefined)
   const next = useSignal<number | undefined>(undefined)
   const error = useSignal<unknown>(undefined)
@@ -36,8 +41,11 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
     busy.value = true
     error.value = undefined
     try {
-      const filter = { session, user_id: userId, msg_type: kind, limit: pageSize }
-      const page = await api.messages({ ...filter, ...(before !== undefined && { before }) }, signal)
+      const page = await call(
+        'list_messages',
+        { session, user_id: userId, msg_type: kind, limit: pageSize, before },
+        { signal },
+      )
       if (signal.aborted) return
       found.value = [...(before === undefined ? [] : (found.value ?? [])), ...page.messages]
       next.value = page.next_before
@@ -54,7 +62,7 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
     void load()
     return () => gone.current.abort()
   }, [session, userId, kind])
-  const { View } = kinds[kind]!
+  const { View } = kinds[kind]
   const isGrid = kind === 'IMAGE' || kind === 'VIDEO'
   const months = monthsOf((found.value ?? []).flatMap(mediaOf).filter(({ item }) => item.kind === kind))
   // Below the chat's own.

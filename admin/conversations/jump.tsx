@@ -2,10 +2,10 @@
 import { useSignal } from '@preact/signals'
 import { useId, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
+import { hrefOf, type Place } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { dateOf, dayFrom, now } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
-import { hrefOf, type Place } from './place.ts'
 import type { Thread } from './thread.ts'
 
 export function Jump({ thread, place, onClose }: { thread: Thread; place: Place; onClose(): void }) {

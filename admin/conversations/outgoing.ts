@@ -3,7 +3,7 @@
  * stored yet. Outlives the view, so that going elsewhere interrupts nothing; and, as far as the browser keeps it, the page.
  */
 import { batch, effect, type Signal, signal, untracked } from '@preact/signals'
-import { ApiError, api, type Message } from '../api.ts'
+import { ApiError, call, type Message } from '../api.ts'
 import { conversationOf, online, onMessages, peerOf } from '../live.ts'
 import { exactly, timeIsKnown } from '../times.ts'
 import { breath } from '../ui/breath.ts'
@@ -209,7 +209,7 @@ export class Desk {
   /** What the service stored last of what was sent, oldest first. */
   async #stored(): Promise<Message[]> {
     const wanted = { session: this.session, user_id: this.userId, limit: 60 }
-    const { messages } = await api.messages({ ...wanted, direction: 'sent' })
+    const { messages } = await call('list_messages', { ...wanted, direction: 'sent' })
     return messages.reverse()
   }
 
@@ -251,7 +251,7 @@ export class Desk {
       const failed = one.files.find(({ error }) => error.value)
       if (failed) throw failed.error.value
       if (this.#isOver) return
-      await api.send(sendingOf(this, one, ids))
+      await call('send', sendingOf(this, one, ids))
       // The answer may be there before the events.
       const thread = threadOf(this.session, this.userId)
       if (one.pieces.value.length > 0) await thread.catchUp()

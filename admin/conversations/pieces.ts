@@ -1,10 +1,10 @@
 /** A message that the service has not stored yet, and the pieces that stand for it in the chat until it has. */
 import { type Signal, signal } from '@preact/signals'
 import { splitText, textLimitBytes } from '../../src/send/split.ts'
-import { ApiError, type api, type Message } from '../api.ts'
+import { ApiError, type Input, type Message } from '../api.ts'
+import { allAnswers } from '../users/reply-permission.tsx'
 import type { Attachment } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
-import { allAnswers } from './reply-permission.tsx'
 
 const encoder = new TextEncoder()
 
@@ -70,7 +70,7 @@ export const sendingOf = (
   { session, userId }: { session: string; userId: string },
   { text, files, key, queue }: Outgoing,
   uploads: readonly (string | undefined)[],
-): Parameters<typeof api.send>[0] => ({
+): Input<'send'> => ({
   to: userId,
   session,
   ...(text !== '' && { text }),

@@ -1,5 +1,5 @@
 /** Where a quoted message is. */
-import { api, type Message } from '../api.ts'
+import { call, type Message } from '../api.ts'
 import { tellError } from '../ui/toasts.tsx'
 import type { Thread } from './thread.ts'
 
@@ -12,9 +12,12 @@ export async function rowOf(
   const loaded = thread.messages.peek().find(isIt)
   if (loaded || quote.timestamp === undefined) return loaded?.id
   try {
-    const { messages } = await api.messages({
-      ...{ session: thread.session, user_id: thread.userId, limit: 200 },
-      ...{ since: quote.timestamp - 60_000, until: quote.timestamp + 60_000 },
+    const { messages } = await call('list_messages', {
+      session: thread.session,
+      user_id: thread.userId,
+      limit: 200,
+      since: quote.timestamp - 60_000,
+      until: quote.timestamp + 60_000,
     })
     return messages.find(isIt)?.id
   } catch (error) {

@@ -1,7 +1,7 @@
 /** Who has seen what. */
 import { useSignal, useSignalEffect } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { api, type Conversation } from '../api.ts'
+import { type Conversation, call } from '../api.ts'
 import { conversationOf, marked, refresh } from '../live.ts'
 import { markTalkRead, markTalkUnread } from '../talks.ts'
 import { tellError } from '../ui/toasts.tsx'
@@ -35,8 +35,7 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
     marked(changed => void markTalkRead(changed, mark))
     // One at a time, however fast messages come.
     telling.value = true
-    void api
-      .markRead(thread.session, thread.userId, last.id)
+    void call('mark_read', mark)
       .catch(tellError)
       .finally(() => {
         telling.value = false
@@ -50,10 +49,10 @@ export async function mark({ session, user_id, unread, last_message }: Conversat
     if (unread > 0) {
       const read = { session, user_id, up_to: last_message.id }
       marked(changed => void markTalkRead(changed, read))
-      await api.markRead(session, user_id, last_message.id)
+      await call('mark_read', read)
     } else {
       marked(changed => markTalkUnread(changed, { session, user_id }))
-      await api.markUnread(session, user_id)
+      await call('mark_unread', { session, user_id })
     }
   } catch (error) {
     tellError(error)

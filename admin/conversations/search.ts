@@ -1,8 +1,8 @@
 /** What is searched for: conversations by name at once, messages of all of them as the service finds them. */
 import { signal } from '@preact/signals'
-import { api, type Message, type MessageQuery } from '../api.ts'
+import { call, type Message, type MessageQuery } from '../api.ts'
+import type { Filter } from '../place.ts'
 import { dayFrom } from '../times.ts'
-import type { Filter } from './place.ts'
 
 const waitMs = 150
 const pageSize = 40
@@ -23,7 +23,7 @@ function queryOf(q: string, { account, person, kind, since, until }: Filter): Me
     ...(q && { text_contains: q }),
     ...(account && { session: account }),
     ...(person && { user_id: person }),
-    ...(kind && { msg_type: kind }),
+    ...(kind && { msg_type: kind as MessageQuery['msg_type'] }),
     ...(since && { since: dayFrom(since) }),
     ...(until && { until: dayFrom(until, 1) }),
   }
@@ -62,13 +62,10 @@ export class Search {
     const abort = new AbortController()
     this.#abort = abort
     try {
-      const page = await api.messages(
-        {
-          ...(JSON.parse(key) as MessageQuery),
-          limit: pageSize,
-          ...(before?.next && { before: before.next }),
-        },
-        abort.signal,
+      const page = await call(
+        'list_messages',
+        { ...(JSON.parse(key) as MessageQuery), limit: pageSize, before: before?.next },
+        { signal: abort.signal },
       )
       if (abort.signal.aborted) return
       this.found.value = {

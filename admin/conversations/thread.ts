@@ -3,7 +3,7 @@
  * both ends and is never longer than what a person scrolls through; what is far away is let go and comes again.
  */
 import { batch, effect, signal } from '@preact/signals'
-import { api, type Message } from '../api.ts'
+import { call, type Message, type MessageQuery } from '../api.ts'
 import { conversationOf, online, onMessages, peerOf } from '../live.ts'
 
 const firstPage = 60
@@ -217,7 +217,7 @@ export class Thread {
   }
 
   #page(more: { limit: number; before?: number; until?: number }, gone: AbortSignal) {
-    return api.messages({ session: this.session, user_id: this.userId, ...more }, gone)
+    return call('list_messages', { session: this.session, user_id: this.userId, ...more }, { signal: gone })
   }
 
   #after(id: number, gone: AbortSignal) {
@@ -230,7 +230,7 @@ export class Thread {
  * asked for that begins a little later than that row; the stride grows where few of the rows are wanted.
  */
 export async function messagesAfter(
-  wanted: { session: string; user_id: string; msg_type?: string },
+  wanted: Pick<MessageQuery, 'msg_type'> & { session: string; user_id: string },
   id: number,
   gone: AbortSignal,
 ): Promise<{ messages: Message[]; more: boolean }> {
@@ -239,7 +239,7 @@ export async function messagesAfter(
     const found: Message[] = []
     let before = id + 1 + stride
     for (;;) {
-      const page = await api.messages({ ...wanted, limit: 200, before }, gone)
+      const page = await call('list_messages', { ...wanted, limit: 200, before }, { signal: gone })
       const fresh = page.messages.filter(message => message.id > id)
       found.unshift(...fresh.reverse())
       if (fresh.length < page.messages.length || page.next_before === undefined) break

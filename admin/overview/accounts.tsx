@@ -1,14 +1,14 @@
 /** A card for each account: how it is, when WeChat last answered, who is waiting. Those with trouble come first. */
 import { useSignal } from '@preact/signals'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
-import { t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { byTrouble, type Health, healthOf, heardAt, looks, manyFrom } from '../sessions/health.ts'
-import { accountPath, initial, isolated } from '../sessions/names.ts'
+import { accountPath, initial } from '../sessions/names.ts'
 import { ago, now, whole } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { HealthBadge } from '../ui/marks.tsx'
+import { StatusBadge } from '../ui/marks.tsx'
 import { set } from '../ui/set.ts'
 
 /** Of many those with trouble and these are shown at first: what comes below must not be far. */
@@ -100,7 +100,7 @@ function Account({ session, health, brief, follows, unread, queued }: AccountPro
         </Link>
       </h3>
       <p class="states">
-        <HealthBadge health={health} />
+        <StatusBadge {...looks[health]} />
         {is_default && <span class="badge">{t('session.default')}</span>}
       </p>
       <p class="soft small facts">

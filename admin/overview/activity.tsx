@@ -4,11 +4,11 @@
  */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { api, type Hour } from '../api.ts'
+import { useAnswer } from '../answers.ts'
+import { call, type Hour } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { number, t } from '../i18n.ts'
 import { day, hourName, now, sameDay, span } from '../times.ts'
-import { useAnswer } from './answers.ts'
 
 const height = 168
 /** Above the bars half a line of the highest label, below them the hours; px where the text has its usual size. */
@@ -16,7 +16,7 @@ const usualTop = 10
 const hoursHeight = 24
 const hourMs = 3_600_000
 
-const askHours = async (): Promise<readonly Hour[]> => (await api.stats(24)).hours
+const askHours = (): Promise<readonly Hour[]> => call('count_messages', { hours: 24 })
 
 export function Activity() {
   const hours = useAnswer(askHours, 5000)

@@ -1,11 +1,12 @@
 /** What needs somebody: each with what it means, what to do, and the button that does it. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
+import { quoted } from '../commands.ts'
 import { preview } from '../conversations/message-summary.ts'
-import { hrefOf } from '../conversations/place.ts'
-import { gap, listed, t } from '../i18n.ts'
+import { gap, isolated, listed, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
-import { beginNow, isolated, loginPath } from '../sessions/names.ts'
+import { hrefOf } from '../place.ts'
+import { beginNow, loginPath } from '../sessions/names.ts'
 import { logInOneByOne } from '../sessions/one-by-one.ts'
 import { ago, left, now } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
@@ -15,7 +16,6 @@ import { set } from '../ui/set.ts'
 import type { Concern } from './concerns.ts'
 import { Entries } from './queue.tsx'
 import { silenceOf } from './sentence.ts'
-import { quoted } from './words.ts'
 
 /** More of them stay folded. */
 const shownAtFirst = 5

@@ -1,17 +1,17 @@
 /** What waits in the outbox, for its user or for a person's yes; and saying yes or no to it. */
-import { api, type OutboxEntry, waitingFileUrl } from '../api.ts'
-import { Who } from '../conversations/avatar.tsx'
+import { call, type OutboxEntry, waitingFileUrl } from '../api.ts'
 import { itemWords } from '../conversations/message-summary.ts'
-import { hrefOf } from '../conversations/place.ts'
-import { type TextKey, t } from '../i18n.ts'
+import { isolated, type TextKey, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
+import { hrefOf } from '../place.ts'
 import { LoginFirst } from '../sessions/login-first.tsx'
-import { accountOf, isolated } from '../sessions/names.ts'
+import { accountOf } from '../sessions/names.ts'
 import { ago, relative } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
+import { Who } from '../users/avatar.tsx'
 
 const shown = 20
 
@@ -50,7 +50,7 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
       {t(key)}
     </button>
   )
-  const no = () => api.cancelQueued(id)
+  const no = () => call('cancel_outbox', { id })
   return (
     <li class={asks ? 'asks' : ''}>
       <Link href={hrefOf({ session, userId: to_user })}>
@@ -74,7 +74,7 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
             button(
               'overview.approve',
               'overview.approve_what',
-              () => api.approve(id),
+              () => call('approve_outbox', { id }),
               'overview.approved',
               'primary',
             )

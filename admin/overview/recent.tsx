@@ -1,13 +1,13 @@
 /** The newest conversations, each a link to it. */
 
 import type { Conversation } from '../api.ts'
-import { Avatar, Who } from '../conversations/avatar.tsx'
 import { Delivery } from '../conversations/delivery.tsx'
 import { preview } from '../conversations/message-summary.ts'
-import { hrefOf } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
+import { hrefOf } from '../place.ts'
 import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
+import { Avatar, Who } from '../users/avatar.tsx'
 
 const shown = 5
 

@@ -3,8 +3,8 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { ChatPage } from '../conversations/chat-page.tsx'
 import { List } from '../conversations/list.tsx'
-import { narrowly, usePlace } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
+import { narrowly, usePlace } from '../place.ts'
 import { Icon } from '../ui/icon.tsx'
 
 export function Conversations() {

@@ -1,11 +1,11 @@
 /** Whether every account is well, at a glance; and what to do where one is not. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { askOutbox, useAnswer } from '../answers.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
 import { Accounts } from '../overview/accounts.tsx'
 import { Activity } from '../overview/activity.tsx'
-import { askOutbox, useAnswer } from '../overview/answers.ts'
 import { Attention } from '../overview/attention.tsx'
 import { concernsOf, isToDo } from '../overview/concerns.ts'
 import { Recent } from '../overview/recent.tsx'

@@ -9,8 +9,8 @@ import { ago, whole } from '../times.ts'
 import { Choice } from '../ui/choice.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Link } from '../ui/link.tsx'
-import { SignOut } from '../ui/sign-out.tsx'
 import { tellError } from '../ui/toasts.tsx'
+import { SignOut } from './sign-out.tsx'
 
 export { Keys } from '../ui/keys.tsx'
 

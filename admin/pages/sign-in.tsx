@@ -1,7 +1,7 @@
 /** Where the panel is open to others, it asks for the service's token first. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { api } from '../api.ts'
+import { signIn } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { listenAgain } from '../follow.ts'
 import { chooseLanguage, gap, language, languages, t } from '../i18n.ts'
@@ -25,11 +25,11 @@ export function SignIn() {
   useEffect(() => {
     document.title = `${t('signin.title')} · svc`
   }, [language.value])
-  const signIn = async () => {
+  const enter = async () => {
     const token = field.current?.value.trim() ?? ''
     if (token === '') return field.current?.focus()
     problem.value = ''
-    await api.signIn(token)
+    await signIn(token)
     if (linkWasUsed()) history.replaceState(null, '', location.pathname)
     await refresh()
     listenAgain()
@@ -41,7 +41,7 @@ export function SignIn() {
         noValidate
         onSubmit={event => {
           event.preventDefault()
-          void work(signIn)
+          void work(enter)
         }}
       >
         <header>

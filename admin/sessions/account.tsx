@@ -1,19 +1,19 @@
 /** One account: how it is, what it is, who writes to it, and what can be done with it. */
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
-import { api, type SessionWithUsers } from '../api.ts'
-import { Who } from '../conversations/avatar.tsx'
+import { call, type SessionWithUsers } from '../api.ts'
 import { pollProblem } from '../errors.ts'
-import { type TextKey, t } from '../i18n.ts'
+import { isolated, type TextKey, t } from '../i18n.ts'
 import { nameOf, status } from '../live.ts'
 import { ago, now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { Fact, HealthBadge, Time } from '../ui/marks.tsx'
+import { Fact, StatusBadge, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell, tellBegun, tellDoubt, tellError } from '../ui/toasts.tsx'
+import { Who } from '../users/avatar.tsx'
 import { type Health, healthOf, heardAt, looks } from './health.ts'
-import { accountPath, beginNow, initial, isolated, loginPath } from './names.ts'
+import { accountPath, beginNow, initial, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 import { Users } from './users.tsx'
 
@@ -47,7 +47,7 @@ export function Account({ session, chosen, onAsk }: AccountProps) {
             </Link>
           </h2>
           <p>
-            <HealthBadge health={health} />
+            <StatusBadge {...looks[health]} />
             {is_default && (
               <span class="badge">
                 <Icon name="star" size={14} />
@@ -168,14 +168,20 @@ export function AccountMenu({ session, onAsk }: Omit<AccountProps, 'chosen'>) {
     id: 'default',
     label: t('sessions.make_default'),
     icon: 'star',
-    run: () => void change(api.setDefault(name), t('sessions.default_set', { name: isolated(name) })),
+    run: () =>
+      void change(
+        call('set_default', { session_name: name }),
+        t('sessions.default_set', { name: isolated(name) }),
+      ),
   }
   const logout: Action = {
     id: 'logout',
     label: t(isNew ? 'sessions.call_off' : 'sessions.logout'),
     icon: isNew ? 'close' : 'out',
     danger: true,
-    run: isNew ? () => void change(api.logout(name), t('login.called_off')) : () => onAsk('logout', name),
+    run: isNew
+      ? () => void change(call('logout', { session_name: name }), t('login.called_off'))
+      : () => onAsk('logout', name),
   }
   const actions = isNew
     ? [login, logout]
@@ -201,7 +207,8 @@ async function checkNow(name: string): Promise<void> {
   const place = { id: `check-${encodeURIComponent(name)}` }
   tellBegun(t('sessions.checking', { name: isolated(name) }), place)
   try {
-    const { answered, status: found } = await api.check(name)
+    const [checked] = await call('check_sessions', { session: name })
+    const { answered, status: found } = checked!
     await refreshSessions()
     const say = answered && found === 'connected' ? tell : tellDoubt
     say(

@@ -2,10 +2,10 @@
 import { useSignal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
-import { t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { Ask } from '../ui/ask.tsx'
 import { NameField, type NameProblem, nameProblem } from './name-field.tsx'
-import { accountOf, beginNow, freeName, isolated, loginPath } from './names.ts'
+import { accountOf, beginNow, freeName, loginPath } from './names.ts'
 import { beginLogin } from './use-login.ts'
 
 export function Add({ onClose }: { onClose(): void }) {

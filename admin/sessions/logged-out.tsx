@@ -1,9 +1,9 @@
 /** Nobody is logged in, and somebody was: the way back to each account. */
 import type { Conversation } from '../api.ts'
-import { t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { Link } from '../ui/link.tsx'
 import { Bot } from './mascot.tsx'
-import { beginNow, isolated, loginPath } from './names.ts'
+import { beginNow, loginPath } from './names.ts'
 
 /** Those that were written to last; of the others only messages are left. */
 const shown = 5

@@ -1,7 +1,7 @@
 /** In place of "Send it", where the account that is to send is not logged in. */
-import { t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { Link } from '../ui/link.tsx'
-import { beginNow, isolated, loginPath } from './names.ts'
+import { beginNow, loginPath } from './names.ts'
 
 export const LoginFirst = ({ name }: { name: string }) => (
   <Link class="button primary" href={loginPath(name)} state={beginNow}>

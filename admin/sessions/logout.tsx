@@ -1,13 +1,13 @@
 /** Asks before an account's credentials are deleted: there may be no way back. */
 import { useLocation } from 'wouter-preact'
-import { api } from '../api.ts'
-import { gap, t } from '../i18n.ts'
-import { askOutbox, useAnswer } from '../overview/answers.ts'
+import { askOutbox, useAnswer } from '../answers.ts'
+import { call } from '../api.ts'
+import { gap, isolated, t } from '../i18n.ts'
 import { herePath } from '../service-urls.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { tell } from '../ui/toasts.tsx'
-import { accountPath, isolated } from './names.ts'
+import { accountPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 
 export function Logout({ name, onClose }: { name: string; onClose(): void }) {
@@ -22,7 +22,7 @@ export function Logout({ name, onClose }: { name: string; onClose(): void }) {
       alert
       onClose={onClose}
       run={async () => {
-        await api.logout(name)
+        await call('logout', { session_name: name })
         await refreshSessions()
         // Whoever has gone elsewhere meanwhile stays there.
         if (herePath() === accountPath(name)) navigate('/sessions', { replace: true })

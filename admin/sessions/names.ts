@@ -2,9 +2,6 @@
 import { inLanguage } from '../i18n.ts'
 import { sessions } from '../live.ts'
 
-/** A foreign name inside a sentence of ours: its writing direction stays its own. */
-export const isolated = (name: string): string => `\u2068${name}\u2069`
-
 /** Where an account is shown. */
 export const accountPath = (name: string): string => `/sessions/${encodeURIComponent(name)}`
 /** Where it is logged in. */

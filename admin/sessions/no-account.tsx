@@ -1,9 +1,8 @@
 /** What stands in place of an account that an address names and that is not there. */
 
-import { t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { isolated } from './names.ts'
 
 export const NoAccount = ({ name }: { name: string }) => (
   <div class="empty" role="status">

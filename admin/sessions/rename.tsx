@@ -2,13 +2,13 @@
 import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
-import { api } from '../api.ts'
-import { t } from '../i18n.ts'
+import { call } from '../api.ts'
+import { isolated, t } from '../i18n.ts'
 import { herePath } from '../service-urls.ts'
 import { Ask } from '../ui/ask.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { NameField, type NameProblem, nameProblem } from './name-field.tsx'
-import { accountPath, isolated } from './names.ts'
+import { accountPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 
 export function Rename({ name, onClose }: { name: string; onClose(): void }) {
@@ -29,12 +29,12 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
       run={async typed => {
         const wanted = String(typed.get('name')).trim()
         if (wanted !== name) {
-          const { name: given } = await api.rename(name, wanted)
-          called.current = given
+          const { new_name } = await call('rename_session', { old_name: name, new_name: wanted })
+          called.current = new_name
           await refreshSessions()
           // Whoever has gone elsewhere meanwhile stays there.
-          if (herePath() === accountPath(name)) navigate(accountPath(given), { replace: true })
-          tell(t('sessions.renamed', { name: isolated(given) }))
+          if (herePath() === accountPath(name)) navigate(accountPath(new_name), { replace: true })
+          tell(t('sessions.renamed', { name: isolated(new_name) }))
         }
         onClose()
       }}

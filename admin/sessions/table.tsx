@@ -1,16 +1,16 @@
 /** Many accounts as a table: found by name, those in trouble first, many chosen and logged in again one after the other. */
 import { useComputed, useSignal } from '@preact/signals'
 import type { SessionWithUsers } from '../api.ts'
-import { t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { now } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { HealthBadge } from '../ui/marks.tsx'
+import { StatusBadge } from '../ui/marks.tsx'
 import { AccountMenu, type Ask, LastPoll } from './account.tsx'
 import { byTrouble, healthOf, looks } from './health.ts'
-import { accountPath, isolated } from './names.ts'
+import { accountPath } from './names.ts'
 import { logInOneByOne } from './one-by-one.ts'
 
 interface TableProps {
@@ -127,7 +127,7 @@ function Line({ session, chosen, onChoose, onAsk }: LineProps) {
         {is_default && <span class="badge">{t('session.default')}</span>}
       </th>
       <td>
-        <HealthBadge health={healthOf(session, status.value, now.value)} />
+        <StatusBadge {...looks[healthOf(session, status.value, now.value)]} />
       </td>
       <td class="wide soft small">
         <LastPoll session={session} />

@@ -1,6 +1,6 @@
 /** One QR login as a page follows it: begun, watched until it ends, called off when the page leaves it. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, api, type Login } from '../api.ts'
+import { ApiError, call, type Login } from '../api.ts'
 import { accountsAre, answered } from '../live.ts'
 import { keyOf } from './names.ts'
 
@@ -52,7 +52,10 @@ export function useLogin(name: string, atOnce: boolean): Following {
       .catch(error => !left.signal.aborted && setProgress({ step: 'failed', error }))
     const onHide = () => {
       const login = latest.current
-      if (login && isOpen(login)) api.leaveLogin(login.login_id)
+      if (login && isOpen(login))
+        void call('cancel_login', { login_id: login.login_id, left: true }, { keepalive: true }).catch(
+          () => {},
+        )
     }
     addEventListener('pagehide', onHide)
     return () => {
@@ -67,7 +70,7 @@ export function useLogin(name: string, atOnce: boolean): Following {
   const giveCode = useCallback(
     async (code: string) => {
       const login = latest.current
-      if (login) show(await api.loginCode(login.login_id, code))
+      if (login) show(await call('give_login_code', { login_id: login.login_id, verify_code: code }))
     },
     [show],
   )
@@ -88,16 +91,16 @@ function inTurn<T>(name: string, call: () => Promise<T>): Promise<T> {
   return turn
 }
 
-const callOff = (name: string, { login_id }: Login) => inTurn(name, () => api.cancelLogin(login_id))
+const callOff = (name: string, { login_id }: Login) => inTurn(name, () => call('cancel_login', { login_id }))
 
 /** @returns the login, without an id where the account works; undefined where `left` came before the answer */
 export const beginLogin = (name: string, force: boolean, left: AbortSignal): Promise<Login | undefined> =>
   inTurn(name, async () => {
     if (left.aborted) return undefined
-    const login = await api.login(name, force)
+    const login = await call('start_login', { name, force })
     if (!left.aborted) return login
     // Closed before there was anything to see.
-    if (login.login_id !== '') await api.cancelLogin(login.login_id)
+    if (login.login_id !== '') await call('cancel_login', { login_id: login.login_id })
     return undefined
   })
 
@@ -117,7 +120,7 @@ async function follow(
   } else {
     const account = (await refreshSessions()).find(one => keyOf(one.name) === keyOf(name))
     if (account?.status !== 'logging_in') return { step: account?.connected ? 'connected' : 'ready' }
-    const found = await api.loginOf(name)
+    const found = await call('follow_login', { session: name })
     if (!isOpen(found)) return { step: 'ready' }
     login = found
   }
@@ -125,7 +128,8 @@ async function follow(
     show(login)
     if (!isOpen(login)) return undefined
     try {
-      login = await api.loginStatus(login.login_id, login.revision, holdS, signal)
+      const { login_id, revision } = login
+      login = await call('follow_login', { login_id, seen: revision, timeout: holdS }, { signal })
     } catch (error) {
       if (signal.aborted) return undefined
       // A service that is down for a moment does not end a login; one that forgot it does.
@@ -138,6 +142,6 @@ async function follow(
 
 /** The accounts as they are now, for the whole panel. */
 export async function refreshSessions() {
-  const { sessions: all } = await answered(api.sessions(), answer => accountsAre(answer.sessions))
+  const { sessions: all } = await answered(call('list_accounts', {}), answer => accountsAre(answer.sessions))
   return all
 }

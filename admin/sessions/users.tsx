@@ -1,15 +1,15 @@
 /** Who has written to an account, and what is left of the right to answer each. */
 import { useSignal } from '@preact/signals'
 import type { SessionUser, SessionWithUsers } from '../api.ts'
-import { Who } from '../conversations/avatar.tsx'
-import { NameEdit } from '../conversations/name-edit.tsx'
-import { hrefOf } from '../conversations/place.ts'
-import { rightOf } from '../conversations/reply-permission.tsx'
 import { t } from '../i18n.ts'
+import { hrefOf } from '../place.ts'
 import { left, now, relative } from '../times.ts'
 import { Link } from '../ui/link.tsx'
 import { Time } from '../ui/marks.tsx'
 import { set } from '../ui/set.ts'
+import { Who } from '../users/avatar.tsx'
+import { NameEdit } from '../users/name-edit.tsx'
+import { rightOf } from '../users/reply-permission.tsx'
 
 /** More are shown when asked for. */
 const shownAtFirst = 20

@@ -1,7 +1,8 @@
 /** A dialog that asks: for a yes, or for what is typed into its fields. */
 import { useId } from 'preact/hooks'
 import { t } from '../i18n.ts'
-import { Dialog, type DialogProps } from './dialog.tsx'
+import { Dialog } from './dialog.tsx'
+import type { DialogProps } from './dialog-view.tsx'
 import { tellError } from './toasts.tsx'
 import { useWork } from './work.ts'
 

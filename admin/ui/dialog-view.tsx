@@ -1,11 +1,28 @@
 /** Shows the dialog of `dialog.tsx`. Focus, Escape, scrolling behind it and the reading order are @zag-js/dialog's work. */
 import * as dialog from '@zag-js/dialog'
 import { normalizeProps, useMachine } from '@zag-js/preact'
+import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { t } from '../i18n.ts'
-import type { DialogProps } from './dialog.tsx'
 import { Icon } from './icon.tsx'
 import { Portal } from './portal.tsx'
+
+export interface DialogProps {
+  title: string
+  /** Said after the title by a screen reader. */
+  description?: string
+  onClose(): void
+  /** Where the focus goes after it, if what opened it is gone; else to the beginning of the page. */
+  focusAfter?(): HTMLElement | undefined
+  /** For questions that must be answered: no closing by a click beside it. */
+  alert?: boolean
+  /** As large as the window, and dark: for pictures. Its title is said again when it changes. */
+  large?: boolean
+  /** Buttons of a large one, beside its title. */
+  tools?: ComponentChildren
+  children?: ComponentChildren
+  footer?: ComponentChildren
+}
 
 /** Where the person was before the dialog, or before the first of those that follow each other. */
 let opener: Element | undefined

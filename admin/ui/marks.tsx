@@ -1,7 +1,6 @@
-/** Small marks that stand in several places: how much is unread, when something was, how an account is. */
+/** Small marks that stand in several places: how much is unread, when something was, how something is. */
 import type { ComponentChildren } from 'preact'
 import { type TextKey, t } from '../i18n.ts'
-import { type Health, looks } from '../sessions/health.ts'
 import { short, whole } from '../times.ts'
 
 /** Counts are kept up to here. */
@@ -46,9 +45,6 @@ export const StatusBadge = ({ tone, text }: { tone: string; text: TextKey }) => 
     {t(text)}
   </span>
 )
-
-/** How an account is. */
-export const HealthBadge = ({ health }: { health: Health }) => <StatusBadge {...looks[health]} />
 
 /** A line of a list of facts. */
 export const Fact = ({ label, children }: { label: string; children: ComponentChildren }) => (

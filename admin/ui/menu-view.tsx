@@ -2,9 +2,21 @@
 import * as menu from '@zag-js/menu'
 import { normalizeProps, useMachine } from '@zag-js/preact'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
-import { Icon } from './icon.tsx'
-import type { MenuProps } from './menu.tsx'
+import { Icon, type IconName } from './icon.tsx'
 import { Portal } from './portal.tsx'
+
+export interface Action {
+  id: string
+  label: string
+  icon: IconName
+  danger?: boolean
+  run(): void
+}
+
+export interface MenuProps {
+  label: string
+  actions: readonly Action[]
+}
 
 interface MenuViewProps extends MenuProps {
   /** It was pressed, or had the focus, before this was loaded. */

@@ -1,20 +1,10 @@
 /** A button that opens a menu of actions. */
 import { useRef } from 'preact/hooks'
-import { Icon, type IconName } from './icon.tsx'
+import { Icon } from './icon.tsx'
 import { layers, loadLayers } from './layers.ts'
+import type { MenuProps } from './menu-view.tsx'
 
-export interface Action {
-  id: string
-  label: string
-  icon: IconName
-  danger?: boolean
-  run(): void
-}
-
-export interface MenuProps {
-  label: string
-  actions: readonly Action[]
-}
+export type { Action } from './menu-view.tsx'
 
 export function Menu(props: MenuProps) {
   /** Where the focus was when it was pressed: whoever has gone on before the code came is not interrupted. */

@@ -1,10 +1,9 @@
 /** What is asked before a webhook is changed, and the secret that is shown once. */
 import { useSignal } from '@preact/signals'
 import { useCallback, useId, useRef } from 'preact/hooks'
+import { useAnswer } from '../answers.ts'
 import { errorText } from '../errors.ts'
-import { number, t } from '../i18n.ts'
-import { useAnswer } from '../overview/answers.ts'
-import { isolated } from '../sessions/names.ts'
+import { isolated, number, t } from '../i18n.ts'
 import { dateOf, now } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Copyable } from '../ui/copy.tsx'

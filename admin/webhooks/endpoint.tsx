@@ -1,8 +1,7 @@
 /** One webhook: how it does, what it gets, and what can be done with it. */
 import { useSignal } from '@preact/signals'
 import { deliveryProblem } from '../errors.ts'
-import { listed, type TextKey, t } from '../i18n.ts'
-import { isolated } from '../sessions/names.ts'
+import { isolated, listed, type TextKey, t } from '../i18n.ts'
 import { ago, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Fact, StatusBadge, Time } from '../ui/marks.tsx'

@@ -1,8 +1,8 @@
 /** The newest tries to deliver to a webhook, newest first. */
 import { useCallback } from 'preact/hooks'
+import { useAnswer } from '../answers.ts'
 import { deliveryProblem, errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
-import { useAnswer } from '../overview/answers.ts'
 import { stamp, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { type WebhookDelivery, type WebhookEndpoint, webhooks } from './endpoints.ts'

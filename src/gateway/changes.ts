@@ -5,6 +5,7 @@
  * so they are looked at.
  */
 import type { Accounts } from '../accounts/accounts.ts'
+import type { ConversationMark } from '../model/conversation.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionWithUsers } from '../model/session.ts'
 import { backoffMs, turns } from '../platform/clock.ts'
@@ -28,6 +29,8 @@ export interface ChangeListener {
   reached?(cursor: string): void
   /** All sessions as they are and as they were, when anything but the time of a poll is another; that every 15 s. */
   sessions?(now: readonly SessionWithUsers[], before: readonly SessionWithUsers[]): void
+  /** A conversation was marked in this process. */
+  marked?(mark: ConversationMark): void
 }
 
 export interface ChangePorts {
@@ -78,6 +81,11 @@ export class Changes {
       this.#following = undefined
       this.#reached = undefined
     }
+  }
+
+  /** Tells the listeners of a mark, which leaves no event in the log. */
+  tellMark(mark: ConversationMark): void {
+    this.#tell(listener => listener.marked, mark)
   }
 
   async #followLog(signal: AbortSignal): Promise<void> {

@@ -6,6 +6,7 @@ import { turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Views } from '../receive/view.ts'
 import type { Conversations as Threads } from '../storage/store.ts'
+import type { Changes } from './changes.ts'
 
 /** Which conversations; all without it. */
 export interface ConversationFilter {
@@ -18,6 +19,7 @@ export interface ConversationPorts {
   threads: Pick<Threads, 'peers' | 'thread' | 'markRead' | 'counts'>
   views: Views
   accounts: Pick<Accounts, 'withUsers'>
+  changes: Pick<Changes, 'tellMark'>
 }
 
 /** People looked up in one go. */
@@ -94,8 +96,10 @@ export class Conversations {
 
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */
   async markRead(session: string, userId: string, upTo: number): Promise<void> {
+    const { changes, threads } = this.#ports
     const name = sessionName(session)
-    await this.#ports.threads.markRead(name, userId, upTo)
+    await threads.markRead(name, userId, upTo)
+    changes.tellMark({ session: name, user_id: userId, up_to: upTo })
   }
 
   /**
@@ -104,10 +108,11 @@ export class Conversations {
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
   async markUnread(session: string, userId: string): Promise<void> {
-    const { threads } = this.#ports
+    const { changes, threads } = this.#ports
     const name = sessionName(session)
     const thread = await threads.thread(userId, name)
     if (thread?.unread === 0) await threads.markRead(name, userId)
+    changes.tellMark({ session: name, user_id: userId })
   }
 
   /** Messages per hour of the last `count` hours, the running one last. */

@@ -75,6 +75,8 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     { sessions: state.sessions, upkeep: store.upkeep, media, outbox },
     runtime,
   )
+  const changes = new Changes({ events, accounts }, named(runtime, 'changes'))
+  const threads = store.conversations
   const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
   const rooms = { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }
   let closing: Promise<void> | undefined
@@ -89,9 +91,9 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     inbox: inboxOf(rooms),
     media: mediaOf(media),
     history: new History({ store, sessions: state.sessions, views }),
-    conversations: new Conversations({ threads: store.conversations, views, accounts }, runtime),
+    conversations: new Conversations({ threads, views, accounts, changes }, runtime),
     events,
-    changes: new Changes({ events, accounts }, named(runtime, 'changes')),
+    changes,
     signIns: state.signIns,
     clock: runtime.clock,
     pollerPid: () => directory.leases.holder(),

@@ -2,6 +2,7 @@
 
 import type { Message } from './message.ts'
 import { owner, type Principal } from './principal.ts'
+import type { ServiceFacts } from './service.ts'
 
 /** Who was asked closed the question without an answer, or nobody could be asked. */
 export type Unanswered = 'cancelled' | 'nobody'
@@ -28,6 +29,8 @@ export interface Call {
   room?(): (message: Message) => boolean
   /** The most seconds that this call may wait by itself: a proxy on the way gives up on one that is silent for longer. */
   readonly longestWait?: number | undefined
+  /** The service that the door is part of. Absent where the door shows it to nobody. */
+  readonly service?: ServiceFacts
   /** Why nobody answered whether a message may go out: it waits until a person says yes. */
   readonly unanswered?: Unanswered
   /** Makes a link that opens one stream of events without a token: its address, and until when it works (Unix ms). */

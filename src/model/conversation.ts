@@ -17,6 +17,14 @@ export const Conversation = Type.Object({
 })
 export type Conversation = Static<typeof Conversation>
 
+/** A person marked a conversation: as read up to a message, or without one as unread. */
+export interface ConversationMark {
+  session: string
+  user_id: string
+  /** Row id of the message. */
+  up_to?: number
+}
+
 /** Messages of one hour. */
 export const Hour = Type.Object({
   from: integer('Unix milliseconds of its beginning.'),

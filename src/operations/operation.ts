@@ -84,7 +84,9 @@ export interface RestShape<Input = unknown, Output = unknown> {
   /** `{key}` in the path takes that key of the input. The others stand in the query of GET and DELETE, else in the JSON body. */
   readonly place: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
   /** Under which heading the docs have it. */
-  readonly tag: 'messages' | 'sessions' | 'media' | 'webhooks' | 'service'
+  readonly tag: 'messages' | 'sessions' | 'accounts' | 'media' | 'webhooks' | 'panel' | 'service'
+  /** What the docs call it, where that is not its name. */
+  readonly operationId?: string
   /** The panel has it, below its own prefix, and the service does not. */
   readonly panelOnly?: true
   /** The docs do not show it. */
@@ -167,8 +169,10 @@ const everywhere: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shut
 
 const mebibyte = 1024 * 1024
 
-/** An operation whose types are still known: what the library's methods derive from. */
-export interface TypedOperation<I extends TObject, O extends TSchema> extends Omit<Operation, 'library'> {
+/** An operation whose types are still known: what the library's methods and the panel's calls derive from. */
+export interface TypedOperation<I extends TObject, O extends TSchema, N extends string = string>
+  extends Omit<Operation, 'library'> {
+  readonly name: N
   readonly input: I
   readonly output: O
   parse(input: unknown): Static<I>
@@ -176,9 +180,17 @@ export interface TypedOperation<I extends TObject, O extends TSchema> extends Om
 }
 
 /** Makes the operation of a definition, whose types are checked here; most doors forget them. */
-export function operation<I extends TObject, O extends TSchema, const P extends readonly string[] = []>(
-  definition: Omit<OperationDefinition<I, O>, 'library'> & { readonly library?: { readonly positionals: P } },
-): TypedOperation<I, O> & { readonly library?: { readonly positionals: P } } {
+export function operation<
+  I extends TObject,
+  O extends TSchema,
+  const N extends string,
+  const P extends readonly string[] = [],
+>(
+  definition: Omit<OperationDefinition<I, O>, 'library'> & {
+    readonly name: N
+    readonly library?: { readonly positionals: P }
+  },
+): TypedOperation<I, O, N> & { readonly library?: { readonly positionals: P } } {
   const inputSchema = toJsonSchema(definition.input)
   if (inputSchema.type !== 'object' || inputSchema.additionalProperties !== false)
     throw new Error(`${definition.name}: input must be an object that refuses unknown keys`)
@@ -213,12 +225,15 @@ export interface Tool extends Operation, Pick<ToolDefinition<TObject, TSchema>, 
 }
 
 /** A tool whose types are still known. */
-export type TypedTool<I extends TObject, O extends TSchema> = Omit<TypedOperation<I, O>, 'cli' | 'rest'> &
+export type TypedTool<I extends TObject, O extends TSchema, N extends string = string> = Omit<
+  TypedOperation<I, O, N>,
+  'cli' | 'rest'
+> &
   Pick<Tool, 'cli' | 'rest' | 'machineOnly'>
 
-export function defineTool<I extends TObject, O extends TSchema>(
-  definition: ToolDefinition<I, O>,
-): TypedTool<I, O> {
+export function defineTool<I extends TObject, O extends TSchema, const N extends string>(
+  definition: ToolDefinition<I, O> & { readonly name: N },
+): TypedTool<I, O, N> {
   const { name, effect, cli } = definition
   if (effect === 'destroy' && !cli.question)
     throw new Error(`${name}: it takes something away, so its command needs a question`)

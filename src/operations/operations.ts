@@ -1,11 +1,26 @@
 /** Every operation besides the tools, by what it is about, in the order of the docs. */
+import {
+  cancelLogin,
+  followLogin,
+  giveLoginCode,
+  listAccounts,
+  logoutAccount,
+  renameAccount,
+  startLogin,
+} from './accounts.ts'
 import { checkSessions } from './check.ts'
+import { countMessages, listConversations, listMessages, markRead, markUnread } from './conversations.ts'
 import { followEvents, linkEvents } from './events.ts'
+import { logout } from './logout.ts'
 import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
 import type { Operation } from './operation.ts'
 import { approveOutbox, cancelOutbox, declineOutbox, getOutbox, listApprovals, listOutbox } from './outbox.ts'
+import { renameSession } from './rename-session.ts'
+import { send } from './send.ts'
 import { health, listTools, metrics } from './service.ts'
+import { setDefault } from './set-default.ts'
 import { getShared } from './shared.ts'
+import { status } from './status.ts'
 import { tools } from './tools.ts'
 import { showTyping } from './typing.ts'
 import { listUsers, nameUser } from './users.ts'
@@ -52,19 +67,50 @@ export const sideOperations: readonly Operation[] = [
   ...serviceOperations,
 ]
 
+/** What the panel's page calls, by the headings of the panel's docs. */
+export const panelOperations = {
+  panel: [status],
+  accounts: [
+    listAccounts,
+    startLogin,
+    followLogin,
+    giveLoginCode,
+    cancelLogin,
+    checkSessions,
+    logout,
+    renameSession,
+    setDefault,
+  ],
+  messages: [
+    listConversations,
+    markRead,
+    markUnread,
+    listMessages,
+    countMessages,
+    send,
+    ...messageOperations,
+  ],
+  webhooks: webhookOperations,
+} as const
+
 /** All there are, the tools first. */
 export const operations: readonly Operation[] = [
-  ...tools,
-  listTools,
-  ...mediaOperations,
-  getWaitingFile,
-  ...messageOperations,
-  listApprovals,
-  declineOutbox,
-  followEvents,
-  linkEvents,
-  ...webhookOperations,
-  ...serviceOperations,
-  showTyping,
-  checkSessions,
+  ...new Set<Operation>([
+    ...tools,
+    listTools,
+    ...mediaOperations,
+    getWaitingFile,
+    ...messageOperations,
+    listApprovals,
+    declineOutbox,
+    followEvents,
+    linkEvents,
+    ...webhookOperations,
+    ...serviceOperations,
+    showTyping,
+    checkSessions,
+    ...Object.values(panelOperations).flat(),
+    logoutAccount,
+    renameAccount,
+  ]),
 ]

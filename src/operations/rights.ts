@@ -9,6 +9,7 @@ export const rights = [
   'download',
   'history',
   'events',
+  'conversations',
   'sessions',
   'check',
   'users',
@@ -30,7 +31,7 @@ export type Right = (typeof rights)[number]
 /** How the service is, and what a signed link leads to. */
 const ofAnybody: readonly Right[] = ['health', 'shared']
 
-/** An agent on stdio has its tools, and sees who writes. Names, yeses and webhooks are for people to give. */
+/** An agent on stdio has its tools, and sees who writes. Names, marks, yeses and webhooks are for people to give. */
 const ofAgents: readonly Right[] = [
   ...ofAnybody,
   'tools',

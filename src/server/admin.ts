@@ -2,23 +2,28 @@
  * The panel's door: a second Elysia app with an API of its own, and the page that uses it. No CORS, no inline script,
  * nothing from elsewhere; behind one check of who may come in.
  */
+import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { directCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { panel } from '../model/principal.ts'
-import { webhookOperations } from '../operations/operations.ts'
+import type { ServiceFacts } from '../model/service.ts'
+import { bounded, closed } from '../model/shapes.ts'
+import { invoke } from '../operations/gate.ts'
+import { getWaitingFile } from '../operations/media.ts'
+import { mediaOperations } from '../operations/operations.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { health } from '../operations/service.ts'
+import { status } from '../operations/status.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import { type Access, createAccess } from './admin/access.ts'
-import { addAccountRoutes, type PanelContext } from './admin/account-routes.ts'
-import { SignInBody, type Status, Success } from './admin/bodies.ts'
+import { addCallRoutes } from './admin/call-routes.ts'
 import { PanelEvents } from './admin/events.ts'
 import { openPanelFiles, type PanelFiles } from './admin/files.ts'
-import { addMessageRoutes } from './admin/message-routes.ts'
 import { askPhone, isPhonePath } from './admin/phone.ts'
 import { FailedTries } from './auth.ts'
 import { rootOf } from './behind-proxy.ts'
@@ -28,7 +33,7 @@ import { Waiting } from './http-call.ts'
 import { type AnsweringAt, observed } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
 import { absent, answerOf, isHead, methodsByPath, templateOf } from './paths.ts'
-import { declared, doorErrors, failed, jsonRoutes, noted, type RouteContext } from './route.ts'
+import { addOwnRoute, declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
 import { addDocsRoutes } from './service-routes.ts'
 
 export interface AdminOptions {
@@ -70,7 +75,7 @@ const about = {
   title: 'svc admin panel',
   summary: 'What the admin panel calls',
   description:
-    'The API behind the panel. Programs are better served by the nine tools of `svc openapi`; this is for people who want a panel of their own.',
+    'The API behind the panel: `POST /api/call/NAME` with the input of the operation as JSON. Programs are better served by the nine tools of `svc openapi`; this is for people who want a panel of their own.',
   tags: [
     { name: 'accounts', description: 'Accounts: log in and out, name, choose.' },
     { name: 'messages', description: 'Conversations, messages, media.' },
@@ -93,13 +98,18 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     waiting: new Waiting(),
     clock,
     basePath: config.basePath,
+    service: serviceOf(options, { started_at: clock.now(), token_required: access.required }),
   }
   const tries = new FailedTries(context)
   const files = openPanelFiles(options.folders)
-  const startedAt = clock.now()
-  const status = () => statusOf(options, { startedAt, token_required: access.required })
-  const events = new PanelEvents({ gateway, status, clock, log })
-  const { called, methods } = addRoutes(options, context, { access, events, status })
+  const looking = { ...directCall(), by: panel, service: context.service }
+  const events = new PanelEvents({
+    gateway,
+    status: () => invoke(status, gateway, {}, looking, log),
+    clock,
+    log,
+  })
+  const { called, methods } = addRoutes(options, context, { access, events })
   const page = pageAnswers(files, access)
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
   const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
@@ -143,8 +153,8 @@ export function createAdminApp(options: AdminOptions): AdminApp {
 /** Adds all that is described in the document. @returns what answers a call */
 function addRoutes(
   { config, version }: AdminOptions,
-  context: PanelContext,
-  { access, events, status }: { access: Access; events: PanelEvents; status: () => Promise<Status> },
+  context: RouteContext,
+  { access, events }: { access: Access; events: PanelEvents },
 ): {
   called(request: Request, path: string): Response | Promise<Response>
   methods: ReturnType<typeof methodsByPath>
@@ -153,14 +163,9 @@ function addRoutes(
   app.onError(({ code, error, request }) =>
     code === 'NOT_FOUND' ? absent(request, methods) : failed(error, context),
   )
-  const sessions = async () => ({ sessions: await context.gateway.accounts.withUsers() })
-  addAccountRoutes(app, context, { status, sessions })
-  addMessageRoutes(app, context, {
-    ...{ maxUploadBytes: config.maxUploadBytes, log: context.log },
-    onRead: mark => events.tell('read', mark),
-    onUnread: mark => events.tell('unread', mark),
-  })
-  addOperations(app, context, webhookOperations, '/api')
+  addCallRoutes(app, context)
+  const { maxUploadBytes } = config
+  addOperations(app, { ...context, maxUploadBytes }, [...mediaOperations, getWaitingFile], '/api')
   const live = (request: Request) =>
     isHead(request) ? unopenedStream() : events.open(async () => !(await access.refusal(request, false)))
   app.get('/api/events', ({ request }) => live(request), {
@@ -174,30 +179,20 @@ function addRoutes(
   return { methods, called: (request, path) => answerOf(app, methods, request, path) }
 }
 
-async function statusOf(
-  { gateway, config, version, links }: AdminOptions,
-  { startedAt, token_required }: { startedAt: number; token_required: boolean },
-): Promise<Status> {
-  const { role, stalled, store, sessions, connected } = await gateway.health()
-  const pollsSince = gateway.pollsSince()
-  return {
-    version,
-    connected: connected > 0,
-    session_count: sessions,
-    connected_count: connected,
-    ...{ role, stalled, store },
-    ...(stalled && { poller_pid: await gateway.pollerPid() }),
-    started_at: startedAt,
-    ...(pollsSince !== undefined && { polls_since: pollsSince }),
-    base_path: config.basePath,
-    media_root: config.mediaRoot,
-    store_max_age_days: config.storeMaxAgeDays,
-    store_max_count: config.storeMaxCount,
-    max_upload_bytes: config.maxUploadBytes,
-    ...links,
-    token_required,
-  }
-}
+/** What the door knows of the service. */
+const serviceOf = (
+  { config, version, links }: AdminOptions,
+  known: Pick<ServiceFacts, 'started_at' | 'token_required'>,
+): ServiceFacts => ({
+  version,
+  base_path: config.basePath,
+  media_root: config.mediaRoot,
+  store_max_age_days: config.storeMaxAgeDays,
+  store_max_count: config.storeMaxCount,
+  max_upload_bytes: config.maxUploadBytes,
+  ...links,
+  ...known,
+})
 
 /** The page and its files: what anybody may load, since nothing in it is secret. */
 function pageAnswers(files: PanelFiles, access: Access) {
@@ -239,29 +234,31 @@ function addSignInRoutes(
   access: Access,
   onSignOut: () => Promise<void>,
 ): void {
-  const add = jsonRoutes(app, context, 'panel')
-  add('POST /api/sign-in', 'sign_in', {
+  addOwnRoute(app, context, ['/api/sign-in', 'sign_in'], {
     summary: 'Sign in with the token',
     description: 'Sets the cookie that the other calls want where a token is required.',
-    body: SignInBody,
-    answer: Success,
+    body: closed({ token: bounded(1000) }),
+    answer: Done,
     errors: ['rate_limited'],
-    run: async () => ({ success: true }),
-    headers: ({ body, request }) => ({ 'set-cookie': access.signIn(body.token, request) }),
+    headers: async ({ token }, request) => ({ 'set-cookie': access.signIn(token, request) }),
+    run: () => ({ success: true }),
   })
-  add('POST /api/sign-out', 'sign_out', {
+  addOwnRoute(app, context, ['/api/sign-out', 'sign_out'], {
     summary: 'Sign out',
     description: 'Ends the sign-in of this browser, with its live streams.',
-    answer: Success,
-    run: async () => ({ success: true }),
-    headers: async ({ request }) => {
+    body: closed({}),
+    answer: Done,
+    errors: [],
+    async headers(_body, request) {
       const cookie = await access.signOut(request)
       await onSignOut()
       return { 'set-cookie': cookie }
     },
+    run: () => ({ success: true }),
   })
 }
 
+const Done = Type.Object({ success: Type.Boolean() })
 const eventStream: JsonSchema = { type: 'string', description: 'text/event-stream' }
 const liveDetail = {
   operationId: 'events',

@@ -39,8 +39,7 @@ export function answerOf(rest: RestShape, context: RouteContext): AnswerOf {
 const jsonInit = { headers: new Headers(jsonAnswer.headers) }
 const prometheusInit = { headers: { 'content-type': metricsType, 'cache-control': 'no-store' } }
 
-const jsonAnswerOf = ({ place, otherwise, told }: RestShape, { gateway }: RouteContext): AnswerOf => {
-  const isGet = place.startsWith('GET ')
+const jsonAnswerOf = ({ needsBody, otherwise, told }: RestShape, { gateway }: RouteContext): AnswerOf => {
   return (output, call, input) => {
     const text = JSON.stringify(output)
     if (told)
@@ -48,7 +47,7 @@ const jsonAnswerOf = ({ place, otherwise, told }: RestShape, { gateway }: RouteC
         written(text, call, headers ? { headers: { ...jsonAnswer.headers, ...headers } } : jsonInit),
       )
     if (otherwise?.when(output)) return new Response(text, { ...jsonInit, status: otherwise.status })
-    if (isGet && isWorthCompressing(text, call.request)) return compressed(text, jsonAnswer.headers)
+    if (!needsBody && isWorthCompressing(text, call.request)) return compressed(text, jsonAnswer.headers)
     return written(text, call, jsonInit)
   }
 }

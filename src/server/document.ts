@@ -181,10 +181,9 @@ const jsonType = 'application/json'
 
 function examplesOf(notes: RouteNotes, side: 'input' | 'output'): Json {
   const examples = Object.fromEntries(
-    (notes.examples ?? []).map((example, index) => [
-      `example${index + 1}`,
-      { summary: example.summary, value: example[side] },
-    ]),
+    (notes.examples ?? [])
+      .filter(example => example[side] !== undefined)
+      .map((example, index) => [`example${index + 1}`, { summary: example.summary, value: example[side] }]),
   )
   return Object.keys(examples).length > 0 ? { examples } : {}
 }

@@ -2,6 +2,7 @@
 import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
+import type { ServiceFacts } from '../model/service.ts'
 import { type Linked, linked } from '../platform/signals.ts'
 import { longestWait, prefixOf } from './behind-proxy.ts'
 import type { EventLinks } from './event-links.ts'
@@ -69,16 +70,19 @@ export class DoorCall implements Call {
 
 export interface HttpDoor extends Door {
   readonly links?: EventLinks
+  readonly service?: ServiceFacts
 }
 
 /** One HTTP request as a call. */
 export class HttpCall extends DoorCall {
   readonly request: Request
+  readonly service: ServiceFacts | undefined
   readonly #links: EventLinks | undefined
 
   constructor(request: Request, door: HttpDoor) {
     super(request, door, false)
     this.request = request
+    this.service = door.service
     this.#links = door.links
   }
 

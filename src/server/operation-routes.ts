@@ -77,7 +77,8 @@ function inputReader(
   const headers = Object.entries(rest.headers ?? {})
   return async (request, given) => {
     const inQuery = query ? spelled(query, queryOf(request)) : {}
-    const sent = body ? await readBody(request, limit) : inQuery
+    const mayHaveBody = body || (!query && !rest.takesFile && request.body)
+    const sent = mayHaveBody ? await readBody(request, limit) : inQuery
     if (!isObject(sent)) return sent
     const twice = [...elsewhere].filter(([key]) => Object.hasOwn(sent, key))
     if (twice.length > 0)
@@ -160,7 +161,7 @@ function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
     body: body && declared(body),
     response: rest.answers ? undefined : { 200: output, ...(other && { [other.status]: output }) },
     detail: {
-      operationId: name,
+      operationId: rest.operationId ?? name,
       summary: title,
       description: describedFor(operation, 'remote'),
       tags: [rest.tag],

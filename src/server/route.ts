@@ -1,11 +1,11 @@
 /** What routes share: how they are declared to Elysia, what they may use, and how they fail. */
-import { Kind, type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { Kind, type Static, type TSchema, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { wordingAt } from '../inspect/advised-commands.ts'
 import { type ErrorCode, isSvcError } from '../model/error.ts'
 import { toSvcError } from '../operations/gate.ts'
-import { parse, spelled } from '../operations/parse.ts'
+import { parse } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
 import type { Clock } from '../platform/clock.ts'
 import { decodedUri } from '../platform/header.ts'
@@ -13,8 +13,7 @@ import type { Log } from '../platform/log.ts'
 import { type BodyLimit, doneWith, jsonLimit, readJson } from './body.ts'
 import { takesCoding } from './docs.ts'
 import { problemResponse } from './errors.ts'
-import { HttpCall, type HttpDoor } from './http-call.ts'
-import { queryOf } from './paths.ts'
+import type { HttpDoor } from './http-call.ts'
 
 /** `by` is who calls, once the guard of this door has let a request through. */
 export interface RouteContext extends HttpDoor {
@@ -80,95 +79,52 @@ export const failed = (
 
 const usualLimit = jsonLimit(1024 * 1024)
 
-/** One call of a route: its checked inputs. */
-interface RouteCall<P, Q, B> {
-  params: P
-  query: Q
-  body: B
-  /** Aborts when the caller goes or the service stops. */
-  signal: AbortSignal
-  request: Request
-}
-
-interface JsonRoute<P extends TSchema, Q extends TObject, B extends TSchema, A extends TSchema> {
+interface OwnRoute<B extends TSchema, A extends TSchema> {
   summary: string
   description: string
-  params?: P
-  query?: Q
-  body?: B
-  /** Of the body; 1 MiB of JSON by default. */
-  limit?: BodyLimit
+  body: B
   answer: A
-  errors?: readonly ErrorCode[]
-  examples?: RouteNotes['examples']
+  errors: readonly ErrorCode[]
   /** Headers of the answer, besides the usual. */
-  headers?(
-    call: RouteCall<Static<P>, Static<Q>, Static<B>>,
-  ): Record<string, string> | Promise<Record<string, string>>
-  run(call: RouteCall<Static<P>, Static<Q>, Static<B>>): Promise<Static<A>>
+  headers(body: Static<B>, request: Request): Promise<Record<string, string>>
+  run(): Static<A>
 }
 
-/**
- * Routes that answer with JSON, all of one tag. Bodies are optional where no field of theirs is required.
- *
- * @returns adds one: `add('GET /api/stats', 'stats', { … })`
- */
-export const jsonRoutes =
-  (app: Elysia, context: RouteContext, tag: 'accounts' | 'messages' | 'panel') =>
-  <P extends TSchema, Q extends TObject, B extends TSchema, A extends TSchema>(
-    place: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`,
-    operationId: string,
-    shape: JsonRoute<P, Q, B, A>,
-  ): void => {
-    const { summary, description, params, query, body, answer, examples, errors = [] } = shape
-    const handle = async (request: Request, given: Record<string, string>) => {
-      const call = new HttpCall(request, context)
-      try {
-        const inputs = {
-          params: (params && parse(params, decoded(given))) as Static<P>,
-          query: (query && parse(query, spelled(query, queryOf(request)))) as Static<Q>,
-          body: (body && parse(body, await bodyOf(request, shape.limit))) as Static<B>,
-          // Most routes do not ask for it.
-          get signal() {
-            return call.signal
-          },
-          request,
-        }
-        const text = JSON.stringify(await shape.run(inputs))
-        const headers = { ...jsonAnswer.headers, ...(await shape.headers?.(inputs)) }
-        return isWorthCompressing(text, request)
-          ? await compressed(text, headers)
-          : new Response(text, { headers })
-      } catch (error) {
-        return failed(error, context, operationId, call)
-      } finally {
-        doneWith(request)
-        call.end()
-      }
+/** Adds a POST that is the door's own, such as signing in: it answers with JSON. */
+export function addOwnRoute<B extends TSchema, A extends TSchema>(
+  app: Elysia,
+  context: RouteContext,
+  [path, operationId]: readonly [path: string, operationId: string],
+  { summary, description, body, answer, errors, headers, run }: OwnRoute<B, A>,
+): void {
+  const handle = async (request: Request) => {
+    try {
+      const given = parse(body, await bodyOf(request))
+      const init = { headers: { ...jsonAnswer.headers, ...(await headers(given, request)) } }
+      return new Response(JSON.stringify(run()), init)
+    } catch (error) {
+      return failed(error, context, operationId)
+    } finally {
+      doneWith(request)
     }
-    const [method = '', path = ''] = place.split(' ')
-    const plainBody = body && toJsonSchema(body)
-    const handler = (found: { request: Request; params?: Record<string, string> }) =>
-      handle(found.request, found.params ?? {})
-    app.route(method, path, handler, {
-      parse: 'none',
-      params: params && declared(params),
-      query: query && declared(query),
-      body: plainBody && declared(plainBody),
-      response: { 200: declared(answer) },
-      detail: {
-        operationId,
-        summary,
-        description,
-        tags: [tag],
-        ...noted({
-          errors: [...new Set<ErrorCode>(['invalid_arguments', ...errors, 'internal', ...doorErrors])],
-          examples,
-          requestBody: plainBody && { content: { 'application/json': { schema: plainBody } } },
-        }),
-      },
-    })
   }
+  const schema = toJsonSchema(body)
+  app.post(path, ({ request }) => handle(request), {
+    parse: 'none',
+    body: declared(schema),
+    response: { 200: declared(answer) },
+    detail: {
+      operationId,
+      summary,
+      description,
+      tags: ['panel'],
+      ...noted({
+        errors: ['invalid_arguments', ...errors, 'internal', ...doorErrors],
+        requestBody: { content: { 'application/json': { schema } } },
+      }),
+    },
+  })
+}
 
 /** Shorter ones fit in a packet or two. */
 const compressedFrom = 2000

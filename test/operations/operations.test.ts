@@ -17,8 +17,25 @@ import { MemoryGateway } from '../support/memory-gateway.ts'
 import { type Json, startRest } from '../support/rest.ts'
 
 const named = operations.map(one => [one.name, one] as const)
-/** Besides the tools: what the resources of MCP show, and what anybody may call. */
-const ofAgents = new Set([...tools.map(({ name }) => name), 'list_tools', 'list_users', 'get_media'])
+/** Besides the tools: what the resources of MCP show, what anybody may call, and what the rights for these lead to. */
+const ofAgents = new Set([
+  ...tools.map(({ name }) => name),
+  'list_tools',
+  'list_users',
+  'get_media',
+  'show_typing',
+  'status',
+  'list_accounts',
+  'start_login',
+  'follow_login',
+  'give_login_code',
+  'cancel_login',
+  'logout_account',
+  'rename_account',
+  'list_conversations',
+  'list_messages',
+  'count_messages',
+])
 const ofAnybody = new Set(['health', 'get_shared'])
 
 /** Whether the gate let it through: what it then did does not matter. */
@@ -42,7 +59,7 @@ async function isLetThrough(operation: Operation, kind: (typeof principalKinds)[
 describe('who may what', () => {
   test.each(named)('%s', async (_name, one) => {
     const open = ofAnybody.has(one.name)
-    const stdio = open || ofAgents.has(one.name) || one.name === 'show_typing'
+    const stdio = open || ofAgents.has(one.name)
     const mayThere = { owner: true, panel: true, stdio, webhook: one.right === 'send', open }
     for (const kind of principalKinds)
       expect([kind, await isLetThrough(one, kind)]).toEqual([kind, mayThere[kind]])

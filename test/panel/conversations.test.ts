@@ -443,13 +443,13 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     // An answer that got lost is tried again and arrives once.
     const loser = await goToAnother('say it once')
     // Refused before it reaches the service: nothing of it is stored.
-    await page.route('**/api/messages', route => route.abort(), { times: 1 })
+    await page.route('**/api/call/send', route => route.abort(), { times: 1 })
     await field(page).fill('once')
     await field(page).press('Enter')
     await log(page).getByRole('alert').getByText('May have arrived').waitFor()
     // Reached, and the answer lost: the service holds the message and its key.
     await page.route(
-      '**/api/messages',
+      '**/api/call/send',
       async route => {
         await route.fetch()
         await route.abort()

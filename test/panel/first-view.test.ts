@@ -73,7 +73,11 @@ test('long answers go compressed to who takes that, and read the same', async ()
   await panel.sandbox.bulk(100)
   await panel.receive(100)
   const ask = (coding: string) =>
-    fetch(`${panel.url}/api/messages?limit=100`, { headers: { 'accept-encoding': coding } })
+    fetch(`${panel.url}/api/call/list_messages`, {
+      method: 'POST',
+      body: JSON.stringify({ limit: 100 }),
+      headers: { 'accept-encoding': coding, 'content-type': 'application/json' },
+    })
   const [small, plain] = [await ask('gzip'), await ask('identity')]
   expect(small.headers.get('content-encoding')).toBe('gzip')
   expect(small.headers.get('vary')).toBe('accept-encoding')

@@ -17,11 +17,7 @@ afterAll(async () => void (await (await browser)?.close()))
 const calls: readonly (readonly [string, string, string?])[] = [
   ['GET', '/api/status'],
   ['GET', '/api/sessions'],
-  ['GET', '/api/conversations'],
-  ['GET', '/api/messages'],
-  ['GET', '/api/outbox'],
   ['GET', '/api/waiting-files/1'],
-  ['GET', '/api/stats'],
   ['GET', '/api/media/1/0'],
   ['GET', '/locales/en.json'],
   ['GET', '/openapi.json'],
@@ -29,14 +25,14 @@ const calls: readonly (readonly [string, string, string?])[] = [
   ['POST', '/api/sessions/login', '{"name":"evil"}'],
   ['POST', '/api/sessions/default/logout', '{}'],
   ['POST', '/api/sessions/default/rename', '{"new_name":"evil"}'],
-  ['POST', '/api/sessions/default/default', '{}'],
-  ['POST', '/api/messages', '{"to":"victim@im.wechat","text":"evil"}'],
-  ['POST', '/api/conversations/read', '{"session":"default","user_id":"a","up_to":1}'],
-  ['POST', '/api/conversations/unread', '{"session":"default","user_id":"a"}'],
+  ['POST', '/api/call/list_messages', '{}'],
+  ['POST', '/api/call/logout', '{"session_name":"default"}'],
+  ['POST', '/api/call/send', '{"to":"victim@im.wechat","text":"evil"}'],
+  ['POST', '/api/call/mark_read', '{"session":"default","user_id":"a","up_to":1}'],
+  ['POST', '/api/call/cancel_outbox', '{"id":"1"}'],
   ['POST', '/api/media?file_name=evil', 'evil'],
   ['POST', '/api/sign-in', `{"token":"${token}"}`],
   ['POST', '/api/sign-out', '{}'],
-  ['DELETE', '/api/outbox/1'],
 ]
 
 describe.skipIf(!hasBrowser).each([

@@ -175,7 +175,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     const page = await panel.open({ path: '/settings' })
     await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
     // What no version of the service would say.
-    await page.route('**/api/status', async route => {
+    await page.route('**/api/call/status', async route => {
       const answer = await route.fetch()
       await route.fulfill({
         response: answer,
@@ -184,7 +184,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     })
     await page.reload()
     await page.getByRole('alert').getByText('Something went wrong in this page').waitFor()
-    await page.unroute('**/api/status')
+    await page.unroute('**/api/call/status')
     await page.getByRole('link', { name: 'Overview' }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     // What the watch of all these tests is for: errors, what the policy forbids, and requests to others.
@@ -330,7 +330,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
     const page = await panel.open({ path: '/icon.svg', hastens: 1000 })
-    await page.route('**/api/conversations', route => route.abort(), { times: 1 })
+    await page.route('**/api/call/list_conversations', route => route.abort(), { times: 1 })
     await page.goto(panel.url)
     await page.getByRole('link', { name: /hello/ }).waitFor()
     await page.locator('.offline').waitFor({ state: 'detached' })

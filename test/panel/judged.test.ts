@@ -15,7 +15,7 @@ const hourMs = 60 * minuteMs
 /** A panel in English, and what it would say now. */
 async function withJudgement(options?: TestPanelOptions) {
   const panel = await withPanelState(options)
-  const { api } = await import('../../admin/api.ts')
+  const { call } = await import('../../admin/api.ts')
   const { concernsOf } = await import('../../admin/overview/concerns.ts')
   const { sentenceOf, silenceOf } = await import('../../admin/overview/sentence.ts')
   const { askEndpoints } = await import('../../admin/webhooks/endpoints.ts')
@@ -23,10 +23,10 @@ async function withJudgement(options?: TestPanelOptions) {
   const { chooseLanguage, t } = await import('../../admin/i18n.ts')
   await chooseLanguage('en')
   const look = async () => {
-    const status = await api.status()
-    const { sessions } = await api.sessions()
-    const { conversations } = await api.conversations()
-    const outbox = await api.outbox()
+    const status = await call('status', {})
+    const { sessions } = await call('list_accounts', {})
+    const conversations = await call('list_conversations', {})
+    const outbox = await call('list_outbox', {})
     const now = panel.clock.now()
     const webhooks = await askEndpoints()
     const sight = { status, sessions, conversations, outbox, webhooks, now }
@@ -82,9 +82,9 @@ test('an account that expired has no last contact and no answers left; a login u
   await using judged = await withJudgement({ sessions: ['default', 'gone'] })
   const { follow } = await import('../../admin/follow.ts')
   const { sessions } = await import('../../admin/live.ts')
-  const { rightOf } = await import('../../admin/conversations/reply-permission.tsx')
+  const { rightOf } = await import('../../admin/users/reply-permission.tsx')
   const { heardAt } = await import('../../admin/sessions/health.ts')
-  const { api } = await import('../../admin/api.ts')
+  const { call } = await import('../../admin/api.ts')
   await write(judged, 'hi', 'gone')
   judged.sandbox.world.people.expire(judged.bots.get('gone')!.bot_id)
   const seen = await judged.seenOnce('it expired', ({ healths }) => healths.gone === 'expired')
@@ -97,7 +97,7 @@ test('an account that expired has no last contact and no answers left; a login u
   )
   expect(rightOf('gone', judged.bots.get('gone')!.user_id)).toEqual({ kind: 'expired' })
 
-  await api.login('third', false)
+  await call('start_login', { name: 'third', force: false })
   const endpoint = await judged.gateway.webhooks.add({ url: 'http://127.0.0.1:9/', allow_private: true })
   const pending = await judged.look()
   expect(pending.concerns).toEqual([
@@ -138,7 +138,7 @@ test('of a store that fails it says so, and of what may not have been shown how 
   expect(suspects).toMatchObject({ tone: 'good', text: t('overview.says_well', { count: 1 }) })
   const path = join(judged.dir, 'messages.db')
   await rename(path, `${path}.away`)
-  const status = async () => (await import('../../admin/api.ts')).api.status()
+  const status = async () => (await import('../../admin/api.ts')).call('status', {})
   await judged.until('it is known', async () => {
     judged.clock.advance(1000)
     return (await status()).store === 'unavailable'
@@ -249,7 +249,7 @@ test('polls that fail: the last error, in English as it was said, elsewhere in t
 test('why a delivery failed, and why a name or a webhook is refused, in the words of the viewer', async () => {
   await using judged = await withJudgement()
   const { t } = judged
-  const { api } = await import('../../admin/api.ts')
+  const { call } = await import('../../admin/api.ts')
   const { deliveryProblem, errorText, nameReason } = await import('../../admin/errors.ts')
   const { webhooks } = await import('../../admin/webhooks/endpoints.ts')
   expect(deliveryProblem('unreachable', 'No connection')).toContain('No connection')
@@ -261,7 +261,9 @@ test('why a delivery failed, and why a name or a webhook is refused, in the word
     ['a b', 'sessions.name_characters'],
     ['media', 'sessions.name_reserved'],
   ] as const)
-    expect(nameReason(await failure(api.rename('default', name)))).toBe(t(key))
+    expect(nameReason(await failure(call('rename_session', { old_name: 'default', new_name: name })))).toBe(
+      t(key),
+    )
   for (const [given, key] of [
     [{ url: 'https://1.1.1.1/', headers: { Host: 'a' } }, 'webhooks.headers_refused'],
     [{ url: 'ftp://1.1.1.1/' }, 'webhooks.url_bad'],

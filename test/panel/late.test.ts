@@ -24,12 +24,12 @@ const drawn = (page: Page) =>
   page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))))
 
 /** Keeps back the first answer to such a request, as it was when it was asked for; `asked` when it is there. */
-async function hold(page: Page, path: RegExp) {
+async function hold(page: Page, path: RegExp, body = /./) {
   const asked = Promise.withResolvers<void>()
   const free = Promise.withResolvers<void>()
   let isFirst = true
   await page.route(path, async route => {
-    if (!isFirst) return route.fallback()
+    if (!isFirst || !body.test(route.request().postData() ?? '-')) return route.fallback()
     isFirst = false
     const response = await route.fetch()
     asked.resolve()
@@ -40,7 +40,9 @@ async function hold(page: Page, path: RegExp) {
     asked: asked.promise,
     /** Lets it go, and waits until the page has taken it in. */
     async release() {
-      const answered = page.waitForResponse(path)
+      const answered = page.waitForResponse(
+        one => path.test(one.url()) && body.test(one.request().postData() ?? '-'),
+      )
       free.resolve()
       await (await answered).finished()
       await drawn(page)
@@ -92,7 +94,7 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     await bubble(page, 'said to one').waitFor()
     await page.getByRole('button', { name: 'More about this conversation' }).click()
     await page.getByRole('menuitem', { name: 'Go to a day' }).click()
-    const slow = await hold(page, /\/api\/messages\?.*until=/)
+    const slow = await hold(page, /list_messages$/, /"until"/)
     await dialog(page).getByLabel('Day', { exact: true }).press('Enter')
     await slow.asked
     await page.keyboard.press('Escape')
@@ -107,7 +109,7 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     // A name that is kept meanwhile takes no letter either.
     // The second name is refused.
     for (const name of ['Mum', 'a@b']) {
-      const slow = await hold(page, /\/name$/)
+      const slow = await hold(page, /name_user$/)
       await page.locator('.chat-head .name-edit button').click()
       await page.locator('.chat-head').getByRole('textbox').fill(name)
       await page.keyboard.press('Enter')
@@ -139,7 +141,7 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
         if (what === 'Rename') await dialog(page).getByLabel('Name').fill(`new-${of}`)
         await dialog(page).getByRole('button', { name: what }).click()
       }
-      const path = what === 'Rename' ? /\/rename$/ : /\/logout$/
+      const path = what === 'Rename' ? /rename_session$/ : /logout$/
       const slow = await hold(page, path)
       await begin(first)
       await slow.asked
@@ -184,10 +186,10 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     }
     const calls: string[] = []
     page.on('request', request => {
-      const [call] = /login(\/cancel)?$/.exec(new URL(request.url()).pathname) ?? []
-      if (call && request.method() === 'POST') calls.push(call)
+      const [call] = /(start|cancel)_login$/.exec(request.url()) ?? []
+      if (call) calls.push(call)
     })
-    const slow = await hold(page, /\/login$/)
+    const slow = await hold(page, /start_login$/)
     await add('shop')
     await slow.asked
     await leave()
@@ -197,12 +199,12 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     await begun().waitFor()
     await drawn(page)
     // The first is called off before the second begins, not after.
-    expect(calls.slice(0, 3)).toEqual(['login', 'login/cancel', 'login'])
-    expect(calls.slice(3)).not.toContain('login/cancel')
+    expect(calls.slice(0, 3)).toEqual(['start_login', 'cancel_login', 'start_login'])
+    expect(calls.slice(3)).not.toContain('cancel_login')
     expect(await page.getByRole('img', { name: 'QR code for WeChat' }).count()).toBe(1)
     await leave()
 
-    const mistyped = await hold(page, /\/login$/)
+    const mistyped = await hold(page, /start_login$/)
     await add('culb')
     await mistyped.asked
     await leave()
@@ -227,7 +229,7 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     }
     await signIn()
     await composer(page).fill('under way')
-    const slow = await hold(page, /\/api\/messages$/)
+    const slow = await hold(page, /call\/send$/)
     await composer(page).press('Enter')
     await slow.asked
     await composer(page).fill('a draft')
@@ -254,7 +256,7 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
     const { x, y, width, height } = (await yes.first().boundingBox())!
     let approvals = 0
     page.on('request', request => {
-      if (request.url().endsWith('/approve')) approvals++
+      if (request.url().endsWith('/approve_outbox')) approvals++
     })
     await page.mouse.click(x + width / 2, y + height / 2)
     await yes.nth(1).waitFor({ state: 'detached' })

@@ -307,7 +307,7 @@ test.skipIf(!hasBrowser)(
     page.on('request', one => void (one.url().includes('/api/media/') && asked.add(one.url())))
     // The older half is of another month.
     const months = [Date.UTC(2025, 10, 20), Date.UTC(2025, 2, 10)] as const
-    await page.route('**/api/messages**', async route => {
+    await page.route('**/api/call/list_messages', async route => {
       const answer = await route.fetch()
       const json = await answer.json()
       json.messages.forEach((one: { timestamp: number }, at: number) => {

@@ -18,13 +18,13 @@ test('the conversations go with an account that is renamed, also where they were
   const { user_id } = panel.bots.get('b')!
   await write(panel, 'Is it blue?', 'b')
   await panel.until('it is listed', () => live.conversationOf('b', user_id))
-  const early = panel.hold(/^\/api\/conversations$/)
+  const early = panel.hold(/list_conversations$/)
   const renamed = panel.gateway.accounts.rename('b', '客服')
   panel.clock.advance(1000)
   await early.asked
   await renamed
   // The messages still stood under the old name, and the account had the new one.
-  early.release(Response.json({ conversations: [] }))
+  early.release(Response.json([]))
   await panel.until('it is there under the new name', () => live.conversationOf('客服', user_id))
 })
 
@@ -121,9 +121,9 @@ test('below a message that was not sent days ago, what came since stands under i
 
 test('when something was written is told by the clock of the service, however wrong the browser’s is', async () => {
   const { deskOf } = await import('../../admin/conversations/desks.ts')
-  const { api } = await import('../../admin/api.ts')
+  const { call } = await import('../../admin/api.ts')
   panel.clock.step(7 * 3_600_000)
-  await api.status()
+  await call('status', {})
   const desk = deskOf('default', 'nobody')
   desk.write('now')
   desk.send()

@@ -170,7 +170,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await page.evaluate(newsStay)
     const begun = Promise.withResolvers<void>()
     const held = Promise.withResolvers<void>()
-    await page.route('**/check', async route => {
+    await page.route('**/check_sessions', async route => {
       begun.resolve()
       await held.promise
       await route.continue()

@@ -52,7 +52,7 @@ async function threadOf(session: string) {
 test('an answer that is older than what was told since takes nothing out of a conversation', async () => {
   await write(panel, 'first')
   await isListed('default', 'first')
-  const slow = panel.hold(/^\/api\/messages\?/)
+  const slow = panel.hold(/list_messages$/)
   const { thread, texts } = await threadOf('default')
   const opened = thread.open()
   await slow.asked
@@ -70,14 +70,14 @@ test('the list is asked for once more at most, however much was read elsewhere d
   const { messages } = await panel.gateway.history.page({ limit: 2, offset: 0 })
   const mark = { session: 'flood', user_id: userOf('flood'), up_to: messages[1]!.id }
   const read = () =>
-    fetch('/api/conversations/read', {
+    fetch('/api/call/mark_read', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(mark),
     })
-  const questions = () => panel.asked(/^\/api\/conversations$/)
+  const questions = () => panel.asked(/list_conversations$/)
   const before = questions()
-  const slow = panel.hold(/^\/api\/conversations$/)
+  const slow = panel.hold(/list_conversations$/)
   await read()
   await slow.asked
   for (let times = 0; times < 20; times++) await read()
@@ -130,11 +130,11 @@ test('what was marked as read in the middle of a burst is counted without asking
   const { messages } = await panel.gateway.history.page({
     ...{ limit: 1, offset: 0, session: 'marked', text_contains: 'marked 20' },
   })
-  const asked = panel.asked(/^\/api\/conversations$/)
-  const { api } = await import('../../admin/api.ts')
-  await api.markRead('marked', userOf('marked'), messages[0]!.id)
+  const asked = panel.asked(/list_conversations$/)
+  const { call } = await import('../../admin/api.ts')
+  await call('mark_read', { session: 'marked', user_id: userOf('marked'), up_to: messages[0]!.id })
   await panel.until('ten are left', () => talk('marked')?.unread === 10)
-  expect(panel.asked(/^\/api\/conversations$/)).toBe(asked)
+  expect(panel.asked(/list_conversations$/)).toBe(asked)
   await live.refresh()
   expect(talk('marked')?.unread).toBe(10)
 })
@@ -229,7 +229,7 @@ test('an event that cannot be read, and a listener that throws, take nothing els
 test('of the webhooks none is there that was removed since', async () => {
   const { endpoints, loadEndpoints, webhooks } = await import('../../admin/webhooks/endpoints.ts')
   const { id } = await panel.gateway.webhooks.add({ url: 'http://127.0.0.1:9/', allow_private: true })
-  const slow = panel.hold(/^\/api\/webhooks$/)
+  const slow = panel.hold(/list_webhooks$/)
   const first = loadEndpoints()
   await slow.asked
   await loadEndpoints()
@@ -241,8 +241,8 @@ test('of the webhooks none is there that was removed since', async () => {
 })
 
 test('of what waits for a yes nothing is taken away', async () => {
-  const { askOutbox, followAnswer } = await import('../../admin/overview/answers.ts')
-  const slow = panel.hold(/^\/api\/outbox$/)
+  const { askOutbox, followAnswer } = await import('../../admin/answers.ts')
+  const slow = panel.hold(/list_outbox$/)
   const asks: Promise<unknown>[] = []
   const taken: number[] = []
   const ask = () => {
@@ -287,7 +287,7 @@ test('a search that is taken back to what was found is not busy for ever', async
   const search = new Search()
   search.ask(found)
   await panel.until('it is found', () => search.found.value?.key === found)
-  const slow = panel.hold(/text_contains=blue\+one/)
+  const slow = panel.hold(/list_messages$/)
   search.ask(narrower)
   await slow.asked
   expect(search.busy.value).toBe(true)
@@ -305,12 +305,12 @@ test('what was said during a silence, until the stream was there, is in the list
   const [refused, late] = [panel.holdRequest(/^\/api\/events$/), panel.holdRequest(/^\/api\/events$/)]
   const again = await panel.silence()
   await panel.until('it is known', () => !live.online.value)
-  const [asked, caughtUp] = [panel.asked(/^\/api\/conversations$/), panel.asked(/^\/api\/messages\?/)]
+  const [asked, caughtUp] = [panel.asked(/list_conversations$/), panel.asked(/list_messages$/)]
   await again()
   await refused.asked
   refused.release(new Response('', { status: 503 }))
-  await panel.until('all was asked for again', () => panel.asked(/^\/api\/conversations$/) > asked)
-  await panel.until('also the conversation', () => panel.asked(/^\/api\/messages\?/) > caughtUp)
+  await panel.until('all was asked for again', () => panel.asked(/list_conversations$/) > asked)
+  await panel.until('also the conversation', () => panel.asked(/list_messages$/) > caughtUp)
   await late.asked
   await panel.until('there is no stream yet', () => !live.online.value)
   await write(panel, 'said in between', 'silent')
@@ -327,8 +327,8 @@ test('what somebody has read or answered elsewhere counts as read', async () => 
   }
   const all = live.unread.value
   const { messages } = await panel.gateway.history.page({ limit: 1, offset: 0, text_contains: 'read later' })
-  const { api } = await import('../../admin/api.ts')
-  await api.markRead('read', userOf('read'), messages[0]!.id)
+  const { call } = await import('../../admin/api.ts')
+  await call('mark_read', { session: 'read', user_id: userOf('read'), up_to: messages[0]!.id })
   await panel.until('one is read', () => live.unread.value === all - 1)
   await panel.send({ session: 'answered', to: userOf('answered'), text: 'an answer' })
   await panel.until('the other is answered', () => live.unread.value === all - 2)
@@ -338,12 +338,12 @@ test('what somebody has read or answered elsewhere counts as read', async () => 
 test('a conversation that is marked as unread is so in every panel, and is read once its end is seen again', async () => {
   await write(panel, 'come back to me', 'later')
   await isListed('later', 'come back to me')
-  const { api } = await import('../../admin/api.ts')
+  const { call } = await import('../../admin/api.ts')
   const { mark } = await import('../../admin/conversations/read-marks.ts')
   await mark(talk('later')!)
   await panel.until('it is read here', () => talk('later')?.unread === 0)
   // Elsewhere.
-  await api.markUnread('later', userOf('later'))
+  await call('mark_unread', { session: 'later', user_id: userOf('later') })
   await panel.until('it is told', () => talk('later')?.unread === 1)
   await write(panel, 'and again', 'later')
   await panel.until('one more', () => talk('later')?.unread === 2)
@@ -355,7 +355,8 @@ test('a conversation that is marked as unread is so in every panel, and is read 
     await live.refresh()
     return talk('later')?.unread === 1
   })
-  await api.markRead('later', userOf('later'), talk('later')!.last_message.id)
+  const { last_message } = talk('later')!
+  await call('mark_read', { session: 'later', user_id: userOf('later'), up_to: last_message.id })
   await panel.until('it is read', () => talk('later')?.unread === 0)
 })
 
@@ -368,7 +369,7 @@ test('what the service did not answer goes out once it is there again, under its
     (await panel.sandbox.messages({ from: 'bot', user: userOf('away') })).map(({ items }) => items[0]?.text)
   const failed = () => desk.outgoing.value.filter(({ state }) => state.value === 'failed').length
   // The service takes it, and the answer gets lost.
-  const lost = panel.hold(/^\/api\/messages$/)
+  const lost = panel.hold(/call\/send$/)
   desk.write('taken')
   desk.send()
   await lost.asked
@@ -389,7 +390,7 @@ async function unanswered(session: string) {
   const { deskOf } = await import('../../admin/conversations/desks.ts')
   await write(panel, 'hi', session)
   await isListed(session, 'hi')
-  const lose = () => panel.holdRequest(/^\/api\/messages$/)
+  const lose = () => panel.holdRequest(/call\/send$/)
   const desk = deskOf(session, userOf(session))
   const failed = () => desk.outgoing.value.some(({ state }) => state.value === 'failed')
   const isLost = async (lost: ReturnType<typeof lose>) => {
@@ -444,9 +445,9 @@ test('what was written before the person who wrote it signed out is not sent for
 
 test('what was not answered waits for the person once it is old', async () => {
   const { desk, failed, flip, sentBefore } = await unanswered('long')
-  const { api } = await import('../../admin/api.ts')
+  const { call } = await import('../../admin/api.ts')
   panel.clock.step(11 * 60_000)
-  await api.status()
+  await call('status', {})
   flip()
   expect(await sentBefore('new')).toEqual(['new'])
   expect(failed()).toBe(true)
@@ -455,7 +456,7 @@ test('what was not answered waits for the person once it is old', async () => {
 
 // The last one: what the rename makes the panel ask for comes up to a second later.
 test('an answer that is older than what was told since takes nothing out of the list', async () => {
-  const slow = panel.hold(/^\/api\/conversations$/)
+  const slow = panel.hold(/list_conversations$/)
   // An account that has another name: everything is asked for again.
   await panel.gateway.accounts.rename('other', 'another')
   panel.clock.advance(1000)

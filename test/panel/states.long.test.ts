@@ -40,7 +40,7 @@ describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
     await closed(page)
     const begun = Promise.withResolvers<void>()
     const held = Promise.withResolvers<void>()
-    await page.route('**/check', async route => {
+    await page.route('**/check_sessions', async route => {
       begun.resolve()
       await held.promise
       await route.continue()

@@ -53,8 +53,8 @@ for (const viewport of sizes) {
         )
         await route.continue()
       }
-      await page.route('**/api/stats?*', holdBack, { times: 1 })
-      const last = path === '/' && page.waitForResponse('**/api/stats?*')
+      await page.route('**/api/call/count_messages', holdBack, { times: 1 })
+      const last = path === '/' && page.waitForResponse('**/api/call/count_messages')
       await page.goto(`${panel.url}${path}`)
       await page.locator('main h1').first().waitFor()
       await last

@@ -42,7 +42,7 @@ test.skipIf(!hasBrowser)('a question whose answer never comes is given up, and a
   await panel.sandbox.say('hello')
   await panel.receive(1)
   const page = await panel.open({ path: '/icon.svg' })
-  await page.route('**/api/conversations', () => {}, { times: 1 })
+  await page.route('**/api/call/list_conversations', () => {}, { times: 1 })
   await page.goto(`${panel.url}/conversations`)
   await page.locator('.list').getByText('hello').waitFor({ timeout: 60_000 })
   await page.locator('.offline').waitFor({ state: 'detached' })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { BrowserContext, Page } from 'playwright-core'
+import type { BrowserContext, Page, Request } from 'playwright-core'
 import { hasBrowser, watch } from '../support/browser.ts'
 import { browserOfFile, type TestPanel, type TestPanelOptions, withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
@@ -71,7 +71,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await using panel = await withHi()
     await using context = await (await browserOfFile()).newContext({ locale: 'en' })
     let page = await openChat(panel, context, false)
-    await context.route('**/api/messages', route => route.abort())
+    await context.route('**/api/call/send', route => route.abort())
     await attach(page, pdf('failed.pdf'))
     await field(page).fill('failed')
     await field(page).press('Enter')
@@ -93,7 +93,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await panel.sandbox.say('newer words')
     await page.getByRole('link', { name: /Not sent\s*newer words/ }).click()
     await log(page).getByRole('alert').waitFor()
-    await context.unroute('**/api/messages')
+    await context.unroute('**/api/call/send')
     await log(page).getByRole('alert').getByRole('button', { name: 'Try again' }).click()
     await panel.sandbox.seen(messages => messages.length === 2)
     await field(page).press('Enter')
@@ -109,7 +109,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
 
     // Each message that failed says why and can be discarded, also where another one follows.
     await goToAnother(panel, page, 'too much')
-    await page.route('**/api/messages', route =>
+    await page.route('**/api/call/send', route =>
       route.fulfill({
         ...{ status: 429, contentType: 'application/problem+json' },
         body: JSON.stringify({ code: 'rate_limited', title: 'Too many requests', retry_after: 1799 }),
@@ -127,7 +127,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await bubble(page, 'one').waitFor({ state: 'detached' })
     await bubble(page, 'two').waitFor()
     expect(await failures.count()).toBe(1)
-    await page.unroute('**/api/messages')
+    await page.unroute('**/api/call/send')
 
     // A file that WeChat refused is at hand still after a reload, and sent again.
     const user = await goToAnother(panel, page, 'a file, please')
@@ -189,7 +189,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
       Object.assign(window, { setTimeout: patient })
       window.fetch = Object.assign(
         (input: RequestInfo | URL, init?: RequestInit) => {
-          if (init?.method === 'POST' && String(input).endsWith('/messages')) state.sent.push(state.busy)
+          if (String(input).endsWith('/call/send')) state.sent.push(state.busy)
           return fetch(input, init)
         },
         { preconnect: () => {} },
@@ -211,7 +211,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     let posted = 0
     const repeated = Promise.withResolvers<number>()
     const counted = Promise.withResolvers<void>()
-    await page.route('**/api/messages', async route => {
+    await page.route('**/api/call/send', async route => {
       const response = await route.fetch()
       posted++
       if (posted === 4) {
@@ -233,9 +233,10 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     expect(await sentOf(panel, user)).toEqual(['stored', 'not stored', 'file'])
     // The list comes before the answer to what of it was stored; which of the two is asked for first is open.
     const looked = Promise.withResolvers<void>()
-    const asked = page.waitForRequest(/\/api\/messages\?.*direction=sent/)
-    await page.route(/\/api\/messages\?.*direction=sent/, async route => {
-      await looked.promise
+    const isLook = (one: Request) => one.postData()?.includes('"direction":"sent"') === true
+    const asked = page.waitForRequest(isLook)
+    await page.route('**/api/call/list_messages', async route => {
+      if (isLook(route.request())) await looked.promise
       await route.continue()
     })
     await page.goBack()

@@ -112,7 +112,7 @@ test('hello, then a message as it comes, and a sent one as it is sent and settle
   expect(came.data).toMatchObject({ direction: 'received', text: '你好 <b>', session: 'default' })
   expect(came.id).toBe(String(came.data.id))
   const to = came.data.from_user
-  expect((await admin.call('POST', '/api/messages', { to, text: 'an answer' })).status).toBe(200)
+  expect((await admin.call('POST', '/api/call/send', { to, text: 'an answer' })).status).toBe(200)
   const states: string[] = []
   for (let tries = 0; states.at(-1) !== 'accepted' && tries < 5; tries++) {
     const { data } = await reader.next(named('message'))
@@ -179,7 +179,7 @@ test('ten panels cost one reading, and none costs nothing', async () => {
   await admin.test.until('all have left', () => count.listening === 0)
   const last = count.looks
   admin.test.clock.advance(10_000)
-  await admin.call('GET', '/api/outbox')
+  await admin.call('POST', '/api/call/list_outbox')
   expect(count.looks).toBe(last)
 })
 
@@ -240,7 +240,7 @@ test('the list has the newest message in short, however long it is', async () =>
   const text = `a${'😀'.repeat(2000)}`
   await admin.test.sandbox.say(text)
   const [received] = await admin.test.receive(1)
-  const { last_message } = (await admin.call('GET', '/api/conversations')).body.conversations[0]
+  const { last_message } = (await admin.call('POST', '/api/call/list_conversations')).body[0]
   const { timestamp, ...rest } = last_message
   expect(rest).toEqual({
     id: received!.id,
@@ -251,43 +251,31 @@ test('the list has the newest message in short, however long it is', async () =>
   expect(timestamp).toBeNumber()
 })
 
-test('unread is what came since the last answer or the mark, and hours are counted, empty ones too', async () => {
+test('marks reach every panel, and hours are counted, empty ones too', async () => {
   await using admin = await startAdmin()
-  const say = async (text: string) => {
-    await admin.test.sandbox.say(text)
-    await admin.test.receive(1)
-  }
-  const one = async () => (await admin.call('GET', '/api/conversations')).body.conversations[0]
-  for (const text of ['a', 'b', 'c']) await say(text)
-  const conversation = await one()
-  expect(conversation).toMatchObject({ session: 'default', unread: 3 })
-  expect(conversation.last_message.text).toBe('c')
-  const { session, user_id } = conversation
-  const mark = (up_to: number) => admin.call('POST', '/api/conversations/read', { session, user_id, up_to })
-  expect((await mark(conversation.last_message.id - 1)).body).toEqual({ success: true })
-  expect((await one()).unread).toBe(1)
-  await admin.call('POST', '/api/messages', { to: user_id, text: 'answered' })
-  expect(await one()).toMatchObject({ unread: 0 })
+  const call = async (name: string, input: object = {}) =>
+    (await admin.call('POST', `/api/call/${name}`, input)).body
+  await admin.test.sandbox.say('a')
+  await admin.test.receive(1)
+  const { session, user_id, unread, last_message } = (await call('list_conversations'))[0]
+  expect(unread).toBe(1)
   await using reader = await listen(admin)
   await reader.next(named('hello'))
-  const unmark = () => admin.call('POST', '/api/conversations/unread', { session, user_id })
-  expect((await unmark()).body).toEqual({ success: true })
-  expect((await reader.next(named('unread'))).data).toEqual({ session, user_id })
-  expect((await one()).unread).toBe(1)
-  // It stays as it is.
-  await unmark()
-  expect((await one()).unread).toBe(1)
-  await mark(Number.MAX_SAFE_INTEGER)
-  expect((await one()).unread).toBe(0)
-  await say('e')
-  expect((await one()).unread).toBe(1)
+  const read = { session, user_id, up_to: last_message.id }
+  expect(await call('mark_read', read)).toEqual({ success: true })
+  expect((await reader.next(named('read'))).data).toEqual(read)
+  expect((await call('list_conversations'))[0].unread).toBe(0)
+  for (let times = 0; times < 2; times++) {
+    expect(await call('mark_unread', { session, user_id })).toEqual({ success: true })
+    expect((await reader.next(named('unread'))).data).toEqual({ session, user_id })
+    expect((await call('list_conversations'))[0].unread).toBe(1)
+  }
+  await call('send', { to: user_id, text: 'answered' })
+  expect((await call('list_conversations'))[0].unread).toBe(0)
 
-  const { hours } = (await admin.call('GET', '/api/stats?hours=5')).body
-  expect(hours.length).toBe(5)
-  expect(hours.map((hour: Json) => hour.from - hours[0].from)).toEqual(
-    [0, 1, 2, 3, 4].map(n => n * 3_600_000),
-  )
-  const sum = (of: 'received' | 'sent') => hours.reduce((all: number, hour: Json) => all + hour[of], 0)
-  expect([sum('received'), sum('sent')]).toEqual([4, 1])
-  expect((await admin.call('GET', '/api/stats')).body.hours.length).toBe(24)
+  const hours: { from: number; received: number; sent: number }[] = await call('count_messages', { hours: 5 })
+  expect(hours.map(({ from }) => from - hours[0]!.from)).toEqual([0, 1, 2, 3, 4].map(n => n * 3_600_000))
+  const sum = (of: 'received' | 'sent') => hours.reduce((all, hour) => all + hour[of], 0)
+  expect([sum('received'), sum('sent')]).toEqual([1, 1])
+  expect((await call('count_messages')).length).toBe(24)
 })

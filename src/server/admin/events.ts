@@ -54,11 +54,6 @@ export class PanelEvents {
     })
   }
 
-  /** Tells all panels of what one of them did. */
-  tell(name: string, data: object): void {
-    this.#tell(this.#event(name, data))
-  }
-
   /** Ends all streams. */
   stop(): void {
     this.#stopped = true
@@ -84,6 +79,7 @@ export class PanelEvents {
     this.#looking = looking
     this.#unsubscribe = this.#ports.gateway.changes.subscribe({
       message: message => this.#tell(this.#event('message', message, message.id)),
+      marked: mark => this.#tell(this.#event(mark.up_to === undefined ? 'unread' : 'read', mark)),
       sessions: (sessions, before) => {
         this.#tell(this.#event('sessions', { sessions }))
         if (before.some(({ name }) => !sessions.some(one => one.name === name)))

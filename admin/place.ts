@@ -1,7 +1,7 @@
 /** What the address says of this page: the conversation, the search, the message to look at. */
 import { useMemo } from 'preact/hooks'
 import { useLocation, useSearch } from 'wouter-preact'
-import { herePath } from '../service-urls.ts'
+import { herePath } from './service-urls.ts'
 
 /** What narrows a search; days as yyyy-mm-dd here, both inclusive. */
 export interface Filter {

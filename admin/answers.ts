@@ -1,8 +1,8 @@
 /** Answers of the service that follow what happens: asked anew after messages, though not after each. */
 import { type ReadonlySignal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { api, type OutboxEntry } from '../api.ts'
-import { online, onMessages } from '../live.ts'
+import { call, type OutboxEntry } from './api.ts'
+import { online, onMessages } from './live.ts'
 
 interface Answer<T> {
   /** The newest; undefined before the first. */
@@ -11,7 +11,7 @@ interface Answer<T> {
   again(): void
 }
 
-export const askOutbox = (): Promise<readonly OutboxEntry[]> => api.outbox()
+export const askOutbox = (): Promise<readonly OutboxEntry[]> => call('list_outbox', {})
 
 /**
  * Asks now, and anew after messages.

@@ -2,11 +2,10 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
-import { ApiError, api } from '../api.ts'
+import { ApiError, call } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { listed, t } from '../i18n.ts'
+import { isolated, listed, t } from '../i18n.ts'
 import { named, nameOf } from '../live.ts'
-import { isolated } from '../sessions/names.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { tellDoubt } from '../ui/toasts.tsx'
@@ -70,7 +69,7 @@ function NameForm({ session, userId, onClose }: { session: string; userId: strin
   const save = async () => {
     const name = field.current?.value.trim() ?? ''
     if (name === before) return onClose()
-    const given = await api.nameUser(session, userId, name)
+    const given = await call('name_user', { session, user_id: userId, name })
     named(given)
     if (given.namesakes) {
       const accounts = listed([...new Set(given.namesakes.map(one => isolated(one.session)))])

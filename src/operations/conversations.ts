@@ -1,0 +1,109 @@
+/** Conversations as a person reads them: their list, pages of messages, marks, and how much is going on. */
+import { type Static, Type } from '@sinclair/typebox'
+import { Conversation, Hour } from '../model/conversation.ts'
+import { HistoryPage, Message, MessageKind } from '../model/message.ts'
+import { bounded, closed, flag, optional, told } from '../model/shapes.ts'
+import { HistoryInput } from './history.ts'
+import { operation } from './operation.ts'
+import { RowId } from './schema.ts'
+
+/** So much of the text of a message stands in a line of the list. */
+const shortText = 200
+const lineParts = ['id', 'direction', 'status', 'user_name', 'text', 'timestamp', 'items'] as const
+const ConversationLine = Type.Object({
+  ...Conversation.properties,
+  last_message: Type.Pick(Message, lineParts, {
+    description: `The newest message in short: the first ${shortText} characters of its text, and of its items those that are no text.`,
+  }),
+})
+
+function lineOf({ last_message, ...rest }: Conversation): Static<typeof ConversationLine> {
+  const { id, direction, status, user_name, timestamp } = last_message
+  const text = last_message.text.slice(0, shortText).toWellFormed()
+  const items = last_message.items.filter(({ kind }) => kind !== 'TEXT')
+  return { ...rest, last_message: { id, direction, status, user_name, text, timestamp, items } }
+}
+
+export const listConversations = operation({
+  name: 'list_conversations',
+  title: 'List conversations',
+  effect: 'read',
+  right: 'history',
+  description:
+    'All conversations, the newest first: each with its newest message in short, what is unread, and until when and how often the bot may answer.',
+  input: closed({}),
+  output: Type.Array(ConversationLine),
+  errors: ['store_unavailable'],
+  examples: [],
+  run: async ({ conversations }) => (await conversations.list()).map(lineOf),
+})
+
+const Ends = closed({ session: bounded(200), user_id: bounded(512) })
+const Done = Type.Object({ success: flag('True.') })
+
+export const markRead = operation({
+  name: 'mark_read',
+  title: 'Mark a conversation as read up to a message',
+  effect: 'write',
+  right: 'conversations',
+  description:
+    'For people: consumers of recv are not moved. A lower row than before changes nothing. Every open panel is told.',
+  input: closed({
+    ...Ends.properties,
+    up_to: RowId('Row id of the newest message that was looked at.'),
+  }),
+  output: Done,
+  errors: ['store_unavailable'],
+  examples: [],
+  async run({ conversations }, { session, user_id, up_to }) {
+    await conversations.markRead(session, user_id, up_to)
+    return { success: true }
+  },
+})
+
+export const markUnread = operation({
+  name: 'mark_unread',
+  title: 'Mark a conversation as unread',
+  effect: 'write',
+  right: 'conversations',
+  description:
+    'One message more counts as unread, until the conversation is marked as read or WeChat takes another answer. One with unread messages stays as it is. Every open panel is told.',
+  input: Ends,
+  output: Done,
+  errors: ['store_unavailable'],
+  examples: [],
+  async run({ conversations }, { session, user_id }) {
+    await conversations.markUnread(session, user_id)
+    return { success: true }
+  },
+})
+
+const { bot_id: _, offset: __, ...filters } = HistoryInput.properties
+
+/** Beside the tool `history`, which finds kinds by the first item, skips by an offset, and refuses unknown names. */
+export const listMessages = operation({
+  name: 'list_messages',
+  title: 'Pages of messages, by any filter',
+  effect: 'read',
+  right: 'history',
+  description: 'Newest first; next_before leads to the next older page.',
+  input: closed({ ...filters, msg_type: optional(told(MessageKind, 'With an item of this kind.')) }),
+  output: Type.Omit(HistoryPage, ['limit', 'offset']),
+  errors: ['store_unavailable'],
+  examples: [],
+  run: ({ history }, { msg_type: has_kind, limit = 50, ...rest }, { signal }) =>
+    history.page({ ...rest, has_kind, limit, offset: 0 }, signal),
+})
+
+export const countMessages = operation({
+  name: 'count_messages',
+  title: 'Messages per hour',
+  effect: 'read',
+  right: 'history',
+  description: 'Received and sent, hours without any included.',
+  input: closed({ hours: optional(Type.Integer({ minimum: 1, maximum: 168, default: 24 })) }),
+  output: Type.Array(Hour, { description: 'Oldest first; the running one last.' }),
+  errors: ['store_unavailable'],
+  examples: [],
+  run: ({ conversations }, { hours = 24 }) => conversations.hours(hours),
+})
