@@ -106,9 +106,13 @@ export interface RestShape<Input = unknown, Output = unknown> {
   /** What the answer is if it is not JSON. */
   readonly answers?: 'events' | 'bytes' | 'prometheus'
   /** The status of some outputs; that of the others is 200. */
-  readonly otherwise?: { readonly status: number; when(output: Output): boolean }
+  readonly otherStatus?: { readonly status: number; when(output: Output): boolean }
   /** Headers of the answer that say what the output has no place for. */
-  told?(gateway: Gateway, input: Input, output: Output): Promise<Readonly<Record<string, string>> | undefined>
+  answerHeaders?(
+    gateway: Gateway,
+    input: Input,
+    output: Output,
+  ): Promise<Readonly<Record<string, string>> | undefined>
 }
 
 /** A body that is taken as it comes. */
@@ -214,7 +218,7 @@ export interface ToolDefinition<I extends TObject, O extends TSchema>
   extends Omit<OperationDefinition<I, O>, 'rest'> {
   /** Meets nothing beyond this machine: neither WeChat nor what people wrote there. */
   readonly machineOnly?: true
-  readonly rest?: Partial<Pick<RestShape<Static<I>, Static<O>>, 'tag' | 'told'>>
+  readonly rest?: Partial<Pick<RestShape<Static<I>, Static<O>>, 'tag' | 'answerHeaders'>>
   readonly cli: CommandShape
 }
 

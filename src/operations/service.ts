@@ -21,7 +21,7 @@ export const health = operation({
     tag: 'service',
     open: true,
     // An expired account is for people to mend; restarting the service, as 503 makes others do, would not help.
-    otherwise: { status: 503, when: ({ store }) => store !== 'ok' },
+    otherStatus: { status: 503, when: ({ store }) => store !== 'ok' },
   },
   run: gateway => gateway.health(),
 })

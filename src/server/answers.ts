@@ -39,14 +39,17 @@ export function answerOf(rest: RestShape, context: RouteContext): AnswerOf {
 const jsonInit = { headers: new Headers(jsonAnswer.headers) }
 const prometheusInit = { headers: { 'content-type': metricsType, 'cache-control': 'no-store' } }
 
-const jsonAnswerOf = ({ needsBody, otherwise, told }: RestShape, { gateway }: RouteContext): AnswerOf => {
+const jsonAnswerOf = (
+  { needsBody, otherStatus, answerHeaders }: RestShape,
+  { gateway }: RouteContext,
+): AnswerOf => {
   return (output, call, input) => {
     const text = JSON.stringify(output)
-    if (told)
-      return told(gateway, input, output).then(headers =>
+    if (answerHeaders)
+      return answerHeaders(gateway, input, output).then(headers =>
         written(text, call, headers ? { headers: { ...jsonAnswer.headers, ...headers } } : jsonInit),
       )
-    if (otherwise?.when(output)) return new Response(text, { ...jsonInit, status: otherwise.status })
+    if (otherStatus?.when(output)) return new Response(text, { ...jsonInit, status: otherStatus.status })
     if (!needsBody && isWorthCompressing(text, call.request)) return compressed(text, jsonAnswer.headers)
     return written(text, call, jsonInit)
   }

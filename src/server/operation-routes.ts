@@ -144,7 +144,7 @@ const bodyErrors: readonly ErrorCode[] = [
 /** What Elysia and the document are told of the route. */
 function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
   const { name, title, errors, examples, inputSchema, rest } = operation
-  const { otherwise: other } = rest
+  const { otherStatus: other } = rest
   const { properties = {} } = inputSchema
   const inHeaders = Object.entries(rest.headers ?? {}).map(([key, header]) => [header, properties[key]])
   const output = declared(operation.outputSchema)
