@@ -41,7 +41,8 @@ describe.skipIf(!deno)(`the bundle under ${denoOrNone}`, () => {
     })
     const { stdout } = await run(denoRun(`${web.url}svc.mjs`), 'setup', 'cursor', '--print')
     const { mcpServers } = JSON.parse(stdout.slice(stdout.indexOf('{')))
-    expect(mcpServers.svc.args).toEqual(['run', '--allow-all', `${web.url}svc.mjs`, 'mcp', '-t', 'stdio'])
+    const own = ['run', '--allow-all', `${web.url}svc.mjs`, 'mcp', '-t', 'stdio', '--consumer', 'cursor']
+    expect(mcpServers.svc.args).toEqual(own)
   })
 
   const run = (command: string[], ...args: string[]) =>
