@@ -53,7 +53,7 @@ async function runOnce<I extends TObject, O extends TSchema>(
       const result = await invoke(operation, view.through?.(gateway, command) ?? gateway, input, call, log)
       bar?.clear()
       const shown: Shown = isJson(command)
-        ? { text: '' }
+        ? {}
         : await view.show(result, againFlags(command), { input: parsed, gateway })
       line.done = typeof view.done === 'function' ? view.done(result) : view.done
       await tell(run, result, call.cutBy ? { text: shown.text } : shown).catch(error => {
@@ -80,7 +80,7 @@ async function tell<I extends TObject, O extends TSchema>(
   shown: Shown,
 ): Promise<void> {
   if (view.failed?.(result)) line.status = 1
-  await writeResult(command, result, shown.text)
+  await writeResult(command, result, shown.text ?? '')
   if (!isJson(command)) await writeNote(shown, command)
 }
 

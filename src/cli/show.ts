@@ -9,7 +9,7 @@ import { colours, type Output, oneLine } from './terminal.ts'
 
 /** What goes to stdout, and a word about it that is no result, for stderr. */
 export interface Shown {
-  readonly text: string
+  readonly text?: string
   readonly note?: string
 }
 
@@ -25,7 +25,6 @@ export const isAnyConnected = async (gateway: Gateway): Promise<boolean> =>
 
 /** Of what only looks, where there is nothing to look at. */
 export const noDirectory = (dir: string, again: string): Shown => ({
-  text: '',
   note: note(`there is no data directory ${oneLine(dir)}: svc login${again}`),
 })
 
@@ -64,7 +63,7 @@ export const sessionColumns: readonly Column<Session>[] = [
 
 /** The table of sessions. */
 export function sessionsText(sessions: readonly Session[], again: string): Shown {
-  if (sessions.length === 0) return { text: '', note: note(`no session yet: svc login${again}`) }
+  if (sessions.length === 0) return { note: note(`no session yet: svc login${again}`) }
   // Beside a service it alone knows when it polled: dashes would look as if it never did.
   const polled = sessions.some(session => session.last_poll_at !== undefined)
   const columns = polled

@@ -60,7 +60,7 @@ function waitingTable(
 
 /** The table of what waits. */
 function outboxText(entries: readonly OutboxEntry[]): Shown {
-  if (entries.length === 0) return { text: '', note: note('nothing waits') }
+  if (entries.length === 0) return { note: note('nothing waits') }
   const partText = ({ text, file_name, kind }: WaitingPart) =>
     oneLine(listed(text ?? file_name ?? kind, jsonShowsAll))
   return { text: waitingTable(entries, [['WAITS FOR', waitOf]], partText) }
@@ -68,7 +68,7 @@ function outboxText(entries: readonly OutboxEntry[]): Shown {
 
 /** What waits for a yes. */
 function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
-  if (entries.length === 0) return { text: '', note: note('nothing waits for approval') }
+  if (entries.length === 0) return { note: note('nothing waits for approval') }
   const partText = ({ kind, text = '', file_name = '', size = 0, source = '' }: WaitingPart) => {
     if (kind !== 'text') return `${kind} ${oneLine(file_name)}, ${byteSize(size)}, from ${oneLine(source)}`
     return oneLine(listed(text, jsonShowsAll))

@@ -14,7 +14,7 @@ export const commands = [
       when: () => true,
       run: async typed => (await import('../login.ts')).runLogin(typed),
     },
-    show: () => ({ text: '' }),
+    show: () => ({}),
   }),
   operationCommand(verbs.logout, {
     absent: 'session_not_found',

@@ -21,7 +21,7 @@ export const commands = [
         total === 0
           ? 'nobody has written yet'
           : `nobody has written since the login; who did before: svc history${again}`
-      return { text: '', note: note(said) }
+      return { note: note(said) }
     },
   }),
   operationCommand(nameUser, {

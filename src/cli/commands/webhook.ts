@@ -5,7 +5,7 @@ import * as webhook from '../../operations/webhooks.ts'
 import { counted, localTime } from '../../platform/format.ts'
 import { type Column, table } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
-import type { Shown } from '../show.ts'
+import { note, type Shown } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 import { typedStart } from '../typed-time.ts'
 
@@ -71,7 +71,7 @@ const painted = { active: 'green', failing: 'yellow', paused: 'dim', disabled: '
 const statusOf = ({ status }: WebhookEndpoint) => colours[painted[status]](status)
 
 function listText(all: readonly WebhookEndpoint[]): Shown {
-  if (all.length === 0) return { text: '', note: 'no webhooks: svc webhook add <url> adds one\n' }
+  if (all.length === 0) return { note: note('no webhooks: svc webhook add <url> adds one') }
   const columns: Column<WebhookEndpoint>[] = [
     ['id', ({ id }) => oneLine(id)],
     ['status', statusOf],
@@ -108,7 +108,7 @@ function secretText(added: AddedWebhook): Shown {
 }
 
 function logText(tries: readonly WebhookDelivery[]): Shown {
-  if (tries.length === 0) return { text: '', note: 'nothing was delivered yet\n' }
+  if (tries.length === 0) return { note: note('nothing was delivered yet') }
   const columns: Column<WebhookDelivery>[] = [
     ['time', ({ at }) => localTime(at)],
     ['outcome', ({ outcome }) => outcome],
