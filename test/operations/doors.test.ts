@@ -1,0 +1,73 @@
+/** Every operation at every door that it names: its examples and its errors, the same at each. */
+import { describe, expect, spyOn, test } from 'bun:test'
+import { SvcError } from '../../src/model/error.ts'
+import type { Operation } from '../../src/operations/operation.ts'
+import { operations } from '../../src/operations/operations.ts'
+import { folderOfFile, forFile } from '../support/folder.ts'
+import { commandDoor, type Input, libraryDoor, mcpDoor, restDoor } from './doors.ts'
+
+const folder = folderOfFile()
+const doors = {
+  rest: forFile(await restDoor()),
+  command: forFile(await commandDoor(folder)),
+  library: forFile(await libraryDoor(folder)),
+  mcp: forFile(await mcpDoor()),
+}
+
+/** The operation ends like this from now on, at whichever door it is called. @returns the inputs that it was run with */
+function runs(operation: Operation, end: () => unknown) {
+  const arrived: Input[] = []
+  const spied = spyOn(operation, 'run').mockImplementation(async (_gateway, input) => {
+    arrived.push(input)
+    return end()
+  })
+  return { arrived, [Symbol.dispose]: () => spied.mockRestore() }
+}
+
+/** An input to fail with: an example, or what the schema shows of the fields that must be there. */
+function anyInput({ examples, inputSchema: { properties = {}, required = [] } }: Operation): Input {
+  const [example] = examples
+  if (example) return example.input ?? {}
+  return Object.fromEntries(required.map(key => [key, properties[key]?.examples?.[0]]))
+}
+
+describe.each(Object.entries(doors))('%s', (_door, door) => {
+  const offered = operations.filter(door.offers)
+  const meant = door.meant ?? ((_one, input) => input)
+  const named = offered.map(one => [one.name, one] as const)
+  const alike = named.filter(([name]) => !door.apart?.includes(name))
+
+  test('is there', () => {
+    expect(offered.length).toBeGreaterThan(8)
+  })
+
+  test.each(
+    alike.flatMap(([name, one]) =>
+      one.examples.map(example => [name, example.summary, one, example] as const),
+    ),
+  )('%s, "%s": the input arrives, and the output comes back', async (_name, _summary, one, example) => {
+    const { input = {}, output } = example
+    using run = runs(one, () => output)
+    expect(await door.call(one, input)).toEqual({ output })
+    expect(run.arrived).toEqual([one.parse(meant(one, input))])
+  })
+
+  test.each(named)('%s: each of its errors reaches the caller', async (_name, one) => {
+    for (const code of one.errors) {
+      using run = runs(one, () => {
+        throw new SvcError(code, `Told as ${code}`)
+      })
+      expect(await door.call(one, anyInput(one))).toEqual({ code, detail: `Told as ${code}` })
+      expect(run.arrived).toHaveLength(1)
+    }
+  })
+
+  const checked = named.filter(([, one]) => !door.ignores?.(one))
+  test.each(checked)('%s: an argument that it does not know is refused by its name', async (_name, one) => {
+    using run = runs(one, () => undefined)
+    const outcome = await door.call(one, { ...anyInput(one), nonsense_key: 1 })
+    expect(outcome).toMatchObject({ code: 'invalid_arguments' })
+    expect(JSON.stringify(outcome)).toMatch(/nonsense.key/)
+    expect(run.arrived).toEqual([])
+  })
+})

@@ -1,0 +1,183 @@
+/** The doors that an operation may be called at, each with what a caller of it gives and gets. */
+import { expect } from 'bun:test'
+import { join } from 'node:path'
+import { Svc } from '../../src/index.ts'
+import * as methods from '../../src/library/methods.ts'
+import { type ErrorCode, errorKind, isSvcError } from '../../src/model/error.ts'
+import type { Operation } from '../../src/operations/operation.ts'
+import { tools } from '../../src/operations/tools.ts'
+import { problemType } from '../../src/server/errors.ts'
+import { svc } from '../support/command.ts'
+import { withMcpPair } from '../support/mcp-pair.ts'
+import { MemoryGateway } from '../support/memory-gateway.ts'
+import { type Json, restOf } from '../support/rest.ts'
+
+export type Input = Readonly<Record<string, unknown>>
+
+/** What the caller got: an answer, or an error as this door shows errors. */
+export type Outcome = { readonly output: unknown } | { readonly code: ErrorCode; readonly detail: string }
+
+export interface Door extends AsyncDisposable {
+  /** Whether the operation can be called here. */
+  offers(operation: Operation): boolean
+  call(operation: Operation, input: Input): Promise<Outcome>
+  /** The input as it arrives, where the door adds something. */
+  meant?(operation: Operation, input: Input): Input
+  /** Whether arguments that are not the operation's are not looked at. */
+  ignores?(operation: Operation): boolean
+  /** Operations whose answer is not handed on as it is: what becomes of it is shown by tests of the door. */
+  readonly apart?: readonly string[]
+}
+
+const isTool = (operation: Operation): boolean => tools.some(({ name }) => name === operation.name)
+
+/** HTTP: a tool has its own path, the others say theirs. */
+export async function restDoor(): Promise<Door> {
+  const rest = await restOf(new MemoryGateway())
+  return {
+    offers: one => one.rest !== undefined || isTool(one),
+    ignores: ({ input, rest: shape }) =>
+      shape !== undefined && Object.keys(input.properties).every(key => shape.place.includes(`{${key}}`)),
+    async call(operation, input) {
+      const place = operation.rest?.place ?? `POST /tools/default/${operation.name}`
+      const [method = '', template = ''] = place.split(' ')
+      const others = new Map(Object.entries(input))
+      const path = template.replace(/\{(\w+)\}/g, (_all, key: string) => {
+        const value = others.get(key)
+        others.delete(key)
+        return encodeURIComponent(String(value))
+      })
+      const given = Object.fromEntries(others)
+      const hasBody = method === 'POST' || method === 'PUT'
+      const query = new URLSearchParams(given as Record<string, string>)
+      const response = await fetch(rest.url + path + (hasBody || query.size === 0 ? '' : `?${query}`), {
+        method,
+        ...(hasBody && others.size + Number(isTool(operation)) > 0 && jsonBody(given)),
+      })
+      const body = (await response.json()) as Json
+      if (response.ok) return { output: body }
+      const { code, detail } = body as { code: ErrorCode; detail: string }
+      expect(response.headers.get('content-type')).toBe('application/problem+json')
+      const { status, title } = errorKind(code)
+      expect(body).toMatchObject({ status, title, type: problemType(code) })
+      expect(response.status).toBe(status)
+      return { code, detail }
+    },
+    [Symbol.asyncDispose]: () => rest[Symbol.asyncDispose](),
+  }
+}
+
+const jsonBody = (value: unknown): RequestInit => ({
+  body: JSON.stringify(value),
+  headers: { 'content-type': 'application/json' },
+})
+
+/** What a person types. */
+function typedLine({ cli, inputSchema }: Operation, input: Input): string[] {
+  const left = new Map(Object.entries(input).filter(([, value]) => value !== ''))
+  const typed: string[] = []
+  for (const key of cli?.positionals ?? []) {
+    if (!left.has(key)) break
+    typed.push(String(left.get(key)))
+    left.delete(key)
+  }
+  for (const [key, value] of left) {
+    const flag = `--${cli?.names?.[key] ?? key.replaceAll('_', '-')}`
+    const { items } = inputSchema.properties?.[key] ?? {}
+    if (value === true) typed.push(flag)
+    else if (Array.isArray(value) && items?.enum) typed.push(`${flag}=${value.join(',')}`)
+    else if (Array.isArray(value)) typed.push(...value.map(one => `${flag}=${JSON.stringify(one)}`))
+    else if (typeof value === 'object')
+      typed.push(...Object.entries(value ?? {}).map(([name, text]) => `${flag}=${name}: ${text}`))
+    else typed.push(`${flag}=${value}`)
+  }
+  return cli?.question ? [...typed, '--yes'] : typed
+}
+
+/** The command line, on a data directory in this folder where nobody is logged in. */
+export async function commandDoor(home: string): Promise<Door> {
+  const dir = join(home, 'data')
+  const made = await Svc.open({ basePath: dir })
+  await made.close()
+  return {
+    offers: ({ cli }) => cli !== undefined,
+    meant: ({ cli }, input) => ({ ...cli?.defaults, ...input }),
+    // It follows the login to its end.
+    apart: ['login'],
+    async call(operation, input) {
+      const words = [...(operation.cli?.path ?? []), ...typedLine(operation, input)]
+      const { status, stdout, stderr } = await svc([...words, '--json', '-d', dir], {
+        home,
+        env: { TZ: 'UTC' },
+      })
+      if (status === 0) return { output: JSON.parse(stdout) }
+      expect(stderr).toMatch(/^\{.*\}\n$/)
+      const { code, detail } = JSON.parse(stderr) as { code: ErrorCode; detail: string }
+      expect(status).toBe(code === 'invalid_arguments' ? 2 : 1)
+      return { code, detail }
+    },
+    [Symbol.asyncDispose]: async () => {},
+  }
+}
+
+type Method = (...given: unknown[]) => Promise<unknown>
+
+/** Methods that stand outside the groups, and are not called as their tool. */
+const methodNames: Readonly<Record<string, string>> = { list_users: 'users', name_user: 'nameUser' }
+
+/** The method of an operation: of a group of `methods`, or of the library itself. */
+function methodOf(library: Svc, operation: Operation): Method {
+  for (const [group, operations] of Object.entries(methods)) {
+    const found = Object.entries(operations).find(([, one]) => (one as unknown) === operation)
+    if (found) return (library as unknown as Record<string, Record<string, Method>>)[group]![found[0]]!
+  }
+  const name =
+    methodNames[operation.name] ??
+    operation.name.replace(/_(.)/g, (_all, letter: string) => letter.toUpperCase())
+  return (...given) => (library as unknown as Record<string, Method>)[name]!(...given)
+}
+
+/** The library, on a data directory of this folder. */
+export async function libraryDoor(folder: string): Promise<Door> {
+  const library = await Svc.open({ basePath: join(folder, 'library'), store: true })
+  return {
+    offers: one => one.library !== undefined || isTool(one),
+    // `sessions` takes the options of a call alone.
+    ignores: ({ name }) => name === 'sessions',
+    async call(operation, input) {
+      const placed = operation.library?.positionals ?? []
+      const others = Object.entries(input).filter(([key]) => !placed.includes(key))
+      const given = placed.map(key => input[key])
+      if (others.length > 0) given.push(Object.fromEntries(others))
+      try {
+        return { output: await methodOf(library, operation)(...given) }
+      } catch (error) {
+        if (!isSvcError(error)) throw error
+        return { code: error.code, detail: error.message }
+      }
+    },
+    [Symbol.asyncDispose]: () => library.close(),
+  }
+}
+
+/** MCP, by the official client. */
+export async function mcpDoor(): Promise<Door> {
+  const pair = await withMcpPair({ sessions: [], start: false, context: { tools } })
+  return {
+    offers: isTool,
+    // It shows the saved file itself.
+    apart: ['download'],
+    async call({ name, output }, input) {
+      const result = await pair.client.callTool({ name, arguments: { ...input } })
+      const [first] = result.content as { type: string; text: string }[]
+      if (!result.isError) {
+        expect(result.content).not.toEqual([])
+        const { structuredContent } = result as Json
+        return { output: output.type === 'array' ? structuredContent.result : structuredContent }
+      }
+      const [, code = '', detail = ''] = /^(\w+): (.+?)\. /.exec(`${first?.text} `) ?? []
+      return { code: code as ErrorCode, detail }
+    },
+    [Symbol.asyncDispose]: () => pair[Symbol.asyncDispose](),
+  }
+}
