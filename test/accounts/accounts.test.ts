@@ -1,6 +1,5 @@
 import { expect, test } from 'bun:test'
 import { windowMs } from '../../src/model/session.ts'
-import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
 
 test('the users of a session, who wrote last first, with window and answers left', async () => {
@@ -27,9 +26,4 @@ test('the users of a session, who wrote last first, with window and answers left
     ...['first_seen', 'last_received', 'remaining', 'user_id', 'window_expires_at'],
   ])
   expect(await t.gateway.accounts.users('')).toEqual(users)
-})
-
-test('users of a session that does not exist are an error', async () => {
-  await using t = await withGateway()
-  expect(await failure(t.gateway.accounts.users('none'))).toMatchObject({ code: 'session_not_found' })
 })

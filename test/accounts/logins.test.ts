@@ -135,19 +135,6 @@ describe('login', () => {
     await follow(t, ['confirmed'], 'a')
   })
 
-  test('too many wrong digits bring a new QR code', async () => {
-    await using t = await fresh({ verify_code: 'on' })
-    const { qr_url } = await login(t, 'a')
-    const seen = await t.sandbox.scan({ qrcode: qr_url! })
-    await follow(t, ['need_verifycode'], 'a')
-    const wrong = seen.verify_code === '0000' ? '1111' : '0000'
-    await login(t, 'a', { verify_code: wrong })
-    await login(t, 'a', { verify_code: wrong })
-    const third = await login(t, 'a', { verify_code: wrong })
-    const renewed = third.status === 'waiting' ? third : await follow(t, ['waiting'], 'a')
-    expect(renewed.qr_url).not.toBe(qr_url)
-  })
-
   test('an expired QR code is renewed three times, then it is over; the next call starts anew', async () => {
     await using t = await fresh()
     let { qr_url } = await login(t)

@@ -274,13 +274,6 @@ describe('download', () => {
     })
   }
 
-  test('500 twice, then well', async () => {
-    await using t = await withGateway()
-    const message_id = await sent(t, 'video', randomBytes(100))
-    await t.sandbox.fail('download', '500', { times: 2 })
-    expect((await t.clock.hurry(download(t, { message_id }), restMs)).size).toBe(100)
-  })
-
   test('a caller who leaves, and a service that stops, end a slow download and leave nothing', async () => {
     for (const stop of [false, true]) {
       // WeChat's clock stands still but for what it is to give: the rest never comes.

@@ -86,14 +86,6 @@ describe('a CDN in trouble', () => {
   /** Between two tries lies less. */
   const restMs = 4000
 
-  test('500 twice, then well: sent once', async () => {
-    await using t = await withTalk()
-    await t.sandbox.fail('upload', '500', { times: 2 })
-    const sent = await t.clock.hurry(send(t, { kind: 'image', data }), restMs)
-    expect(sent.status).toBe('accepted')
-    expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(1)
-  })
-
   for (const { kind, times } of [
     { kind: '400', times: 1 },
     { kind: '500', times: 0 },

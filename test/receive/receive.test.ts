@@ -127,29 +127,6 @@ describe('the inbox', () => {
     expect(texts(await again.recv())).toEqual(['late'])
   })
 
-  for (const duplicate of ['same_id', 'new_id', 'new_token'] as const) {
-    test(`a message that upstream delivers again (${duplicate}) is stored once`, async () => {
-      await using t = await withGateway({ switches: { duplicate, duplicate_after_ms: 50 } })
-      // In one batch both would be real.
-      await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
-      await t.sandbox.say('once')
-      expect(texts(await t.recv())).toEqual(['once'])
-      const before = await cursorOf(t)
-      await t.until('the repeat', async () => (await cursorOf(t)) !== before && t.requests('getupdates') >= 3)
-      expect(await stored(t)).toEqual(['once'])
-    })
-  }
-
-  test('"1" sent twice within a second is two messages, where upstream counts whole seconds', async () => {
-    await using t = await withGateway({ switches: { create_time: 'whole_seconds' } })
-    await t.sandbox.say('1')
-    const [first] = await t.receive(1)
-    await t.sandbox.say('1')
-    const [second] = await t.receive(1)
-    expect([first!.timestamp % 1000, second!.timestamp % 1000]).toEqual([0, 0])
-    expect(await stored(t)).toEqual(['1', '1'])
-  })
-
   test('a new context token of a repeated message is the one that answers', async () => {
     await using t = await withGateway({ switches: { duplicate: 'new_token', duplicate_after_ms: 50 } })
     const { user_id } = t.bots.get('default')!
@@ -158,25 +135,6 @@ describe('the inbox', () => {
     await t.recv()
     const first = await t.until('a token', tokenNow)
     await t.until('another token', async () => (await tokenNow()) !== first)
-  })
-
-  test('an old cursor that brings everything back changes nothing', async () => {
-    await using t = await withGateway({
-      switches: { replay: 'always', empty_cursor: 'replay_all' },
-      start: false,
-    })
-    for (const text of ['a', 'b', 'c']) await t.sandbox.say(text)
-    await t.gateway.start()
-    expect(texts(await t.receive(3))).toEqual(['a', 'b', 'c'])
-    // It moves after the messages are stored: put back before, it would move on as if nothing were.
-    await t.until('the cursor', async () => (await cursorOf(t)) !== '')
-    const bot = (await t.other.sessions.get('default'))!.bot!
-    await t.other.sessions.save('default', { ...bot, cursor: '' })
-    await t.sandbox.say('d')
-    expect(texts(await t.hurry(t.recv()))).toEqual(['d'])
-    await t.hurry(t.until('the backlog came again', () => t.lines.some(line => line.includes('new=0'))))
-    expect(await t.recv({ timeout: 0 })).toEqual([])
-    expect(await stored(t)).toEqual(['a', 'b', 'c', 'd'])
   })
 
   test('a message that cannot be read is shown as far as it goes, and stops nobody', async () => {

@@ -7,21 +7,6 @@ const create = async (sandbox: TestSandbox, tokens: string[] = []) =>
 const status = (sandbox: TestSandbox, qrcode: string, code?: string) =>
   ilink(sandbox.url).get(`get_qrcode_status?qrcode=${qrcode}${code ? `&verify_code=${code}` : ''}`)
 
-test('a poll of the status is held until the phone does something', async () => {
-  await using sandbox = await withSandbox()
-  const qrcode = await create(sandbox)
-  const first = status(sandbox, qrcode)
-  await sandbox.scan()
-  expect((await first).status).toBe('scaned')
-  const second = status(sandbox, qrcode)
-  await sandbox.phone('POST', 'confirm')
-  expect(await second).toMatchObject({
-    ret: 0,
-    status: 'confirmed',
-    ilink_bot_id: expect.stringContaining('@im.bot'),
-  })
-})
-
 test('a status that stays is told again when the hold is over', async () => {
   await using sandbox = await withSandbox({ switches: { hold_ms: 30 } })
   expect((await status(sandbox, await create(sandbox))).status).toBe('wait')
@@ -42,24 +27,6 @@ test('the GET form of old clients makes QR codes too', async () => {
     ret: 0,
     qrcode: expect.any(String),
   })
-})
-
-test('digits: wrong ones are asked for again, three wrong ones block, the right ones go on', async () => {
-  await using sandbox = await withSandbox({ switches: { verify_code: 'on' } })
-  const blocked = await create(sandbox)
-  await sandbox.scan({ verify_code: '42' })
-  expect((await status(sandbox, blocked)).status).toBe('need_verifycode')
-  expect((await status(sandbox, blocked, '1')).status).toBe('need_verifycode')
-  expect((await status(sandbox, blocked, '2')).status).toBe('need_verifycode')
-  expect((await status(sandbox, blocked, '3')).status).toBe('verify_code_blocked')
-
-  const qrcode = await create(sandbox)
-  const seen = await sandbox.scan()
-  expect(seen.verify_code).toMatch(/^\d{4}$/)
-  expect((await status(sandbox, qrcode)).status).toBe('need_verifycode')
-  expect((await status(sandbox, qrcode, seen.verify_code)).status).toBe('scaned')
-  await sandbox.phone('POST', 'confirm')
-  expect((await status(sandbox, qrcode, seen.verify_code)).status).toBe('confirmed')
 })
 
 test('a client that holds the living bot already keeps it; another client gets a new one and kills the old', async () => {
@@ -100,27 +67,4 @@ test('a call of the phone that no QR code fits says so in plain words', async ()
   expect(await answer('confirm', { qrcode })).toBe('this QR code waits to be scanned')
   await sandbox.scanAndConfirm()
   expect(await answer('scan', { qrcode })).toBe('this QR code was confirmed already')
-})
-
-test('a redirect is announced once, then the login goes on there', async () => {
-  await using sandbox = await withSandbox({ switches: { redirect_host: 'other.example:8443' } })
-  const qrcode = await create(sandbox)
-  await sandbox.scan()
-  expect(await status(sandbox, qrcode)).toMatchObject({
-    status: 'scaned_but_redirect',
-    redirect_host: 'other.example:8443',
-  })
-  expect((await status(sandbox, qrcode)).status).toBe('scaned')
-})
-
-test('the expired session is said in the field the switch names', async () => {
-  await using sandbox = await withSandbox()
-  const bot = sandbox.bot()
-  await sandbox.phone('POST', 'expire', { bot: bot.bot_id })
-  const say = () => ilink(sandbox.url, bot.token).poll()
-  expect(await say()).toMatchObject({ text: '{"errcode":-14,"errmsg":"session timeout"}', http: 200 })
-  await sandbox.switches({ expired_form: 'ret' })
-  expect((await say()).text).toBe('{"ret":-14,"errmsg":"session timeout"}')
-  await sandbox.switches({ expired_form: 'both' })
-  expect((await say()).text).toBe('{"ret":-14,"errcode":-14,"errmsg":"session timeout"}')
 })

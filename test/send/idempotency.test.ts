@@ -3,11 +3,10 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
-import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { withGateway } from '../support/gateway.ts'
 import { withTalk } from '../support/talk.ts'
 
 const hourMs = 60 * 60_000
-const context = (t: TestGateway) => t.right()
 
 const key = { idempotency_key: 'k' }
 
@@ -58,31 +57,6 @@ test('a file that is gone by now does not matter', async () => {
   expect(await t.send({ media: [{ kind: 'file', path }], ...key })).toEqual({ ...first, repeated: true })
 })
 
-test('after 24 hours the key is free', async () => {
-  await using t = await withTalk()
-  await t.send({ text: 'a', ...key })
-  t.clock.advance(24 * hourMs - 10_000)
-  expect(await failure(t.send({ text: 'b', ...key }))).toMatchObject({ code: 'idempotency_conflict' })
-  t.clock.advance(10_001)
-  await t.sandbox.advance(24 * hourMs)
-  const before = (await context(t))!.received_at!
-  await t.sandbox.say('again')
-  await t.until('open', async () => (await context(t))!.received_at! > before)
-  expect((await t.send({ text: 'b', ...key })).status).toBe('accepted')
-})
-
-test('a call that certainly sent nothing may be made again', async () => {
-  await using t = await withTalk()
-  await t.sandbox.switches({ quota: 1 })
-  await t.send({ text: 'uses it up' })
-  expect(await failure(t.send({ text: 'a', ...key }))).toMatchObject({ code: 'rate_limited' })
-  await t.sandbox.switches({ quota: 10 })
-  t.clock.advance(30 * 60_000)
-  expect((await t.send({ text: 'a', ...key })).status).toBe('accepted')
-  await failure(t.send({ idempotency_key: 'l', media: [{ kind: 'file', path: 'nowhere' }] }))
-  expect((await t.send({ idempotency_key: 'l', text: 'other' })).status).toBe('accepted')
-})
-
 test('the bytes decide: uploaded again, or given as data, they are the same; written anew they are not', async () => {
   await using t = await withTalk()
   const upload = async () => {
@@ -101,15 +75,6 @@ test('the bytes decide: uploaded again, or given as data, they are the same; wri
   expect(await send({ path })).toEqual({ ...first, repeated: true })
   await writeFile(path, 'other')
   expect(await failure(send({ path }))).toMatchObject({ code: 'idempotency_conflict' })
-  expect(t.requests('sendmessage')).toBe(1)
-})
-
-test('one without a clear answer is unknown again, not sent again', async () => {
-  await using t = await withTalk()
-  await t.sandbox.fail('sendmessage', 'reset', { after: true })
-  const first = await t.send({ text: 'perhaps', ...key })
-  expect(first.status).toBe('unknown')
-  expect(await t.send({ text: 'perhaps', ...key })).toEqual({ ...first, repeated: true })
   expect(t.requests('sendmessage')).toBe(1)
 })
 

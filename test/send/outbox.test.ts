@@ -63,29 +63,6 @@ describe('a closed window', () => {
     expect((await context(t))!.used).toBe(1)
   })
 
-  test('texts go out as one message, joined by a blank line; each row says what became of it', async () => {
-    await using t = await withClosed()
-    for (const text of ['one', 'two', 'three']) await t.send({ text, ...queue })
-    expect((await t.gateway.outbox.list()).map(entry => entry.parts[0]!.text)).toEqual([
-      'one',
-      'two',
-      'three',
-    ])
-    await write(t)
-    await nothingWaits(t)
-    expect(await seen(t)).toEqual(['one\n\ntwo\n\nthree'])
-    const rows = await sent(t)
-    expect(rows.map(({ text, status }) => [text, status])).toEqual([
-      ['one\n\ntwo\n\nthree', 'accepted'],
-      ['two', 'accepted'],
-      ['three', 'accepted'],
-    ])
-    expect(rows.map(row => row.sent_with)).toEqual([undefined, rows[0]!.message_id, rows[0]!.message_id])
-    expect((await context(t))!.used).toBe(1)
-    const found = await t.gateway.history.page({ text_contains: 'two\n\nthree', limit: 9, offset: 0 })
-    expect(found.messages.map(({ id }) => id)).toEqual([rows[0]!.id])
-  })
-
   test('order is kept, texts joined only with their neighbours and only up to what a text may have', async () => {
     await using t = await withClosed()
     const image = Buffer.alloc(700, 1).toString('base64')

@@ -8,22 +8,12 @@ import { failure } from '../support/failure.ts'
 import type { FaultKind } from '../support/faults.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+import { withTalk } from '../support/talk.ts'
 import { write } from '../support/waiting.ts'
 
-const hourMs = 60 * 60_000
 const history = async (t: TestGateway) =>
   (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages.reverse()
 const context = (t: TestGateway, session?: string) => t.right(session)
-
-/** A gateway whose user has written: the window is open, the quota whole. */
-async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
-  const t = await withGateway(options)
-  for (const [name, bot] of t.bots) {
-    await t.sandbox.say('hi', { to: bot.bot_id, from: bot.user_id })
-    await t.until('context', async () => (await t.other.contexts.of(name)).get(bot.user_id)?.token)
-  }
-  return t
-}
 
 describe('which session sends', () => {
   test('the one that most recently got a context token for that user', async () => {
@@ -198,29 +188,6 @@ describe('which session sends', () => {
 })
 
 describe('what may be sent', () => {
-  test('after 24 hours the window is closed, until the user writes', async () => {
-    await using t = await withTalk()
-    expect((await t.send({ text: 'in time' })).window_expires_at).toBe(
-      (await context(t))!.received_at! + 24 * hourMs,
-    )
-    t.clock.advance(24 * hourMs + 1)
-    await t.sandbox.advance(24 * hourMs + 1)
-    expect(await failure(t.send({ text: 'late' }))).toMatchObject({ code: 'window_closed' })
-    expect(t.requests('sendmessage')).toBe(1)
-    const before = (await context(t))!.received_at
-    await t.sandbox.say('again')
-    await t.until('open', async () => (await context(t))!.received_at !== before)
-    expect((await t.send({ text: 'now' })).status).toBe('accepted')
-  })
-
-  test('ten answers, then quota_exhausted without asking upstream', async () => {
-    await using t = await withTalk()
-    for (let left = 9; left >= 0; left--) expect((await t.send({ text: `${left}` })).remaining).toBe(left)
-    expect(await failure(t.send({ text: 'one more' }))).toMatchObject({ code: 'quota_exhausted' })
-    expect(t.requests('sendmessage')).toBe(10)
-    expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(10)
-  })
-
   test('two processes at once never send more than ten', async () => {
     await using t = await withTalk()
     await using second = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
@@ -430,11 +397,6 @@ describe('what became of it', () => {
     held.resolve()
     expect((await sending).status).toBe('accepted')
   })
-
-  test('nothing to send is refused', async () => {
-    await using t = await withTalk()
-    expect(await failure(t.send({}))).toMatchObject({ code: 'invalid_arguments' })
-  })
 })
 
 describe('pace', () => {
@@ -504,13 +466,6 @@ describe('pace', () => {
     t.clock.advance(10_000)
     expect((await second).status).toBe('accepted')
     expect(await failure(t.send({ text: 'third' }))).toMatchObject({ code: 'rate_limited' })
-  })
-
-  test('tries that did not reach WeChat do not count', async () => {
-    await using t = await withTalk({ config: { pace: { ...pace, perSecond: 1000, perWindow: 2 } } })
-    await t.sandbox[Symbol.asyncDispose]()
-    for (let tries = 0; tries < 4; tries++)
-      expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'upstream_error' })
   })
 
   test('the parts of two sends never mix', async () => {

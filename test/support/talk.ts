@@ -1,4 +1,4 @@
-/** A session whose user has written, and files to send to that user. */
+/** Sessions whose users have written, and files to send to them. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { MediaContent } from '../../src/model/message.ts'
@@ -9,9 +9,10 @@ export const streamOf = (bytes: Uint8Array) => new Blob([new Uint8Array(bytes)])
 
 export async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
   const t = await withGateway(options)
-  const { user_id } = t.bots.get('default')!
-  await t.sandbox.say('hi')
-  await t.until('context', async () => (await t.other.contexts.of('default')).get(user_id)?.token)
+  for (const [name, { bot_id, user_id }] of t.bots) {
+    await t.sandbox.say('hi', { to: bot_id, from: user_id })
+    await t.until('context', async () => (await t.other.contexts.of(name)).get(user_id)?.token)
+  }
   await mkdir(join(t.mediaRoot, 'in'), { recursive: true })
   return t
 }
