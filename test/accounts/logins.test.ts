@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { LoginRequest, LoginStatus } from '../../src/model/login.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 const login = (t: TestGateway, session_name = '', more: Partial<LoginRequest> = {}, signal?: AbortSignal) =>
@@ -34,10 +35,10 @@ const endsIn = (t: TestGateway) =>
   t.lines.flatMap(line => / INFO logins: .* status=(\w+)/.exec(line)?.[1] ?? [])
 
 const fresh = (switches = {}) => withGateway({ sessions: [], switches })
+const it = given(fresh)
 
 describe('login', () => {
-  test('gives a QR code at once, then scaned, then confirmed; the session is polled', async () => {
-    await using t = await fresh()
+  it('gives a QR code at once, then scaned, then confirmed; the session is polled', async t => {
     const first = await login(t, 'work')
     expect(first).toMatchObject({ status: 'waiting', session: 'work' })
     expect(first.qr_url).toStartWith('http')
@@ -54,8 +55,7 @@ describe('login', () => {
     expect(t.lines.join('')).not.toContain((await t.other.sessions.get('work'))!.bot!.token.split(':')[1]!)
   })
 
-  test('a call waits for the change it is told of, no longer than its timeout', async () => {
-    await using t = await fresh()
+  it('a call waits for the change it is told of, no longer than its timeout', async t => {
     const { qr_url } = await login(t)
     using watch = stopwatch()
     expect((await login(t, '', { timeout: 0 })).status).toBe('waiting')
@@ -135,8 +135,7 @@ describe('login', () => {
     await follow(t, ['confirmed'], 'a')
   })
 
-  test('an expired QR code is renewed three times, then it is over; the next call starts anew', async () => {
-    await using t = await fresh()
+  it('an expired QR code is renewed three times, then it is over; the next call starts anew', async t => {
     let { qr_url } = await login(t)
     for (let renewals = 1; renewals <= 3; renewals++) {
       await t.sandbox.phone('POST', 'expire', {})
@@ -162,8 +161,7 @@ describe('login', () => {
     expect((await login(t)).status).toBe('waiting')
   })
 
-  test('who calls after a code ran out is given a new one at once, however it ran out', async () => {
-    await using t = await fresh()
+  it('who calls after a code ran out is given a new one at once, however it ran out', async t => {
     const first = await login(t)
     // Nobody asked while it ran out, and the caller has no time.
     await t.sandbox.phone('POST', 'expire', {})
@@ -198,8 +196,7 @@ describe('login', () => {
     expect((await login(t, 'second', { timeout: 0 })).status).toBe('waiting')
   })
 
-  test('a redirect is followed silently', async () => {
-    await using t = await fresh()
+  it('a redirect is followed silently', async t => {
     const { host, port } = new URL(t.sandbox.url)
     await t.sandbox.switches({ redirect_host: `localhost:${port}` })
     expect(host).not.toContain('localhost')
@@ -222,8 +219,7 @@ describe('login', () => {
     expect(endsIn(t)).toEqual(['already_bound'])
   })
 
-  test('two flows at once never complete each other’s', async () => {
-    await using t = await fresh()
+  it('two flows at once never complete each other’s', async t => {
     const [a, b] = await Promise.all([login(t, 'a'), login(t, 'b')])
     expect(a.qr_url).not.toBe(b.qr_url)
     await t.sandbox.scan({ qrcode: b.qr_url!, user: await t.sandbox.addUser('B'), confirm: true })
@@ -235,8 +231,7 @@ describe('login', () => {
     expect((await follow(t, ['confirmed'])).session).toBe('a')
   })
 
-  test('a call without a name: refused with several, told of the end of the only one', async () => {
-    await using t = await fresh()
+  it('a call without a name: refused with several, told of the end of the only one', async t => {
     const { qr_url } = await login(t, 'only')
     expect((await login(t, '', { timeout: 0 })).session).toBe('only')
     await login(t, 'other')
@@ -256,8 +251,7 @@ describe('login', () => {
     expect(t.requests('get_bot_qrcode')).toBe(2)
   })
 
-  test('calls that start together share one flow and one QR code', async () => {
-    await using t = await fresh()
+  it('calls that start together share one flow and one QR code', async t => {
     await t.sandbox.fail('get_bot_qrcode', 'slow', { delay_ms: 200 })
     const all = await Promise.all([1, 2, 3].map(() => login(t, 'same', { timeout: 0 })))
     expect(new Set(all.map(({ qr_url }) => qr_url)).size).toBe(1)
@@ -338,8 +332,7 @@ describe('login', () => {
     })
   }
 
-  test('credentials that cannot be stored at once are not lost', async () => {
-    await using t = await fresh()
+  it('credentials that cannot be stored at once are not lost', async t => {
     const { qr_url } = await login(t, 'x')
     const blocked = join(t.dir, 'x', 'token.json')
     await mkdir(blocked, { recursive: true })
@@ -352,8 +345,7 @@ describe('login', () => {
     expect((await follow(t, ['confirmed'], 'x')).status).toBe('confirmed')
   })
 
-  test('logout calls a login off, and whoever waits for it is told', async () => {
-    await using t = await fresh()
+  it('logout calls a login off, and whoever waits for it is told', async t => {
     const { qr_url } = await login(t, 'x')
     const waiting = login(t, 'x', { timeout: 60 })
     expect(await t.gateway.accounts.logout('x')).toEqual({ success: true, session: 'x' })
@@ -369,8 +361,7 @@ describe('login', () => {
     ['a logout', (t: TestGateway) => t.gateway.accounts.logout('x'), calledOff],
     ['the end of the service', (t: TestGateway) => t.gateway.close(), stopped],
   ] as const) {
-    test(`${how} before there is a QR code: all who wait for it are told`, async () => {
-      await using t = await fresh()
+    it(`${how} before there is a QR code: all who wait for it are told`, async t => {
       await t.sandbox.fail('get_bot_qrcode', 'slow', { delay_ms: 60_000 })
       const together = [login(t, 'x'), login(t, 'x')]
       await t.until('asked for', () => t.requests('get_bot_qrcode') === 1)
@@ -391,8 +382,7 @@ describe('login', () => {
     })
   }
 
-  test('two begin a login of one session, and one of them calls it off: the other is told so', async () => {
-    await using t = await fresh()
+  it('two begin a login of one session, and one of them calls it off: the other is told so', async t => {
     const { signal } = new AbortController()
     const [one, two] = await Promise.all([1, 2].map(() => t.gateway.logins.begin('x', false, signal)))
     expect(one!.login_id).toBe(two!.login_id)
@@ -403,8 +393,7 @@ describe('login', () => {
   })
 
   for (const isOpenElsewhere of [false, true])
-    test(`a page was left, ${isOpenElsewhere ? 'another one goes on' : 'and its last question came after its farewell'}`, async () => {
-      await using t = await fresh()
+    it(`a page was left, ${isOpenElsewhere ? 'another one goes on' : 'and its last question came after its farewell'}`, async t => {
       const gone = new AbortController()
       const { login_id, revision: seen } = await t.gateway.logins.begin('x', false, gone.signal)
       const leaving = t.gateway.logins.leave(login_id)
@@ -428,8 +417,7 @@ describe('login', () => {
     expect((await t.gateway.accounts.list()).map(({ name }) => name)).toEqual(['default', 'wanted'])
   })
 
-  test('bad names are refused, and nothing starts after the end', async () => {
-    await using t = await fresh()
+  it('bad names are refused, and nothing starts after the end', async t => {
     for (const name of ['..', 'a/b', 'media', 'con', '.x']) {
       expect(await failure(login(t, name))).toMatchObject({ code: 'invalid_arguments' })
     }

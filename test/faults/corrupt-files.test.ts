@@ -18,10 +18,13 @@ import { reasonOf } from '../../src/platform/system-error.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
+import { given } from '../support/given.ts'
 import { type Hosted, hosted } from './support/hosted.ts'
 import { cursorsIn } from './support/log-file.ts'
 import { runOnce, until } from './support/program.ts'
 import { openSite, type Site } from './support/upstream.ts'
+
+const it = given(openSite)
 
 const garbage = [
   { what: 'empty', text: '' },
@@ -49,8 +52,7 @@ const statusOf = async (program: Hosted, name: string): Promise<string> => {
 
 describe('token.json', () => {
   for (const { what, text } of garbage) {
-    test(`${what}, at the start: set aside and reported, the other session works`, async () => {
-      await using site = await openSite()
+    it(`${what}, at the start: set aside and reported, the other session works`, async site => {
       const other = await withOther(site)
       writeFileSync(join(site.dir, 's/token.json'), text)
       await using service = await hosted(site)
@@ -65,8 +67,7 @@ describe('token.json', () => {
     })
   }
 
-  test('while running: the other session works, a restored file is polled again from its cursor, nothing is lost', async () => {
-    await using site = await openSite()
+  it('while running: the other session works, a restored file is polled again from its cursor, nothing is lost', async site => {
     const other = await withOther(site)
     await using service = await hosted(site)
     await site.heard('one')
@@ -90,8 +91,7 @@ describe('token.json', () => {
 
 describe('contexts.json', () => {
   for (const { what, text } of garbage) {
-    test(`${what}, at the start: set aside by the next message, and the user can be answered again`, async () => {
-      await using site = await openSite()
+    it(`${what}, at the start: set aside by the next message, and the user can be answered again`, async site => {
       const path = join(site.dir, 's/contexts.json')
       writeFileSync(path, text)
       await using service = await hosted(site)
@@ -104,8 +104,7 @@ describe('contexts.json', () => {
     })
   }
 
-  test('while running: a send does without it, the next message sets it aside and mends it', async () => {
-    await using site = await openSite()
+  it('while running: a send does without it, the next message sets it aside and mends it', async site => {
     await using service = await hosted(site)
     await site.heard('one')
     const path = join(site.dir, 's/contexts.json')
@@ -147,8 +146,7 @@ describe('messages.db', () => {
     { what: 'with a first page of zeros', spoil: (file: string) => overwrite(file, 0, Buffer.alloc(4096)) },
   ]
   for (const { what, spoil } of starts) {
-    test(`${what}, at the start: refused, the file left as it is; moved away, all begins anew`, async () => {
-      await using site = await openSite()
+    it(`${what}, at the start: refused, the file left as it is; moved away, all begins anew`, async site => {
       await spoiledAfterOne(site, spoil)
       const before = readFileSync(path(site))
       const refused = await failure(hosted(site))
@@ -163,8 +161,7 @@ describe('messages.db', () => {
     })
   }
 
-  test('not to be opened: one clear line of the program, exit status 1', async () => {
-    await using site = await openSite()
+  it('not to be opened: one clear line of the program, exit status 1', async site => {
     await spoiledAfterOne(site, starts[1]!.spoil)
     const program = site.launch()
     expect(await program.ready).toBe(false)
@@ -174,8 +171,7 @@ describe('messages.db', () => {
     expect(program.log()).not.toMatch(/^ +at /m)
   })
 
-  test('removed while running: nothing more is taken into the lost file, the cursor stays, a restart brings it all', async () => {
-    await using site = await openSite()
+  it('removed while running: nothing more is taken into the lost file, the cursor stays, a restart brings it all', async site => {
     await using service = await hosted(site)
     await site.heard('one')
     const cursor = await until(
@@ -198,8 +194,7 @@ describe('messages.db', () => {
     expect(await site.stored(1)).toEqual(['two'])
   })
 
-  test('spoiled in its pages while running: calls say store_unavailable, nothing crashes, the cursor stays behind', async () => {
-    await using site = await openSite()
+  it('spoiled in its pages while running: calls say store_unavailable, nothing crashes, the cursor stays behind', async site => {
     await using service = await hosted(site)
     // More than a process keeps of it in memory.
     await site.sandbox.bulk(200, `{n} ${'x'.repeat(100_000)}`, site.bot)
@@ -247,8 +242,7 @@ describe('messages.db', () => {
 
 describe.skipIf(process.platform === 'win32')('something else in the place of a file', () => {
   for (const name of ['messages.db', 's/token.json', '.default_session', '.data.lock', '.poll.lock']) {
-    test(`a pipe as ${name}: named within a moment, and left where it is`, async () => {
-      await using site = await openSite()
+    it(`a pipe as ${name}: named within a moment, and left where it is`, async site => {
       const path = join(site.dir, name)
       rmSync(path, { force: true })
       await Bun.$`mkfifo ${path}`

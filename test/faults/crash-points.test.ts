@@ -2,11 +2,14 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
+import { given } from '../support/given.ts'
 import { hosted } from './support/hosted.ts'
 import { cursorsIn, usedIn } from './support/log-file.ts'
 import { bindOver, canMount } from './support/mounts.ts'
 import { until } from './support/program.ts'
 import { openSite, type Site, sentRows } from './support/upstream.ts'
+
+const it = given(openSite)
 
 const usedOf = (site: Site): number => usedIn(site.dir, site.user)
 const cursorOf = (site: Site) => cursorsIn(site.dir).get(site.bot)
@@ -14,8 +17,7 @@ const seenTexts = async (site: Site) =>
   (await site.sandbox.messages({ from: 'bot', limit: 1000 })).map(message => message.items[0]?.text)
 
 describe('a poller killed', () => {
-  test('after the messages are stored, before context tokens and cursor: all three are there once after a restart', async () => {
-    await using site = await openSite()
+  it('after the messages are stored, before context tokens and cursor: all three are there once after a restart', async site => {
     const first = await site.start()
     await site.heard('zero')
     const before = await until('the cursor moves', 30_000, () => cursorOf(site) || undefined)
@@ -64,8 +66,7 @@ describe('a poller killed', () => {
     },
   )
 
-  test('with a batch on its way from upstream: it comes again', async () => {
-    await using site = await openSite()
+  it('with a batch on its way from upstream: it comes again', async site => {
     const first = await site.start()
     await site.asked('getupdates', 1)
     await site.sandbox.fail('getupdates', 'hang', { after: true })
@@ -81,8 +82,7 @@ describe('a poller killed', () => {
 describe('a service killed in the middle of a send', () => {
   for (const reached of [true, false]) {
     const what = reached ? 'that had reached the user' : 'that had not arrived'
-    test(`${what}: it ends as unknown, is not sent again, and costs one unit of quota at most`, async () => {
-      await using site = await openSite()
+    it(`${what}: it ends as unknown, is not sent again, and costs one unit of quota at most`, async site => {
       const first = await site.start()
       await site.heard('hi')
       await until('the context is there', 30_000, () =>
@@ -109,8 +109,7 @@ describe('a service killed in the middle of a send', () => {
     })
   }
 
-  test('of several parts: the parts before it stay accepted, it is unknown, the ones after it were never sent', async () => {
-    await using site = await openSite()
+  it('of several parts: the parts before it stay accepted, it is unknown, the ones after it were never sent', async site => {
     const first = await site.start()
     await site.heard('hi')
     const part = (letter: string) => letter.repeat(16_000)
@@ -133,8 +132,7 @@ describe('a service killed in the middle of a send', () => {
     await until('the quota is fresh', 30_000, () => usedOf(site) === 0)
   })
 
-  test('during the upload: nothing was sent, no row claims so, and the same key sends', async () => {
-    await using site = await openSite()
+  it('during the upload: nothing was sent, no row claims so, and the same key sends', async site => {
     const first = await site.start()
     await site.heard('hi')
     await site.sandbox.fail('upload', 'hang')

@@ -1,12 +1,14 @@
-import { expect, test } from 'bun:test'
+import { expect } from 'bun:test'
 import { testClock } from '../support/clock.ts'
+import { given } from '../support/given.ts'
 import { hosted } from './support/hosted.ts'
 import { until } from './support/program.ts'
 import { fileNamed as file, openSite, queue, arrived as seen, sentRows } from './support/upstream.ts'
 
+const it = given(openSite)
+
 for (const reached of [true, false]) {
-  test(`killed while it sends what waited, ${reached ? 'after it had' : 'before it'} arrived: that one is unknown, the rest goes once`, async () => {
-    await using site = await openSite()
+  it(`killed while it sends what waited, ${reached ? 'after it had' : 'before it'} arrived: that one is unknown, the rest goes once`, async site => {
     const first = await site.start()
     await queue(site, first, { text: 'a' })
     await queue(site, first, { media: [file('b'), file('c')] })
@@ -40,8 +42,7 @@ for (const reached of [true, false]) {
   })
 }
 
-test('the poller killed while it sends what waited: a watcher goes on within seconds', async () => {
-  await using site = await openSite()
+it('the poller killed while it sends what waited: a watcher goes on within seconds', async site => {
   const poller = await site.start()
   await site.asked('getupdates', 1)
   await using watcher = await hosted(site, { clock: testClock({ runs: false }) })
@@ -58,8 +59,7 @@ test('the poller killed while it sends what waited: a watcher goes on within sec
   expect(await seen(site)).toEqual(['a', 'b'])
 })
 
-test('a send of one process that dies is unknown in seconds where another one runs', async () => {
-  await using site = await openSite()
+it('a send of one process that dies is unknown in seconds where another one runs', async site => {
   await using one = await hosted(site)
   await site.heard('hi')
   const other = await site.start()
@@ -72,8 +72,7 @@ test('a send of one process that dies is unknown in seconds where another one ru
   await one.gateway.hurry(until('it is unknown', 30_000, () => sentRows(site)[0]?.status === 'unknown'))
 })
 
-test('killed in the middle of a send with a key: the same key answers unknown and sends nothing', async () => {
-  await using site = await openSite()
+it('killed in the middle of a send with a key: the same key answers unknown and sends nothing', async site => {
   const first = await site.start()
   await site.heard('hi')
   await until('the context is there', 30_000, async () => (await first.call('sessions')).body[0].user_count)

@@ -1,10 +1,13 @@
 /** What a watcher does when its poller is killed or stopped; killed alone: takeover-locks, with either kind of lock. */
-import { expect, test } from 'bun:test'
+
+import { expect } from 'bun:test'
+import { given } from '../support/given.ts'
 import { pollLockNote, until } from './support/program.ts'
 import { openSite, pair, roleOf } from './support/upstream.ts'
 
-test('many pollers killed one after the other: each is followed within 3 s, never by two', async () => {
-  await using site = await openSite()
+const it = given(openSite)
+
+it('many pollers killed one after the other: each is followed within 3 s, never by two', async site => {
   const programs = [await site.start(), await site.start(), await site.start()]
   for (let n = 0; programs.length > 0; n++) {
     await site.say(`m${n}`)
@@ -21,8 +24,7 @@ test('many pollers killed one after the other: each is followed within 3 s, neve
   expect(site.sandbox.pollsAtOnce[site.bot]).toBe(1)
 })
 
-test('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they still read and send, and nothing doubles when it wakes', async () => {
-  await using site = await openSite()
+it('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they still read and send, and nothing doubles when it wakes', async site => {
   const { poller, watcher } = await pair(site)
   await site.heard('before')
   await site.asked('getupdates', 2)
@@ -47,8 +49,7 @@ test('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they stil
   expect(site.sandbox.pollsAtOnce[site.bot]).toBe(1)
 })
 
-test('a watcher reports a stalled poller, and that it works again', async () => {
-  await using site = await openSite()
+it('a watcher reports a stalled poller, and that it works again', async site => {
   const { poller, watcher } = await pair(site)
   const health = async () => (await watcher.get('/healthz')).body
   expect(await health()).toMatchObject({ status: 'ok', stalled: false })
@@ -61,8 +62,7 @@ test('a watcher reports a stalled poller, and that it works again', async () => 
   expect(await health()).toMatchObject({ status: 'ok', role: 'watcher' })
 })
 
-test('a stopped poller that is then killed: a watcher polls within 3 s', async () => {
-  await using site = await openSite()
+it('a stopped poller that is then killed: a watcher polls within 3 s', async site => {
   const { poller, watcher } = await pair(site)
   process.kill(poller.pid, 'SIGSTOP')
   await site.say('one')
@@ -71,8 +71,7 @@ test('a stopped poller that is then killed: a watcher polls within 3 s', async (
   expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
 })
 
-test('a poller stopped in the middle of storing a batch: watchers get an error, not a wrong answer, and all is well when it wakes', async () => {
-  await using site = await openSite()
+it('a poller stopped in the middle of storing a batch: watchers get an error, not a wrong answer, and all is well when it wakes', async site => {
   const { poller, watcher } = await pair(site)
   // Stopped at random moments of a busy minute: now and then it holds the data lock or the store's write lock.
   for (let n = 0; n < 8; n++) {

@@ -1,7 +1,11 @@
 /** What listeners are told of, as it happens. */
-import { describe, expect, test } from 'bun:test'
+
+import { describe, expect } from 'bun:test'
 import type { ChangeListener } from '../../src/gateway/changes.ts'
 import { withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
+
+const it = given(withGateway)
 
 /** What was told, in order: `received hi`, `sent hello sending`, `sent hello accepted`; sessions as `name/users`. */
 function ear() {
@@ -16,8 +20,7 @@ function ear() {
 }
 
 describe('messages', () => {
-  test('a send that waits is told of when it begins to wait, and again when it goes out', async () => {
-    await using t = await withGateway()
+  it('a send that waits is told of when it begins to wait, and again when it goes out', async t => {
     await t.sandbox.say('hi')
     await t.receive(1)
     t.clock.advance(25 * 3600_000)
@@ -35,8 +38,7 @@ describe('messages', () => {
     expect(messages.at(-1)).toBe('sent late queued')
   })
 
-  test('old messages of another program are told of as such', async () => {
-    await using t = await withGateway()
+  it('old messages of another program are told of as such', async t => {
     const { listener, messages } = ear()
     t.gateway.changes.subscribe(listener)
     await t.sandbox.say('hi')
@@ -61,8 +63,7 @@ describe('messages', () => {
 })
 
 describe('sessions', () => {
-  test('that they were polled is told every 15 s only', async () => {
-    await using t = await withGateway()
+  it('that they were polled is told every 15 s only', async t => {
     const { listener, sessions } = ear()
     const began = t.clock.monotonic()
     t.gateway.changes.subscribe(listener)
@@ -80,8 +81,7 @@ describe('sessions', () => {
     expect(t.clock.monotonic() - began).toBeGreaterThan(15_000)
   })
 
-  test('a listener that fails keeps nobody from hearing', async () => {
-    await using t = await withGateway()
+  it('a listener that fails keeps nobody from hearing', async t => {
     const { listener, messages } = ear()
     t.gateway.changes.subscribe({
       message() {

@@ -2,6 +2,9 @@ import { describe, expect, test } from 'bun:test'
 import { directCall } from '../../src/model/call.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
+
+const it = given(withGateway)
 
 const dayMs = 24 * 3_600_000
 const yearsMs = 3650 * dayMs
@@ -24,8 +27,7 @@ async function exchange(t: TestGateway, words: string): Promise<void> {
   expect(await t.send({ text: `answer to ${words}` })).toMatchObject({ success: true, status: 'accepted' })
 }
 
-test('our clock is ahead of upstream’s: when the user wrote is known all the same, and what waits for it goes out', async () => {
-  await using t = await withGateway()
+it('our clock is ahead of upstream’s: when the user wrote is known all the same, and what waits for it goes out', async t => {
   t.clock.step(60_000)
   await write(t, 'hi')
   const { received_at, first_seen } = (await context(t))!
@@ -62,8 +64,7 @@ describe('a clock on the wall that is set', () => {
     ['ten years ahead', yearsMs],
     ['ten years back', -yearsMs],
   ] as const) {
-    test(`${name}, and right again: everything is received, answered and read once, by two consumers`, async () => {
-      await using t = await withGateway()
+    it(`${name}, and right again: everything is received, answered and read once, by two consumers`, async t => {
       await t.recv({ consumer: 'other', timeout: 0 })
       await exchange(t, 'before')
       t.clock.step(ms)
@@ -101,8 +102,7 @@ describe('a clock on the wall that is set', () => {
       }
     })
 
-    test(`${name}: what is read and not confirmed comes again, marked, and nothing is left out`, async () => {
-      await using t = await withGateway()
+    it(`${name}: what is read and not confirmed comes again, marked, and nothing is left out`, async t => {
       for (const text of ['a', 'b', 'c']) await t.sandbox.say(text)
       const claimed = await t.until('all stored', async () => {
         const { total } = await t.gateway.history.page({ limit: 50, offset: 0 })
@@ -123,8 +123,7 @@ describe('a clock on the wall that is set', () => {
       expect(await t.recv({ timeout: 0 })).toEqual([])
     })
 
-    test(`${name}: a send that waits still waits, and goes out once when its user writes`, async () => {
-      await using t = await withGateway()
+    it(`${name}: a send that waits still waits, and goes out once when its user writes`, async t => {
       await write(t, 'hello')
       for (let n = 0; n < 10; n++) await t.send({ text: `${n}` })
       const queued = await t.send({ text: 'waiting', when_closed: 'queue' })
@@ -160,8 +159,7 @@ describe('a clock on the wall that is set', () => {
     expect(texts(await t.receive(3))).toEqual(['1', '2', '3'])
   })
 
-  test('ten years ahead: a refusal of then does not hold what waits when the clock is right again', async () => {
-    await using t = await withGateway()
+  it('ten years ahead: a refusal of then does not hold what waits when the clock is right again', async t => {
     t.clock.step(yearsMs)
     await write(t, 'hello')
     for (let n = 0; n < 10; n++) await t.send({ text: `${n}` })
@@ -180,8 +178,7 @@ describe('a clock on the wall that is set', () => {
     await t.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'waiting'))
   })
 
-  test('a day ahead: a call repeated under its key sends nothing', async () => {
-    await using t = await withGateway()
+  it('a day ahead: a call repeated under its key sends nothing', async t => {
     await exchange(t, 'hello')
     const request = { text: 'once', idempotency_key: 'k1' }
     const first = await t.send(request)

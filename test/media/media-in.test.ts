@@ -8,8 +8,11 @@ import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+
+const it = given(withGateway)
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
 const download = (t: TestGateway, request: Partial<DownloadRequest>, call: object = {}) =>
@@ -77,8 +80,7 @@ test.each(['image', 'video', 'file', 'voice'] as const)(
   },
 )
 
-test('a count that fails is tried again', async () => {
-  await using t = await withGateway()
+it('a count that fails is tried again', async t => {
   const message_id = await sent(t, 'video', randomBytes(300_005), 'a.bin')
   const { signal } = new AbortController()
   const open = () => t.gateway.media.open({ message_id, item: 0, sized: true }, signal)
@@ -109,8 +111,7 @@ describe('download', () => {
     })
   }
 
-  test('where so long a name is not taken, a shorter one is, and the bytes stay', async () => {
-    await using t = await withGateway()
+  it('where so long a name is not taken, a shorter one is, and the bytes stay', async t => {
     const bytes = randomBytes(5000)
     const message_id = await sent(t, 'file', bytes, `${'x'.repeat(250)}.docx`)
     // A path may have 4095 bytes.
@@ -125,8 +126,7 @@ describe('download', () => {
     expect((await download(t, { message_id, save_dir })).file_name).toEndWith(' (1).docx')
   })
 
-  test('names: Chinese ones stay, hostile ones become harmless, nothing is overwritten', async () => {
-    await using t = await withGateway()
+  it('names: Chinese ones stay, hostile ones become harmless, nothing is overwritten', async t => {
     const folder = join(t.mediaRoot, 'downloads')
     const kept = ['年度报告(终版).pdf', 'a"b:c.txt', 'con.txt', `${'长'.repeat(80)}.docx`, 'x.tmp']
     const names: [string, RegExp][] = [
@@ -159,8 +159,7 @@ describe('download', () => {
     expect(await filesIn(folder)).toHaveLength(names.length + 3)
   })
 
-  test('save_dir: inside the media root for a remote caller, anywhere for the local user, whose folder stays as it is', async () => {
-    await using t = await withGateway()
+  it('save_dir: inside the media root for a remote caller, anywhere for the local user, whose folder stays as it is', async t => {
     const message_id = await sent(t, 'file', randomBytes(20), 'a.bin')
     const outside = folderOfTest()
     await chmod(outside, 0o755)
@@ -191,8 +190,7 @@ describe('download', () => {
     })
   })
 
-  test("nobody saves among svc's own files; the local user saves in the media root by its whole path", async () => {
-    await using t = await withGateway()
+  it("nobody saves among svc's own files; the local user saves in the media root by its whole path", async t => {
     const message_id = await sent(t, 'file', randomBytes(20), 'a.bin')
     const outside = folderOfTest()
     await symlink(t.dir, join(outside, 'data'))
@@ -209,8 +207,7 @@ describe('download', () => {
     expect(saved.path).toBe(join(t.mediaRoot, 'mine', 'a.bin'))
   })
 
-  test('several media in one message, by number; a number too many, a message without, an unknown one', async () => {
-    await using t = await withGateway()
+  it('several media in one message, by number; a number too many, a message without, an unknown one', async t => {
     const one = await t.sandbox.media('image', new Blob(['first']))
     const two = await t.sandbox.media('file', new Blob(['second']), { name: 'two.txt' })
     const messages = await t.receive(2)
@@ -260,8 +257,7 @@ describe('download', () => {
     { kind: 'cut', code: 'upstream_error', times: 0 },
     { kind: 'corrupt', code: 'upstream_error', times: 0 },
   ] as const) {
-    test(`the CDN answers ${kind}: ${code}, and nothing is left in the folder`, async () => {
-      await using t = await withGateway()
+    it(`the CDN answers ${kind}: ${code}, and nothing is left in the folder`, async t => {
       let message_id = await sent(t, 'file', randomBytes(12), 'x.bin')
       // One garbled block in 256 looks as if it were whole: another message has another key.
       for (let tries = 0; kind === 'corrupt' && tries < 4 && (await looksWhole(t, message_id)); tries++)
@@ -304,8 +300,7 @@ describe('download', () => {
     }
   })
 
-  test('a disk that is full: store_unavailable, partial files removed', async () => {
-    await using t = await withGateway()
+  it('a disk that is full: store_unavailable, partial files removed', async t => {
     const small = join(t.mediaRoot, 'small')
     await mkdir(small)
     const mounted = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', small])
@@ -322,8 +317,7 @@ describe('download', () => {
     }
   })
 
-  test('streamed without a file: name, type, bytes; a cancelled one ends', async () => {
-    await using t = await withGateway()
+  it('streamed without a file: name, type, bytes; a cancelled one ends', async t => {
     const bytes = randomBytes(150_000)
     const message_id = await sent(t, 'file', bytes, '表 1.csv')
     const { signal } = new AbortController()

@@ -1,11 +1,15 @@
 /** Media on its way to a user: every byte arrives, and what goes wrong costs nothing. */
+
 import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, readdir, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { failure } from '../support/failure.ts'
+import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { remote, seen, send, used, withTalk } from '../support/talk.ts'
+
+const it = given(withTalk)
 
 /** A picture by its first bytes; of random ones some are those of another kind. */
 const picture = (size: number) => Buffer.concat([Buffer.from([0xff, 0xd8, 0xff, 0xe0]), randomBytes(size)])
@@ -28,8 +32,7 @@ describe('what is sent arrives, byte for byte', () => {
     }
   }
 
-  test('every kind, with text before them; voice goes as a file and says so; history has all', async () => {
-    await using t = await withTalk()
+  it('every kind, with text before them; voice goes as a file and says so; history has all', async t => {
     const kinds = ['image', 'voice', 'file', 'video'] as const
     const media = kinds.map((kind, i) => ({
       ...{ kind, file_name: `${kind}.bin` },
@@ -70,8 +73,7 @@ describe('what is sent arrives, byte for byte', () => {
     expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
   })
 
-  test('sizes around a block of the cipher', async () => {
-    await using t = await withTalk()
+  it('sizes around a block of the cipher', async t => {
     for (const size of [1, 15, 16, 17, 128 * 1024, 128 * 1024 + 1]) {
       const bytes = randomBytes(size)
       await writeFile(join(t.mediaRoot, 'x'), bytes)
@@ -93,8 +95,7 @@ describe('a CDN in trouble', () => {
     { kind: 'no_param', times: 0 },
     { kind: 'reset', times: 0 },
   ] as const) {
-    test(`${kind}: an error, nothing sent, nothing spent, nothing left`, async () => {
-      await using t = await withTalk()
+    it(`${kind}: an error, nothing sent, nothing spent, nothing left`, async t => {
       await t.sandbox.fail('upload', kind, { times })
       const refused = failure(send(t, { kind: 'image', data }, remote, 'text too'))
       expect(await t.clock.hurry(refused, restMs)).toMatchObject({ code: 'upstream_error' })
@@ -125,8 +126,7 @@ describe('a CDN in trouble', () => {
 })
 
 describe('names', () => {
-  test('the receiver sees the name as it was given; what could not be kept is said', async () => {
-    await using t = await withTalk()
+  it('the receiver sees the name as it was given; what could not be kept is said', async t => {
     const long = `${'长'.repeat(100)}.docx`
     for (const [nth, file_name] of [
       '.env',

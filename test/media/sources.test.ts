@@ -1,4 +1,5 @@
 /** Where media to send may come from: paths, uploads, data and URLs. */
+
 import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import {
@@ -21,15 +22,17 @@ import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { remote, seen, send, streamOf, used, withTalk } from '../support/talk.ts'
 
+const it = given(withTalk)
+
 const md5 = (bytes: Uint8Array) => createHash('md5').update(bytes).digest('hex')
 
 describe('path', () => {
-  test('what lies outside the media root is forbidden for a remote caller, by whatever way', async () => {
-    await using t = await withTalk()
+  it('what lies outside the media root is forbidden for a remote caller, by whatever way', async t => {
     const outside = folderOfTest()
     await writeFile(join(outside, 'secret.txt'), 'secret')
     await symlink(join(outside, 'secret.txt'), join(t.mediaRoot, 'in', 'link'))
@@ -58,8 +61,7 @@ describe('path', () => {
     },
   )
 
-  test('a file is found under its name in another Unicode form; the exact name goes first, and two are too many', async () => {
-    await using t = await withTalk()
+  it('a file is found under its name in another Unicode form; the exact name goes first, and two are too many', async t => {
     const [outside, working] = [folderOfTest(), folderOfTest()]
     const [composed, apart] = ['Caf\u00e9', 'Cafe\u0301']
     for (const [top, options] of [
@@ -131,8 +133,7 @@ describe('path', () => {
       expect(await send(t, { kind, path }, { local: true })).toMatchObject({ success: true })
   })
 
-  test('a URL in the place of a path is no file that is missing, and is not fetched', async () => {
-    await using t = await withTalk()
+  it('a URL in the place of a path is no file that is missing, and is not fetched', async t => {
     for (const local of [true, false]) {
       const given = { kind: 'image' as const, path: `${t.sandbox.url}/x.png` }
       const error = await failure(send(t, given, { local }))
@@ -141,8 +142,7 @@ describe('path', () => {
     }
   })
 
-  test('a file with more than one hard link is refused to a remote caller, and sent once it is a file of its own', async () => {
-    await using t = await withTalk()
+  it('a file with more than one hard link is refused to a remote caller, and sent once it is a file of its own', async t => {
     const path = join(t.mediaRoot, 'in', 'hard')
     // One of svc's own that is never replaced by another: its links stay two.
     await link(join(t.dir, 'messages.db'), path)
@@ -220,8 +220,7 @@ describe('path', () => {
     expect(await used(t)).toBe(0)
   })
 
-  test('a media root that is gone while svc runs is said to be so, wherever it is named', async () => {
-    await using t = await withTalk()
+  it('a media root that is gone while svc runs is said to be so, wherever it is named', async t => {
     await rm(t.mediaRoot, { recursive: true })
     await t.sandbox.media('image', randomBytes(100))
     const received = await t.until('received', async () => {
@@ -296,8 +295,7 @@ describe('path', () => {
 })
 
 describe('upload_id, data, url', () => {
-  test('an upload is sent any number of times, until its day is over', async () => {
-    await using t = await withTalk()
+  it('an upload is sent any number of times, until its day is over', async t => {
     const bytes = randomBytes(70_000)
     const upload = await t.gateway.media.accept(
       { body: streamOf(bytes), file_name: '../报告 2026.pdf', digest: 'sha256' },
@@ -393,8 +391,7 @@ describe('upload_id, data, url', () => {
     expect((await t.send({ text: 'still here' })).success).toBe(true)
   })
 
-  test('unknown and path-like ids, and damaged uploads, are not_found', async () => {
-    await using t = await withTalk()
+  it('unknown and path-like ids, and damaged uploads, are not_found', async t => {
     const { upload_id } = await t.gateway.media.accept(
       { body: streamOf(randomBytes(10)) },
       new AbortController().signal,
@@ -413,8 +410,7 @@ describe('upload_id, data, url', () => {
     }
   })
 
-  test('base64 in its spellings; what is none, or too much, is refused', async () => {
-    await using t = await withTalk()
+  it('base64 in its spellings; what is none, or too much, is refused', async t => {
     const bytes = Buffer.from([251, 255, 190, 1, 2])
     for (const data of [
       bytes.toString('base64'),
@@ -437,8 +433,7 @@ describe('upload_id, data, url', () => {
     expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
   })
 
-  test('an image whose bytes are certainly of another kind is refused before anything goes out, wherever it is from', async () => {
-    await using t = await withTalk()
+  it('an image whose bytes are certainly of another kind is refused before anything goes out, wherever it is from', async t => {
     const text = Buffer.from('a text, 图片\n'.repeat(1000))
     const path = join('in', 'x.png')
     await writeFile(join(t.mediaRoot, path), text)
@@ -465,8 +460,7 @@ describe('upload_id, data, url', () => {
     expect((await readdir(join(t.mediaRoot, 'uploads'))).filter(name => name.endsWith('.tmp'))).toEqual([])
   })
 
-  test('an upload that is to be a picture is refused as it comes, where it is certainly none', async () => {
-    await using t = await withTalk()
+  it('an upload that is to be a picture is refused as it comes, where it is certainly none', async t => {
     const { signal } = new AbortController()
     const accept = (body: ReadableStream<Uint8Array>) =>
       t.gateway.media.accept({ body, kind: 'image' }, signal)
@@ -499,8 +493,7 @@ describe('upload_id, data, url', () => {
     }
   })
 
-  test('a URL must lead to a public address, unless it is upstream’s or the CDN’s', async () => {
-    await using t = await withTalk()
+  it('a URL must lead to a public address, unless it is upstream’s or the CDN’s', async t => {
     using server = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
@@ -522,8 +515,7 @@ describe('upload_id, data, url', () => {
     expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
   })
 
-  test('exactly one source', async () => {
-    await using t = await withTalk()
+  it('exactly one source', async t => {
     for (const media of [{ kind: 'file' }, { kind: 'file', path: 'a', data: 'AAAA' }] as MediaContent[]) {
       expect(await failure(send(t, media))).toMatchObject({ code: 'invalid_arguments' })
     }

@@ -1,4 +1,5 @@
 /** What is in svc already, names that svc does not allow, and folders that cannot be moved from or to. */
+
 import { expect, test } from 'bun:test'
 import { existsSync, symlinkSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -7,6 +8,7 @@ import { safeSessionName } from '../../src/migrate/target.ts'
 import { sessionName } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { failure } from '../support/failure.ts'
+import { given } from '../support/given.ts'
 import {
   contexts,
   fingerprint,
@@ -19,6 +21,8 @@ import {
   weiLinkLog,
   weiLinkSession,
 } from './profile.ts'
+
+const it = given(folders)
 
 const now = Date.now()
 const botA = 'aaaaaaaaaaaa@im.bot'
@@ -57,8 +61,7 @@ test('names that svc does not allow become the nearest that it does', () => {
   }
 })
 
-test('a login that svc has stays as it is, whatever its name; of each user the newer context stays', async () => {
-  await using at = await folders()
+it('a login that svc has stays as it is, whatever its name; of each user the newer context stays', async at => {
   await ours(
     at.into,
     'renamed',
@@ -127,8 +130,7 @@ test('of two logins of one bot the newer one is taken; an expired one gives way'
   }
 })
 
-test('the name of another bot, and whatever else has a name, is left to it', async () => {
-  await using at = await folders()
+it('the name of another bot, and whatever else has a name, is left to it', async at => {
   await ours(at.into, 'Work', { bot_id: botB, token: 'b' })
   await writeFile(join(at.into, 'work-2'), 'a file')
   await writeFile(join(at.into, '.default_session'), 'Work\n')
@@ -160,8 +162,7 @@ test('the name of another bot, and whatever else has a name, is left to it', asy
   ])
 })
 
-test('a folder that a move or a logout left half done takes no name, and what lies in it is not taken over', async () => {
-  await using at = await folders()
+it('a folder that a move or a logout left half done takes no name, and what lies in it is not taken over', async at => {
   await mkdir(join(at.into, 'work'), { recursive: true, mode: 0o700 })
   await writeFile(
     join(at.into, 'work', 'contexts.json'),
@@ -174,8 +175,7 @@ test('a folder that a move or a logout left half done takes no name, and what li
   expect(contexts(at.into, 'work')).toEqual({})
 })
 
-test('two sessions with one bot are one: that of the newer login', async () => {
-  await using at = await folders()
+it('two sessions with one bot are one: that of the newer login', async at => {
   await weiLinkSession(at.from, 'copy', { bot: botA, token: 'old', created: now - 5000 })
   await weiLinkSession(at.from, 'work', { bot: botA, token: 'new', created: now })
   const { plan, findings } = await move('weilink', at)
@@ -183,8 +183,7 @@ test('two sessions with one bot are one: that of the newer login', async () => {
   expect(told(findings, 'note').join()).toMatch(/"copy".*"work"/)
 })
 
-test('an address that is none becomes the usual one', async () => {
-  await using at = await folders()
+it('an address that is none becomes the usual one', async at => {
   await weiLinkSession(at.from, 'a', { bot: botA, base_url: 'file:///etc' })
   await weiLinkSession(at.from, 'b', { bot: botB, base_url: 'https://idc.example/' })
   const { findings } = await move('weilink', at)
@@ -193,8 +192,7 @@ test('an address that is none becomes the usual one', async () => {
   expect(told(findings, 'warning').join()).toContain('its API address cannot be used')
 })
 
-test('a target that is the source, lies in it, or is the sandbox’s is refused, and so is a source with nothing in it', async () => {
-  await using at = await folders()
+it('a target that is the source, lies in it, or is the sandbox’s is refused, and so is a source with nothing in it', async at => {
   await weiLinkSession(at.from, 'a', { bot: botA })
   const link = join(at.root, 'link')
   symlinkSync(at.from, link)
@@ -224,8 +222,7 @@ test('a target that is the source, lies in it, or is the sandbox’s is refused,
   expect(existsSync(join(at.root, 'x'))).toBe(false)
 })
 
-test('while WeiLink polls nothing is moved, and a dry run says so', async () => {
-  await using at = await folders()
+it('while WeiLink polls nothing is moved, and a dry run says so', async at => {
   await weiLinkSession(at.from, 'a', { bot: botA })
   const path = join(at.from, '.poll.lock')
   // WeiLink's lock is the kernel's, on a file without content.
@@ -245,8 +242,7 @@ test('while WeiLink polls nothing is moved, and a dry run says so', async () => 
   expect((await move('weilink', at)).plan.running).toBe(false)
 })
 
-test('more messages than svc keeps: the oldest stay behind, and none of svc’s own is pushed out', async () => {
-  await using at = await folders()
+it('more messages than svc keeps: the oldest stay behind, and none of svc’s own is pushed out', async at => {
   await weiLinkSession(at.from, 'a', { bot: botA })
   using log = weiLinkLog(at.from)
   log.add(

@@ -1,9 +1,13 @@
 /** The accounts of OpenClaw's WeChat plugin come over, and its folder stays as it was. */
-import { expect, test } from 'bun:test'
+
+import { expect } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { given } from '../support/given.ts'
 import { contexts, fingerprint, folders, json, move, openClawAccount, told } from './profile.ts'
+
+const it = given(folders)
 
 const savedAt = '2026-09-01T08:00:00.000Z'
 const account = (more: object = {}) => ({
@@ -24,8 +28,7 @@ async function index(from: string, ids: unknown): Promise<void> {
   )
 }
 
-test('accounts, cursors and context tokens come over under the names of the settings', async () => {
-  await using at = await folders()
+it('accounts, cursors and context tokens come over under the names of the settings', async at => {
   const { from, into } = at
   await index(from, ['b0f5860fdecb-im-bot', 'c1f5860fdecb-im-bot'])
   await openClawAccount(from, 'b0f5860fdecb-im-bot', {
@@ -78,8 +81,7 @@ test('accounts, cursors and context tokens come over under the names of the sett
   ])
 })
 
-test('ids in small letters, as a fork writes them: the own user gets the true one back, the others are told', async () => {
-  await using at = await folders()
+it('ids in small letters, as a fork writes them: the own user gets the true one back, the others are told', async at => {
   const { from, into } = at
   await index(from, ['b0f5860fdecb-im-bot'])
   await openClawAccount(from, 'b0f5860fdecb-im-bot', {
@@ -95,8 +97,7 @@ test('ids in small letters, as a fork writes them: the own user gets the true on
   expect(told(findings, 'warning').filter(text => text.includes('small letters'))).toHaveLength(1)
 })
 
-test('damaged files are told without their content, and the rest comes over', async () => {
-  await using at = await folders()
+it('damaged files are told without their content, and the rest comes over', async at => {
   const { from } = at
   await index(from, ['b0f5860fdecb-im-bot', 'c1f5860fdecb-im-bot'])
   await openClawAccount(from, 'b0f5860fdecb-im-bot', { account: account(), sync: '{', contexts: '[1]' })
@@ -120,8 +121,7 @@ test('damaged files are told without their content, and the rest comes over', as
   expect(none.plan.sessions).toEqual([])
 })
 
-test('an account that is switched off is told; accounts that are not listed stay; ids lead nowhere else', async () => {
-  await using at = await folders()
+it('an account that is switched off is told; accounts that are not listed stay; ids lead nowhere else', async at => {
   const { from } = at
   await index(from, ['b0f5860fdecb-im-bot', '../../elsewhere', '', 7])
   await openClawAccount(from, 'b0f5860fdecb-im-bot', { account: account() })

@@ -1,9 +1,11 @@
 /** A whole folder of WeiLink's comes over, and stays as it was. */
-import { expect, test } from 'bun:test'
+
+import { expect } from 'bun:test'
 import { chmodSync, closeSync, existsSync, openSync, writeSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { mediaOf } from '../../src/ilink/decode.ts'
+import { given } from '../support/given.ts'
 import {
   contexts,
   fingerprint,
@@ -19,13 +21,14 @@ import {
   weiLinkSession,
 } from './profile.ts'
 
+const it = given(folders)
+
 const hour = 3_600_000
 const now = Date.now()
 const botA = 'aaaaaaaaaaaa@im.bot'
 const botB = 'bbbbbbbbbbbb@im.bot'
 
-test('sessions, context tokens, default session and history come over; the source stays byte for byte', async () => {
-  await using at = await folders()
+it('sessions, context tokens, default session and history come over; the source stays byte for byte', async at => {
   const { from, into } = at
   await weiLinkSession(from, 'default', {
     bot: botA,
@@ -94,8 +97,7 @@ test('sessions, context tokens, default session and history come over; the sourc
   expect(rows[2]).toMatchObject({ status: 'accepted', bot_id: botB })
 })
 
-test('the same move again brings nothing, and later messages alone', async () => {
-  await using at = await folders()
+it('the same move again brings nothing, and later messages alone', async at => {
   await weiLinkSession(at.from, 'default', {
     bot: botA,
     contexts: { 'o1@im.wechat': { t: 'x', ts: seconds(now) } },
@@ -127,8 +129,7 @@ test('the same move again brings nothing, and later messages alone', async () =>
   ])
 })
 
-test('media keep their place and key, quotes their text, in the shape of upstream', async () => {
-  await using at = await folders()
+it('media keep their place and key, quotes their text, in the shape of upstream', async at => {
   await weiLinkSession(at.from, 'default', { bot: botA })
   using log = weiLinkLog(at.from)
   const hex = '00112233445566778899aabbccddeeff'
@@ -248,8 +249,7 @@ test('media keep their place and key, quotes their text, in the shape of upstrea
   expect(mediaOf(rows[3]!.raw, 0)).toMatchObject({ fileName: '报告.pdf', size: 12345 })
 })
 
-test('damaged parts are told, and the rest comes over', async () => {
-  await using at = await folders()
+it('damaged parts are told, and the rest comes over', async at => {
   const { from, into } = at
   await weiLinkSession(from, 'whole', { bot: botA, contexts: { 'o1@im.wechat': 'not an entry' } })
   await weiLinkSession(from, 'cut', { bot: botB, contexts: { 'o2@im.wechat': { t: 'x', ts: seconds(now) } } })
@@ -288,8 +288,7 @@ test('damaged parts are told, and the rest comes over', async () => {
   ])
 })
 
-test('of a damaged database, and of a file that is none, the sessions come over', async () => {
-  await using at = await folders()
+it('of a damaged database, and of a file that is none, the sessions come over', async at => {
   await weiLinkSession(at.from, 'default', { bot: botA })
   {
     using log = weiLinkLog(at.from)
@@ -318,8 +317,7 @@ test('of a damaged database, and of a file that is none, the sessions come over'
   expect(json(at.root, 'other', 'default', 'token.json')).toMatchObject({ bot_id: botA })
 })
 
-test('the layout of the first versions is the session default; a folder that cannot be read is told', async () => {
-  await using at = await folders()
+it('the layout of the first versions is the session default; a folder that cannot be read is told', async at => {
   await weiLinkSession(at.from, '', { bot: botA, contexts: { 'o1@im.wechat': { t: 'x', ts: seconds(now) } } })
   const { applied, findings } = await move('weilink', at)
   expect([...applied.sessions.keys()]).toEqual(['default'])
@@ -330,8 +328,7 @@ test('the layout of the first versions is the session default; a folder that can
   expect(told((await move('weilink', at)).findings, 'problem').join()).toContain('cannot be read (EACCES)')
 })
 
-test('messages of an earlier login go to the session of the same person, those of strangers stand by themselves', async () => {
-  await using at = await folders()
+it('messages of an earlier login go to the session of the same person, those of strangers stand by themselves', async at => {
   await weiLinkSession(at.from, 'work', { bot: botA, user: 'o1@im.wechat' })
   await weiLinkSession(at.from, 'home', {
     bot: botB,
@@ -354,8 +351,7 @@ test('messages of an earlier login go to the session of the same person, those o
   expect(told(findings, 'note').filter(text => text.includes('no session any more'))).toHaveLength(4)
 })
 
-test('no reader is given a message of before: not the one that begins at the beginning, nor one by row id', async () => {
-  await using at = await folders()
+it('no reader is given a message of before: not the one that begins at the beginning, nor one by row id', async at => {
   await weiLinkSession(at.from, 'default', { bot: botA })
   using log = weiLinkLog(at.from)
   log.add(

@@ -1,4 +1,5 @@
 /** Deliveries of a real gateway to receivers on loopback. */
+
 import { expect, test } from 'bun:test'
 import { SvcError } from '../../src/model/error.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -10,10 +11,13 @@ import { Tables, verbs } from '../storage/memory-tables.ts'
 import { type TestClock, testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { freePort } from '../support/port.ts'
 import { until } from '../support/until.ts'
 import { makers } from '../support/waiting.ts'
 import { receiver, verify } from './receiver.ts'
+
+const it = given(withGateway)
 
 const received = { types: ['message.received' as const], allow_private: true }
 const tries = (t: TestGateway, id: string) => t.gateway.webhooks.log(id)
@@ -42,8 +46,7 @@ function later<T>(t: TestGateway, what: string, byMs: number, look: () => T | un
   })
 }
 
-test('a message reaches an endpoint, signed, and people see what became of it', async () => {
-  await using t = await withGateway()
+it('a message reaches an endpoint, signed, and people see what became of it', async t => {
   using r = receiver()
   const headers = { Authorization: 'Bearer hush' }
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received, headers })
@@ -114,8 +117,7 @@ test('a receiver that was away gets all of it, once it answers', async () => {
   expect([last_error_code, next_try_at]).toEqual([undefined, undefined])
 })
 
-test('one endpoint that hangs holds up no other', async () => {
-  await using t = await withGateway()
+it('one endpoint that hangs holds up no other', async t => {
   using hanging = receiver(() => new Promise(() => {}))
   using r = receiver()
   for (const { url } of [hanging, r]) await t.gateway.webhooks.add({ url, ...received })
@@ -124,8 +126,7 @@ test('one endpoint that hangs holds up no other', async () => {
   expect(r.texts()).toEqual(texts)
 })
 
-test('410 switches an endpoint off, which is an event that others get', async () => {
-  await using t = await withGateway()
+it('410 switches an endpoint off, which is an event that others get', async t => {
   using gone = receiver(() => 410)
   using r = receiver()
   const hook = await t.gateway.webhooks.add({ url: gone.url, ...received })
@@ -228,8 +229,7 @@ test('after 429 nothing is tried before Retry-After says so', async () => {
   await later(t, 'tried again', 60_000, () => r.texts().length === 1)
 })
 
-test('a redirect is not followed, and is told of', async () => {
-  await using t = await withGateway()
+it('a redirect is not followed, and is told of', async t => {
   using other = receiver()
   using r = receiver(() => Response.redirect(other.url, 307))
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
@@ -369,8 +369,7 @@ test('an endpoint that cannot be changed at once holds up no other', async () =>
   await delivery.stop()
 })
 
-test('while a secret is rotated, both verify', async () => {
-  await using t = await withGateway()
+it('while a secret is rotated, both verify', async t => {
   using r = receiver()
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   const { secret } = await t.gateway.webhooks.rotate(hook.id)
@@ -383,8 +382,7 @@ test('while a secret is rotated, both verify', async () => {
   for (const one of [hook.secret, secret]) expect(verify(both, one)).toEqual(both.body)
 })
 
-test('paused it waits, and goes on from there', async () => {
-  await using t = await withGateway()
+it('paused it waits, and goes on from there', async t => {
   using r = receiver()
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   await t.sandbox.say('one')
@@ -408,8 +406,7 @@ test('paused it waits, and goes on from there', async () => {
   await t.soon('three', () => r.texts().includes('three'))
 })
 
-test('a replay sends events again under their ids, also from a time', async () => {
-  await using t = await withGateway()
+it('a replay sends events again under their ids, also from a time', async t => {
   using r = receiver()
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   const texts = await sayAll(t, 5, [t.bots.get('default')!.user_id])
@@ -449,8 +446,7 @@ test('a replay from a later time passes over nothing that waits for its next try
   expect(r.texts().filter(text => Number(text) % 2 === 1)).toEqual(['1', '3', '5'])
 })
 
-test('an answer may be a reply to the user: once, of an endpoint added for it, and never of a replay', async () => {
-  await using t = await withGateway()
+it('an answer may be a reply to the user: once, of an endpoint added for it, and never of a replay', async t => {
   using r = receiver(({ body }) => Response.json({ reply: { text: `you said ${body.data.text}` } }))
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received, replies: true })
   await t.sandbox.say('hello')
@@ -463,8 +459,7 @@ test('an answer may be a reply to the user: once, of an endpoint added for it, a
   expect(makers(t)).toEqual([{ made_by: `webhook:${hook.id}` }])
 })
 
-test('without being asked for, an answer is no reply', async () => {
-  await using t = await withGateway()
+it('without being asked for, an answer is no reply', async t => {
   using r = receiver(() => Response.json({ reply: { text: 'no' } }))
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   await t.sandbox.say('hello')
@@ -487,8 +482,7 @@ test('only what an endpoint asked for reaches it', async () => {
   expect(sent.got.every(({ body }) => body.type === 'message.status')).toBe(true)
 })
 
-test('a try by hand is signed, and says what came of it', async () => {
-  await using t = await withGateway()
+it('a try by hand is signed, and says what came of it', async t => {
   using r = receiver()
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   const never = new AbortController().signal
@@ -526,8 +520,7 @@ test('a try by hand that the store cannot note was delivered all the same', asyn
   expect(await webhooks.log(hook.id)).toEqual([])
 })
 
-test('the user of an endpoint is named by id or name, and is kept by id', async () => {
-  await using t = await withGateway()
+it('the user of an endpoint is named by id or name, and is kept by id', async t => {
   const { user_id } = t.bots.get('default')!
   await t.sandbox.say('hello')
   await t.receive(1)

@@ -1,20 +1,23 @@
 /** What src/push/README.md tells is run. */
+
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventLadderMs, probeLadderMs } from '../../src/push/schedule.ts'
 import { withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { freePort } from '../support/port.ts'
 import type { Json } from '../support/rest.ts'
 import { restOf } from '../support/rest.ts'
 import { receiver } from './receiver.ts'
 
+const it = given(withGateway)
+
 const page = readFileSync(join(import.meta.dir, '../../src/push/README.md'), 'utf8')
 const block = (language: string, nth = 0) =>
   [...page.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].filter(found => found[1] === language)[nth]![2]!
 
-test('the receiver in Python takes what svc signed, and nothing else', async () => {
-  await using t = await withGateway()
+it('the receiver in Python takes what svc signed, and nothing else', async t => {
   const port = await freePort()
   const [add, start] = block('sh', 1).replaceAll('9000', String(port)).split('\n')
   const [url] = /http\S+/.exec(add!)!
@@ -66,8 +69,7 @@ test('the waits that it tells of are those of the code', () => {
   expect(page).toContain(`after ${eventLadderMs.map(told).join(', ')}`)
 })
 
-test('the workflow for n8n answers a delivery as its nodes are documented', async () => {
-  await using t = await withGateway()
+it('the workflow for n8n answers a delivery as its nodes are documented', async t => {
   using r = receiver()
   const { nodes, connections } = JSON.parse(block('json', 1)) as {
     nodes: { name: string; parameters: Record<string, string> }[]
@@ -97,8 +99,7 @@ test('the workflow for n8n answers a delivery as its nodes are documented', asyn
   expect(JSON.stringify(seen)).toContain(JSON.stringify('You said: good "day"').slice(1, -1))
 })
 
-test('the automation for Home Assistant answers a delivery as its integrations are documented', async () => {
-  await using t = await withGateway()
+it('the automation for Home Assistant answers a delivery as its integrations are documented', async t => {
   await using rest = await restOf(t.gateway)
   using r = receiver()
   const { rest_command, automation } = Bun.YAML.parse(block('yaml')) as Json
@@ -152,8 +153,7 @@ test('the automation for Home Assistant answers a delivery as its integrations a
   expect(JSON.stringify(seen)).toContain(JSON.stringify('You said: good "day"\n你好').slice(1, -1))
 })
 
-test('the flow for Node-RED answers a delivery as its nodes are documented, and takes no other', async () => {
-  await using t = await withGateway()
+it('the flow for Node-RED answers a delivery as its nodes are documented, and takes no other', async t => {
   await using rest = await restOf(t.gateway)
   using r = receiver()
   const nodes: Json[] = JSON.parse(block('json', 2))

@@ -9,7 +9,10 @@ import { inMemory, SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { testClock } from '../support/clock.ts'
 import type { FaultKind } from '../support/faults.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+
+const it = given(withGateway)
 
 const texts = (messages: { text: string }[]) => messages.map(message => message.text)
 const cursorOf = async (t: TestGateway, name = 'default') =>
@@ -137,8 +140,7 @@ describe('the inbox', () => {
     await t.until('another token', async () => (await tokenNow()) !== first)
   })
 
-  test('a message that cannot be read is shown as far as it goes, and stops nobody', async () => {
-    await using t = await withGateway()
+  it('a message that cannot be read is shown as far as it goes, and stops nobody', async t => {
     const user = t.bots.get('default')!.user_id
     const said = (text: string, partial_text?: unknown) => ({
       from_user_id: user,
@@ -188,8 +190,7 @@ describe('the inbox', () => {
     ])
   })
 
-  test('the bot never hears itself', async () => {
-    await using t = await withGateway()
+  it('the bot never hears itself', async t => {
     const { bot_id, user_id } = t.bots.get('default')!
     const item_list = [{ type: 1, text_item: { text: 'echo' } }]
     await t.sandbox.raw({
@@ -291,8 +292,7 @@ describe('expiry', () => {
 })
 
 describe('changes during a long poll', () => {
-  test('logout: what returns late does not bring the credentials back', async () => {
-    await using t = await withGateway()
+  it('logout: what returns late does not bring the credentials back', async t => {
     const { bot_id, user_id } = t.bots.get('default')!
     await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
     const out = t.gateway.accounts.logout('default')
@@ -303,8 +303,7 @@ describe('changes during a long poll', () => {
     expect(await t.gateway.accounts.list()).toEqual([])
   })
 
-  test('logout while a batch cannot be stored: it is stored, the credentials stay gone', async () => {
-    await using t = await withGateway()
+  it('logout while a batch cannot be stored: it is stored, the credentials stay gone', async t => {
     {
       using _refusing = refusingStore(t)
       await t.sandbox.say('in hand')
@@ -335,8 +334,7 @@ describe('changes during a long poll', () => {
     })
   }
 
-  test('a folder copied by hand is not polled a second time', async () => {
-    await using t = await withGateway()
+  it('a folder copied by hand is not polled a second time', async t => {
     const record = (await t.other.sessions.get('default'))!.bot!
     await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
     await t.other.sessions.save('copy', record)
@@ -359,8 +357,7 @@ describe('changes during a long poll', () => {
     expect(t.sandbox.pollsAtOnce[record.bot_id]).toBe(1)
   })
 
-  test('a cursor that somebody put back does not end polling', async () => {
-    await using t = await withGateway()
+  it('a cursor that somebody put back does not end polling', async t => {
     await t.sandbox.say('a')
     await t.recv()
     await t.until('the cursor', async () => (await cursorOf(t)) !== '')
@@ -375,8 +372,7 @@ describe('changes during a long poll', () => {
 })
 
 describe('two gateways on one directory', () => {
-  test('one polls, the other reads the store, and takes over after the first closes', async () => {
-    await using first = await withGateway()
+  it('one polls, the other reads the store, and takes over after the first closes', async first => {
     await using second = await withGateway({
       sandbox: first.sandbox,
       dir: first.dir,
@@ -398,8 +394,7 @@ describe('two gateways on one directory', () => {
     expect((await second.gateway.health()).role).toBe('poller')
   })
 
-  test('a lost poll lock makes a watcher, and then a poller again', async () => {
-    await using t = await withGateway()
+  it('a lost poll lock makes a watcher, and then a poller again', async t => {
     await rename(join(t.dir, '.poll.lock'), join(t.dir, 'gone'))
     await t.hurry(
       t.until('the loss is noticed', () => t.lines.some(line => line.includes(' WARNING polling: '))),

@@ -10,8 +10,11 @@ import { testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
+
+const it = given(withGateway)
 
 const texts = (messages: { text: string }[]) => messages.map(message => message.text)
 const asked = (more: Partial<RecvRequest> = {}): RecvRequest => ({
@@ -20,8 +23,7 @@ const asked = (more: Partial<RecvRequest> = {}): RecvRequest => ({
 })
 
 describe('recv', () => {
-  test('a wait ends at its time, and wakes as soon as a message is there', async () => {
-    await using t = await withGateway()
+  it('a wait ends at its time, and wakes as soon as a message is there', async t => {
     const began = performance.now()
     expect(await t.recv({ timeout: 0.1 })).toEqual([])
     expect(performance.now() - began).toBeGreaterThanOrEqual(95)
@@ -37,8 +39,7 @@ describe('recv', () => {
     expect(took.sort((a, b) => a - b)[10]).toBeLessThan(500)
   })
 
-  test('an answer stops at 4 MiB, and the rest comes with the next calls', async () => {
-    await using t = await withGateway()
+  it('an answer stops at 4 MiB, and the rest comes with the next calls', async t => {
     const most = 4 * 1024 * 1024
     const huge = `huge${'€'.repeat(1_500_000)}`
     await t.sandbox.bulk(16, `n{n} ${'€'.repeat(100_000)}`)
@@ -78,8 +79,7 @@ describe('recv', () => {
     expect(byRow.reverse()).toEqual(all)
   })
 
-  test('what lapsed comes again within 4 MiB too, and nothing is lost', async () => {
-    await using t = await withGateway()
+  it('what lapsed comes again within 4 MiB too, and nothing is lost', async t => {
     await t.sandbox.bulk(20, `n{n} ${'€'.repeat(100_000)}`)
     await t.until(
       'all stored',
@@ -97,8 +97,7 @@ describe('recv', () => {
     expect(found.filter(({ redelivered }) => redelivered).length).toBeGreaterThan(9)
   })
 
-  test('an answer is made of so much that is stored, however little of it is shown, and nothing is passed over', async () => {
-    await using t = await withGateway()
+  it('an answer is made of so much that is stored, however little of it is shown, and nothing is passed over', async t => {
     const from_user_id = t.bots.get('default')!.user_id
     const long = 300_000
     const heavy = 12
@@ -136,8 +135,7 @@ describe('recv', () => {
     expect(byRow.reverse()).toEqual(all)
   })
 
-  test('after reads and moves nothing; consumers take nothing from each other', async () => {
-    await using t = await withGateway()
+  it('after reads and moves nothing; consumers take nothing from each other', async t => {
     expect(await t.recv({ timeout: 0, consumer: 'late' })).toEqual([])
     await t.sandbox.say('a')
     const [a] = await t.recv({ after: 0 })
@@ -150,8 +148,7 @@ describe('recv', () => {
     expect(await t.recv({ timeout: 0, consumer: 'new' })).toEqual([])
   })
 
-  test('with ack a message comes until it is acknowledged, and nothing else moves the consumer', async () => {
-    await using t = await withGateway()
+  it('with ack a message comes until it is acknowledged, and nothing else moves the consumer', async t => {
     const own = { consumer: 'bot', timeout: 0 }
     expect(await t.recv({ ...own, ack: 0 })).toEqual([])
     const waiting = [1, 2].map(() => t.recv({ ...own, ack: 0, timeout: 30 }))
@@ -202,8 +199,7 @@ describe('recv', () => {
     expect(await failure(t.recv({ session: '../x' }))).toMatchObject({ code: 'invalid_arguments' })
   })
 
-  test('a call that is aborted leases nothing', async () => {
-    await using t = await withGateway()
+  it('a call that is aborted leases nothing', async t => {
     const leaving = new AbortController()
     const waiting = t.recv({ timeout: 60 }, leaving.signal)
     leaving.abort()
@@ -215,8 +211,7 @@ describe('recv', () => {
     expect(message).not.toHaveProperty('redelivered')
   })
 
-  test('what was not written to the caller comes again, marked', async () => {
-    await using t = await withGateway()
+  it('what was not written to the caller comes again, marked', async t => {
     await t.sandbox.say('once more')
     const call = directCall()
     expect(texts(await t.gateway.inbox.recv(asked(), call))).toEqual(['once more'])
@@ -228,8 +223,7 @@ describe('recv', () => {
     expect(await t.recv({ timeout: 0 })).toEqual([])
   })
 
-  test('closing ends a wait with an empty answer', async () => {
-    await using t = await withGateway()
+  it('closing ends a wait with an empty answer', async t => {
     const waiting = t.recv({ timeout: 300 })
     await t.gateway.close()
     expect(await waiting).toEqual([])

@@ -13,6 +13,7 @@ import type { SendRequest } from '../../src/send/plan.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { withPoller } from '../support/poller.ts'
 
 describe('what follows what', () => {
@@ -133,6 +134,7 @@ async function passUntil(
     return false
   })
 }
+const it = given(withTalk)
 
 describe('-14 of another endpoint', () => {
   const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
@@ -141,8 +143,7 @@ describe('-14 of another endpoint', () => {
     ['getuploadurl', { media: [file] }],
   ]
   for (const [endpoint, what] of sends) {
-    test(`${endpoint}: getupdates is asked at once, and the send goes on where it works`, async () => {
-      await using t = await withTalk()
+    it(`${endpoint}: getupdates is asked at once, and the send goes on where it works`, async t => {
       const polls = t.requests('getupdates')
       await t.sandbox.fail(endpoint, 'expired', { times: 1 })
       const sending = t.send(what)
@@ -156,8 +157,7 @@ describe('-14 of another endpoint', () => {
       expect(await t.recv()).toMatchObject([{ text: 'still heard' }])
     })
 
-    test(`${endpoint}: where getupdates says so too, the session is expired, and nothing is tried again`, async () => {
-      await using t = await withTalk()
+    it(`${endpoint}: where getupdates says so too, the session is expired, and nothing is tried again`, async t => {
       await t.sandbox.fail(endpoint, 'expired', { times: 1 })
       await t.sandbox.fail('getupdates', 'expired', { times: 0 })
       expect(await failure(t.send(what))).toMatchObject({ code: 'session_expired' })
@@ -220,8 +220,7 @@ describe('-14 of another endpoint', () => {
 })
 
 describe('an expired session', () => {
-  test('is probed on the ladder, each time with a fresh notifystart; one that works heals it', async () => {
-    await using t = await withTalk()
+  it('is probed on the ladder, each time with a fresh notifystart; one that works heals it', async t => {
     const from = t.clock.monotonic()
     await t.sandbox.switches({ receive: 'expired' })
     await t.until('expired', async () => (await statusOf(t)) === 'expired')
@@ -248,8 +247,7 @@ describe('an expired session', () => {
     expect((await t.other.sessions.get('default'))!.bot).not.toHaveProperty('expired_at')
   })
 
-  test('that heals by a notifystart comes back after 5 s, and what waits goes out', async () => {
-    await using t = await withTalk()
+  it('that heals by a notifystart comes back after 5 s, and what waits goes out', async t => {
     await t.sandbox.switches({ receive: 'expired_until_start' })
     await t.until('expired', async () => (await statusOf(t)) === 'expired')
     await passUntil(t, 1000, 'healed', async () => (await statusOf(t)) === 'connected')
@@ -289,8 +287,7 @@ describe('an expired session', () => {
     expect(atOnce(t)).toBe(1)
   })
 
-  test('is not known to be so when WeChat does not answer', async () => {
-    await using t = await withTalk()
+  it('is not known to be so when WeChat does not answer', async t => {
     await t.sandbox.fail('getupdates', '500', { times: 0 })
     const checking = t.gateway.accounts.check('')
     await t.until('it pauses', () => failedPolls(t) === 1)

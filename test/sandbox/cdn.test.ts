@@ -1,7 +1,10 @@
 import { expect, test } from 'bun:test'
 import { createCipheriv, createDecipheriv, createHash } from 'node:crypto'
+import { given } from '../support/given.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+
+const it = given(withSandbox)
 
 const bytes = crypto.getRandomValues(new Uint8Array(40_000))
 const bind = (sandbox: TestSandbox) => {
@@ -9,8 +12,7 @@ const bind = (sandbox: TestSandbox) => {
   return { ...bot, ...ilink(sandbox.url, bot.token) }
 }
 
-test('what was uploaded is found by its parameter, as ciphertext with its length', async () => {
-  await using sandbox = await withSandbox()
+it('what was uploaded is found by its parameter, as ciphertext with its length', async sandbox => {
   const bot = bind(sandbox)
   const { media, cipher, response, place } = await bot.upload(bot.user_id, 3, bytes)
   expect(response.status).toBe(200)
@@ -25,8 +27,7 @@ test('what was uploaded is found by its parameter, as ciphertext with its length
   expect(again.headers.get('x-encrypted-param')).toBe(media.encrypt_query_param)
 })
 
-test('an upload that is not what was announced is refused, and says why', async () => {
-  await using sandbox = await withSandbox()
+it('an upload that is not what was announced is refused, and says why', async sandbox => {
   const bot = bind(sandbox)
   const { place, cipher, key } = await bot.upload(bot.user_id, 1, bytes)
   const post = async (body: BodyInit, change: Record<string, string> = {}) => {
@@ -51,8 +52,7 @@ test('an upload that is not what was announced is refused, and says why', async 
   expect((await fetch(`${sandbox.cdnUrl}/download?encrypted_query_param=x`)).status).toBe(404)
 })
 
-test('the CDN takes the methods the switch names', async () => {
-  await using sandbox = await withSandbox()
+it('the CDN takes the methods the switch names', async sandbox => {
   const bot = bind(sandbox)
   const { place, cipher } = await bot.upload(bot.user_id, 2, bytes)
   const statuses = async () => [
@@ -80,8 +80,7 @@ test('the legacy answer has a parameter instead of an address, with a twin for a
   expect((await bot.post('getuploadurl', { ...ask, filesize: 16 })).ret).toBe(-3)
 })
 
-test('what the user sends arrives with its key in each spelling, and decrypts to the same bytes', async () => {
-  await using sandbox = await withSandbox()
+it('what the user sends arrives with its key in each spelling, and decrypts to the same bytes', async sandbox => {
   const bot = bind(sandbox)
   const md5 = createHash('md5').update(bytes).digest('hex')
   const keys = {
@@ -109,8 +108,7 @@ test('what the user sends arrives with its key in each spelling, and decrypts to
   expect(msgs[0].item_list[0].file_item).toMatchObject({ file_name: '报告 a&b.pdf', len: '40000', md5 })
 })
 
-test('a large file goes through both ways with bounded memory', async () => {
-  await using sandbox = await withSandbox()
+it('a large file goes through both ways with bounded memory', async sandbox => {
   const bot = bind(sandbox)
   const block = new Uint8Array(1024 * 1024)
   const total = 96

@@ -1,6 +1,9 @@
 import { expect, test } from 'bun:test'
+import { given } from '../support/given.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+
+const it = given(withSandbox)
 
 const create = async (sandbox: TestSandbox, tokens: string[] = []) =>
   String((await ilink(sandbox.url).post('get_bot_qrcode?bot_type=3', { local_token_list: tokens })).qrcode)
@@ -12,8 +15,7 @@ test('a status that stays is told again when the hold is over', async () => {
   expect((await status(sandbox, await create(sandbox))).status).toBe('wait')
 })
 
-test('a QR code expires by itself, and the held poll learns it', async () => {
-  await using sandbox = await withSandbox()
+it('a QR code expires by itself, and the held poll learns it', async sandbox => {
   const qrcode = await create(sandbox)
   const held = status(sandbox, qrcode)
   await sandbox.advance(120_000)
@@ -21,16 +23,14 @@ test('a QR code expires by itself, and the held poll learns it', async () => {
   expect((await status(sandbox, 'unknown')).status).toBe('expired')
 })
 
-test('the GET form of old clients makes QR codes too', async () => {
-  await using sandbox = await withSandbox()
+it('the GET form of old clients makes QR codes too', async sandbox => {
   expect(await ilink(sandbox.url).get('get_bot_qrcode?bot_type=3')).toMatchObject({
     ret: 0,
     qrcode: expect.any(String),
   })
 })
 
-test('a client that holds the living bot already keeps it; another client gets a new one and kills the old', async () => {
-  await using sandbox = await withSandbox()
+it('a client that holds the living bot already keeps it; another client gets a new one and kills the old', async sandbox => {
   const old = sandbox.bot()
   const mine = await create(sandbox, [old.token])
   await sandbox.scanAndConfirm()
@@ -50,8 +50,7 @@ test('a client that holds the living bot already keeps it; another client gets a
   expect((await ilink(sandbox.url, fresh.bot_token).post('msg/notifystart', {})).ret).toBe(0)
 })
 
-test('a call of the phone that no QR code fits says so in plain words', async () => {
-  await using sandbox = await withSandbox()
+it('a call of the phone that no QR code fits says so in plain words', async sandbox => {
   const answer = async (path: string, args: Record<string, unknown> = {}) => {
     const said = await fetch(`${sandbox.url}/phone/${path}`, {
       method: 'POST',

@@ -1,8 +1,11 @@
 import { expect, test } from 'bun:test'
+import { given } from '../support/given.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { headAndGet } from '../support/rest.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+
+const it = given(withSandbox)
 
 const ask = async (url: string, init?: RequestInit) => {
   const response = await fetch(url, init)
@@ -13,8 +16,7 @@ const ask = async (url: string, init?: RequestInit) => {
   }
 }
 
-test('curl -d and plain queries are understood without a content type', async () => {
-  await using sandbox = await withSandbox()
+it('curl -d and plain queries are understood without a content type', async sandbox => {
   const bot = sandbox.bot()
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const said = await ask(`${sandbox.url}/phone/say`, {
@@ -34,8 +36,7 @@ test('curl -d and plain queries are understood without a content type', async ()
   expect(texts).toEqual(['as JSON', 'as form', 'as query'])
 })
 
-test('HEAD answers as GET, without the body', async () => {
-  await using sandbox = await withSandbox()
+it('HEAD answers as GET, without the body', async sandbox => {
   sandbox.bot()
   const { media_id } = await sandbox.media('image', new Blob(['x'.repeat(20_000)]))
   for (const path of [
@@ -56,8 +57,7 @@ test('HEAD answers as GET, without the body', async () => {
   }
 })
 
-test('errors say what is wrong and what to do', async () => {
-  await using sandbox = await withSandbox()
+it('errors say what is wrong and what to do', async sandbox => {
   const post = (path: string, body: string) => ask(`${sandbox.url}/phone/${path}`, { method: 'POST', body })
   expect(await post('say', '\n{"text":')).toMatchObject({
     status: 400,
@@ -91,8 +91,7 @@ test('errors say what is wrong and what to do', async () => {
   expect((await ask(`${sandbox.url}/phone/media/nothing`)).status).toBe(404)
 })
 
-test('an argument that a call does not take is refused, with those that it takes', async () => {
-  await using sandbox = await withSandbox()
+it('an argument that a call does not take is refused, with those that it takes', async sandbox => {
   const { user_id } = sandbox.bot()
   const post = (path: string, args: object) =>
     ask(`${sandbox.url}/phone/${path}`, { method: 'POST', body: JSON.stringify(args) })
@@ -115,8 +114,7 @@ test('an argument that a call does not take is refused, with those that it takes
   expect(await sandbox.messages()).toEqual([])
 })
 
-test('nobody is made by a typing error', async () => {
-  await using sandbox = await withSandbox()
+it('nobody is made by a typing error', async sandbox => {
   const bot = sandbox.bot()
   const { qrcode } = await ilink(sandbox.url).post('get_bot_qrcode?bot_type=3', {})
   const calls = {
@@ -137,8 +135,7 @@ test('nobody is made by a typing error', async () => {
   expect(logins).toMatchObject([{ status: 'wait' }])
 })
 
-test('foreign web pages get nothing: not by another Host, not by another Origin, not from elsewhere in the browser', async () => {
-  await using sandbox = await withSandbox()
+it('foreign web pages get nothing: not by another Host, not by another Origin, not from elsewhere in the browser', async sandbox => {
   const status = async (headers: Record<string, string>, path = 'state') =>
     (await ask(`${sandbox.url}/phone/${path}`, { headers })).status
   expect(await status({})).toBe(200)
@@ -152,8 +149,7 @@ test('foreign web pages get nothing: not by another Host, not by another Origin,
   expect(await status({ host: 'localhost:1' })).toBe(200)
 })
 
-test('the page is one page with a strict policy, and what a user sends never runs in it', async () => {
-  await using sandbox = await withSandbox()
+it('the page is one page with a strict policy, and what a user sends never runs in it', async sandbox => {
   sandbox.bot()
   const page = await fetch(`${sandbox.url}/phone`)
   expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'")
@@ -166,8 +162,7 @@ test('the page is one page with a strict policy, and what a user sends never run
   expect(media.headers.get('content-disposition')).toStartWith('attachment')
 })
 
-test('no token leaves through the phone', async () => {
-  await using sandbox = await withSandbox()
+it('no token leaves through the phone', async sandbox => {
   const bot = sandbox.bot()
   await sandbox.say('x')
   for (const path of ['state', 'messages', 'stats', 'switches', 'api']) {
@@ -192,8 +187,7 @@ test('news comes as server-sent events, and the stream ends with the sandbox', a
   for (let read = 0; read < 10 && !(await reader.read()).done; read++);
 })
 
-test('every call of the table is documented and reachable', async () => {
-  await using sandbox = await withSandbox()
+it('every call of the table is documented and reachable', async sandbox => {
   const { calls } = await sandbox.phone<{
     calls: { method: string; path: string; what: string; args: object }[]
   }>('GET', 'api')
@@ -208,8 +202,7 @@ test('every call of the table is documented and reachable', async () => {
   }
 })
 
-test('the chat reads as plain lines, with names, media and quotes', async () => {
-  await using sandbox = await withSandbox()
+it('the chat reads as plain lines, with names, media and quotes', async sandbox => {
   const bot = sandbox.bot()
   const said = await sandbox.say('你好')
   await sandbox.say('this one', { quote: said.message_id, how: 'full' })

@@ -1,8 +1,11 @@
 import { expect, test } from 'bun:test'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { given } from '../support/given.ts'
 import { type Answer, ilink } from '../support/ilink-client.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { until } from '../support/until.ts'
+
+const it = given(withSandbox)
 
 const textsOf = (answer: Answer): string[] | undefined =>
   answer.msgs?.map(
@@ -72,8 +75,7 @@ test('two pollers share the messages: each goes to one of them', async () => {
   expect(sandbox.pollsAtOnce[bot.bot_id]).toBe(2)
 })
 
-test('of two polls the newer one is given the message: who begins another has most likely left the one before', async () => {
-  await using sandbox = await withSandbox()
+it('of two polls the newer one is given the message: who begins another has most likely left the one before', async sandbox => {
   const bot = bind(sandbox)
   const leaving = new AbortController()
   const polls: ReturnType<typeof bot.poll>[] = []
@@ -125,8 +127,7 @@ test('kick_older answers the older poll empty', async () => {
   expect(textsOf(await newer)).toEqual(['x'])
 })
 
-test('ids are bare integers up to the largest uint64, and a text that looks like one is left alone', async () => {
-  await using sandbox = await withSandbox()
+it('ids are bare integers up to the largest uint64, and a text that looks like one is left alone', async sandbox => {
   const bot = bind(sandbox)
   const text = '"message_id":"12345678901234567890"'
   await sandbox.say(text, { message_id: '18446744073709551615' })
@@ -143,8 +144,7 @@ test('ids are bare integers up to the largest uint64, and a text that looks like
   )
 })
 
-test('ids rise, lie above 2^53 and stay apart over a restart', async () => {
-  await using sandbox = await withSandbox()
+it('ids rise, lie above 2^53 and stay apart over a restart', async sandbox => {
   const bot = bind(sandbox)
   const ids = [(await sandbox.say('a')).message_id, (await sandbox.say('b')).message_id]
   await sandbox.restart()
@@ -153,8 +153,7 @@ test('ids rise, lie above 2^53 and stay apart over a restart', async () => {
   expect(textsOf(await bot.poll())).toEqual(['a', 'b', 'c'])
 })
 
-test('a backlog comes in batches, whole and in order', async () => {
-  await using sandbox = await withSandbox()
+it('a backlog comes in batches, whole and in order', async sandbox => {
   const bot = bind(sandbox)
   await sandbox.bulk(250, 'message {n}')
   const texts: string[] = []

@@ -1,7 +1,10 @@
 import { expect, test } from 'bun:test'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { given } from '../support/given.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+
+const it = given(withSandbox)
 
 const hour = 3_600_000
 /** What is bound to seconds: its time passes only where a test says so. */
@@ -23,8 +26,7 @@ const heard = async (sandbox: TestSandbox) => {
   }
 }
 
-test('a user must write first; the window closes after 24 hours and opens with the next word', async () => {
-  await using sandbox = await withSandbox()
+it('a user must write first; the window closes after 24 hours and opens with the next word', async sandbox => {
   const silent = sandbox.bot(await sandbox.addUser())
   expect(await ilink(sandbox.url, silent.token).send(silent.user_id, 'x')).toMatchObject({
     ret: -2,
@@ -47,8 +49,7 @@ test('a user must write first; the window closes after 24 hours and opens with t
   ])
 })
 
-test('ten answers to each message of the user, then none', async () => {
-  await using sandbox = await withSandbox()
+it('ten answers to each message of the user, then none', async sandbox => {
   const bot = await heard(sandbox)
   const results: number[] = []
   for (let n = 0; n < 12; n++) results.push((await bot.say(`${n}`)).ret)
@@ -73,8 +74,7 @@ test('the third send within a second is refused, and the thirteenth in five minu
   expect((await bot.say('after quiet')).ret).toBe(0)
 })
 
-test('refusals by size, receiver, items and missing fields', async () => {
-  await using sandbox = await withSandbox()
+it('refusals by size, receiver, items and missing fields', async sandbox => {
   const bot = await heard(sandbox)
   expect((await bot.say('好'.repeat(5461))).ret).toBe(0)
   expect((await bot.say(`${'好'.repeat(5461)}ab`)).ret).toBe(-2)
@@ -86,8 +86,7 @@ test('refusals by size, receiver, items and missing fields', async () => {
   expect((await bot.post('getuploadurl', { to_user_id: 'nobody@im.wechat' })).text).toBe('{"ret":-1}')
 })
 
-test('a send without context token is accepted, refused or dropped', async () => {
-  await using sandbox = await withSandbox()
+it('a send without context token is accepted, refused or dropped', async sandbox => {
   const bot = await heard(sandbox)
   expect((await bot.send(bot.user_id, 'a')).message_id).toBeGreaterThan(0)
   await sandbox.switches({ missing_context_token: 'refuse' })
@@ -97,8 +96,7 @@ test('a send without context token is accepted, refused or dropped', async () =>
   expect((await sandbox.messages({ from: 'bot' })).length).toBe(1)
 })
 
-test('accepted is not shown: a client_id used before, a voice, an item without its media', async () => {
-  await using sandbox = await withSandbox()
+it('accepted is not shown: a client_id used before, a voice, an item without its media', async sandbox => {
   const bot = await heard(sandbox)
   await bot.say('first', { client_id: 'same' })
   await bot.say('second', { client_id: 'same' })
@@ -122,8 +120,7 @@ test('accepted is not shown: a client_id used before, a voice, an item without i
   ])
 })
 
-test('the answer to a send comes with its id, without, or empty', async () => {
-  await using sandbox = await withSandbox()
+it('the answer to a send comes with its id, without, or empty', async sandbox => {
   const bot = await heard(sandbox)
   await sandbox.switches({ send_reply: 'ret' })
   expect((await bot.say('a')).text).toBe('{"ret":0}')
@@ -131,8 +128,7 @@ test('the answer to a send comes with its id, without, or empty', async () => {
   expect((await bot.say('b')).text).toBe('{}')
 })
 
-test('quotes arrive in every form that was seen', async () => {
-  await using sandbox = await withSandbox()
+it('quotes arrive in every form that was seen', async sandbox => {
   const bot = await heard(sandbox)
   const text = 'one two one two one'
   const sent = await bot.say(text)

@@ -1,6 +1,7 @@
 /** Sends that a person has to say yes to first. */
+
 import { Database } from 'bun:sqlite'
-import { describe, expect, test } from 'bun:test'
+import { describe, expect } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
@@ -9,8 +10,11 @@ import { owner, panel, stdio } from '../../src/model/principal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { withTalk } from '../support/talk.ts'
 import { keptFiles, makers, pass, seen, write } from '../support/waiting.ts'
+
+const it = given(withTalk)
 
 const hourMs = 60 * 60_000
 const approval = 'nobody' as const
@@ -25,8 +29,7 @@ const beside = (t: TestGateway) =>
   withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
 
 describe('a yes', () => {
-  test('sends what waited, in the ordinary way, once; before it nothing goes and nobody is held up', async () => {
-    await using t = await withTalk()
+  it('sends what waited, in the ordinary way, once; before it nothing goes and nobody is held up', async t => {
     const key = { idempotency_key: 'asked' }
     const asked = await t.send({ text: 'may I?', media: [file], approval, ...key })
     expect(asked).toMatchObject({ success: false, status: 'queued', waits_for: 'approval' })
@@ -71,8 +74,7 @@ describe('a yes', () => {
     expect((await t.gateway.outbox.get(id)).ended).toBe(true)
   })
 
-  test('is where it is judged whether it may go: refused and asked again, or queued if that was asked for', async () => {
-    await using t = await withTalk()
+  it('is where it is judged whether it may go: refused and asked again, or queued if that was asked for', async t => {
     const plain = await t.send({ text: 'now', approval })
     const patient = await t.send({ text: 'when you can', approval, when_closed: 'queue' })
     await pass(t, 23 * hourMs)
@@ -99,8 +101,7 @@ describe('a yes', () => {
     expect(await t.gateway.outbox.list()).toEqual([])
   })
 
-  test('cannot send from a session that is logged out', async () => {
-    await using t = await withTalk()
+  it('cannot send from a session that is logged out', async t => {
     const { outbox_id } = await t.send({ text: 'still there?', approval })
     await t.gateway.accounts.logout('default')
     expect(await failure(t.gateway.outbox.approve(outbox_id!, panel))).toMatchObject({
@@ -109,8 +110,7 @@ describe('a yes', () => {
     expect(await t.gateway.outbox.list()).toMatchObject([{ outbox_id, waits_for: 'approval' }])
   })
 
-  test('of two processes at once counts once, whoever polls and whoever asked', async () => {
-    await using t = await withTalk()
+  it('of two processes at once counts once, whoever polls and whoever asked', async t => {
     await using watcher = await beside(t)
     const to = t.bots.get('default')!.user_id
     const path = join(t.mediaRoot, 'in', 'secret.txt')
@@ -134,8 +134,7 @@ describe('a yes', () => {
   })
 })
 
-test('a no: never sent, no file left, and the key says so', async () => {
-  await using t = await withTalk()
+it('a no: never sent, no file left, and the key says so', async t => {
   const request = { text: 'no?', media: [file], approval, idempotency_key: 'refused' }
   const { outbox_id } = await t.send(request)
   expect(await t.gateway.outbox.cancel(outbox_id!, panel)).toMatchObject({ success: true, cancelled: 2 })
@@ -153,8 +152,7 @@ test('a no: never sent, no file left, and the key says so', async () => {
   ])
 })
 
-test('nobody says yes for a day: refused, its files go; a yes that comes late is too late', async () => {
-  await using t = await withTalk()
+it('nobody says yes for a day: refused, its files go; a yes that comes late is too late', async t => {
   const request = { text: 'anybody?', media: [file], approval, idempotency_key: 'alone' }
   const { outbox_id } = await t.send(request)
   await using watcher = await withGateway({
@@ -173,8 +171,7 @@ test('nobody says yes for a day: refused, its files go; a yes that comes late is
   expect((await t.send(request)).outbox_id).not.toBe(outbox_id)
 })
 
-test('the row of a call says who made it, who said yes, and who said no', async () => {
-  await using t = await withTalk()
+it('the row of a call says who made it, who said yes, and who said no', async t => {
   for (const by of [stdio, owner]) await t.send({ text: by.kind, idempotency_key: by.kind }, { by })
   const [yes, no] = [
     await t.send({ text: 'y', approval }, { by: stdio }),
@@ -190,8 +187,7 @@ test('the row of a call says who made it, who said yes, and who said no', async 
   ])
 })
 
-test('what cannot wait is refused: without a store, and where there is nothing but typing', async () => {
-  await using t = await withTalk()
+it('what cannot wait is refused: without a store, and where there is nothing but typing', async t => {
   expect(await failure(t.send({ typing: true, approval }))).toMatchObject({ code: 'forbidden' })
   await using bare = await withTalk({ store: false })
   expect(await failure(bare.send({ text: 'hi', approval }))).toMatchObject({ code: 'forbidden' })

@@ -4,7 +4,10 @@ import { join } from 'node:path'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { withTalk } from '../support/talk.ts'
+
+const it = given(withTalk)
 
 const hourMs = 60 * 60_000
 
@@ -48,8 +51,7 @@ test('other content under the key is refused, whatever differs; the same said ot
   expect(t.requests('sendmessage')).toBe(2)
 })
 
-test('a file that is gone by now does not matter', async () => {
-  await using t = await withTalk()
+it('a file that is gone by now does not matter', async t => {
   const path = join(t.mediaRoot, 'x')
   await writeFile(path, 'bytes')
   const first = await t.send({ media: [{ kind: 'file', path }], ...key })
@@ -57,8 +59,7 @@ test('a file that is gone by now does not matter', async () => {
   expect(await t.send({ media: [{ kind: 'file', path }], ...key })).toEqual({ ...first, repeated: true })
 })
 
-test('the bytes decide: uploaded again, or given as data, they are the same; written anew they are not', async () => {
-  await using t = await withTalk()
+it('the bytes decide: uploaded again, or given as data, they are the same; written anew they are not', async t => {
   const upload = async () => {
     const body = new Blob(['bytes']).stream()
     return (await t.gateway.media.accept({ body, file_name: 'x' }, new AbortController().signal)).upload_id
@@ -78,8 +79,7 @@ test('the bytes decide: uploaded again, or given as data, they are the same; wri
   expect(t.requests('sendmessage')).toBe(1)
 })
 
-test('calls at the same time send once and get one result', async () => {
-  await using t = await withTalk()
+it('calls at the same time send once and get one result', async t => {
   await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 200 })
   const results = await Promise.all(Array.from({ length: 20 }, () => t.send({ text: 'once', ...key })))
   const [first, ...others] = results
@@ -88,8 +88,7 @@ test('calls at the same time send once and get one result', async () => {
   expect(t.requests('sendmessage')).toBe(1)
 })
 
-test('at the same time with other content: one is sent, the other refused', async () => {
-  await using t = await withTalk()
+it('at the same time with other content: one is sent, the other refused', async t => {
   const [a, b] = await Promise.allSettled([t.send({ text: 'a', ...key }), t.send({ text: 'b', ...key })])
   expect(a.status).toBe('fulfilled')
   expect(b).toMatchObject({ status: 'rejected', reason: { code: 'idempotency_conflict' } })
@@ -165,8 +164,7 @@ test('it ends when the last one leaves, who hears what became of it', async () =
   expect(t.requests('sendmessage')).toBe(1)
 })
 
-test('a service that stops tells all who wait what became of the message that was on its way', async () => {
-  await using t = await withTalk()
+it('a service that stops tells all who wait what became of the message that was on its way', async t => {
   await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 300 })
   const calls = [1, 2, 3].map(() => t.send({ text: 'a', ...key }))
   await t.until('on its way', () => t.requests('sendmessage') === 1)
@@ -174,8 +172,7 @@ test('a service that stops tells all who wait what became of the message that wa
   for (const call of calls) expect((await call).status).toBe('accepted')
 })
 
-test('a first call in another process is waited for, at most 30 s', async () => {
-  await using t = await withTalk()
+it('a first call in another process is waited for, at most 30 s', async t => {
   // By a clock of its own: while that one jumps, the first call's own deadlines do not come.
   const clock = testClock()
   await using other = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock })
@@ -261,8 +258,7 @@ describe('a first call that is taken for dead, and is only slow', () => {
   })
 })
 
-test('a queued call answers as queued again, and waits once', async () => {
-  await using t = await withTalk()
+it('a queued call answers as queued again, and waits once', async t => {
   t.clock.advance(25 * hourMs)
   const request = { text: 'later', when_closed: 'queue' as const, ...key }
   const first = await t.send(request)

@@ -1,10 +1,14 @@
 /** An account that WeChat mutes is known by what becomes of its messages and files, and told wherever accounts are shown. */
+
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import type { Session } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { write } from '../support/waiting.ts'
+
+const it = given(withGateway)
 
 /** Sends so many texts to users in turn. */
 async function texts(t: TestGateway, count: number, to: readonly (string | undefined)[] = [undefined]) {
@@ -39,8 +43,7 @@ const events = (t: TestGateway, count: number) =>
     return page.events.length >= count && page.events.map(({ event }) => event.data as Session)
   })
 
-test('five in a row without an id, to whomever, of an account that used to get ids; an id clears it', async () => {
-  await using t = await withGateway()
+it('five in a row without an id, to whomever, of an account that used to get ids; an id clears it', async t => {
   await write(t)
   const other = await t.sandbox.addUser('other')
   await t.sandbox.say('hi', { from: other })
@@ -67,8 +70,7 @@ test('five in a row without an id, to whomever, of an account that used to get i
   await never(t)
 })
 
-test('four in a row are none, whatever came before an id', async () => {
-  await using t = await withGateway()
+it('four in a row are none, whatever came before an id', async t => {
   await write(t)
   await texts(t, 1)
   await t.sandbox.switches({ send_reply: 'ret' })
@@ -80,8 +82,7 @@ test('four in a row are none, whatever came before an id', async () => {
   await never(t)
 })
 
-test('a send waits for nobody who holds the file of its account', async () => {
-  await using t = await withGateway()
+it('a send waits for nobody who holds the file of its account', async t => {
   await write(t)
   const lock = await openLock(join(t.dir, '.data.lock'))
   await using _closing = { [Symbol.asyncDispose]: () => lock.close() }
@@ -94,8 +95,7 @@ test('a send waits for nobody who holds the file of its account', async () => {
   await t.until('it is noted', async () => (await t.other.sessions.get('default'))?.bot?.ids_at)
 })
 
-test('a login of another WeChat user begins anew', async () => {
-  await using t = await withGateway()
+it('a login of another WeChat user begins anew', async t => {
   await write(t)
   await texts(t, 1)
   await t.sandbox.switches({ send_reply: 'ret' })
@@ -113,8 +113,7 @@ test('an upstream that never gives ids is not mute', async () => {
   await never(t)
 })
 
-test('files refused to a user whom texts reach; a file that is taken clears it, the id of a text does not', async () => {
-  await using t = await withGateway()
+it('files refused to a user whom texts reach; a file that is taken clears it, the id of a text does not', async t => {
   await write(t)
   await t.sandbox.fail('getuploadurl', 'ret', { code: -2, times: 2 })
   await picture(t).catch(() => {})
@@ -127,8 +126,7 @@ test('files refused to a user whom texts reach; a file that is taken clears it, 
   await muted(t, undefined)
 })
 
-test('files refused where no text went are none', async () => {
-  await using t = await withGateway()
+it('files refused where no text went are none', async t => {
   await write(t)
   await t.sandbox.fail('getuploadurl', 'ret', { code: -2, times: 3 })
   for (let nth = 0; nth < 3; nth++) await picture(t).catch(() => {})

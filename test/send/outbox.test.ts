@@ -9,6 +9,7 @@ import { partOf } from '../../src/send/result.ts'
 import type { EndReason, EntryPart } from '../../src/storage/outbox.ts'
 import { failure } from '../support/failure.ts'
 import { pendingIn, type TestGateway, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import {
   dayMs,
   keptFiles,
@@ -21,12 +22,13 @@ import {
   write,
 } from '../support/waiting.ts'
 
+const it = given(withClosed)
+
 const queue = { when_closed: 'queue' } as const
 const context = (t: TestGateway) => t.right()
 
 describe('a closed window', () => {
-  test('the send waits, in history and outbox too, and goes out when the user writes', async () => {
-    await using t = await withClosed()
+  it('the send waits, in history and outbox too, and goes out when the user writes', async t => {
     expect(await failure(t.send({ text: 'now' }))).toMatchObject({ code: 'window_closed' })
     expect(await failure(t.send({ text: 'now', when_closed: 'fail' }))).toMatchObject({
       code: 'window_closed',
@@ -63,8 +65,7 @@ describe('a closed window', () => {
     expect((await context(t))!.used).toBe(1)
   })
 
-  test('order is kept, texts joined only with their neighbours and only up to what a text may have', async () => {
-    await using t = await withClosed()
+  it('order is kept, texts joined only with their neighbours and only up to what a text may have', async t => {
     const image = Buffer.alloc(700, 1).toString('base64')
     const long = '字'.repeat(5000)
     await t.send({ text: 'a', ...queue })
@@ -113,8 +114,7 @@ describe('a closed window', () => {
     await t[Symbol.asyncDispose]()
   })
 
-  test('what waits goes first: a send that may wait joins it, a plain one goes directly', async () => {
-    await using t = await withClosed()
+  it('what waits goes first: a send that may wait joins it, a plain one goes directly', async t => {
     await t.send({ text: 'first', ...queue })
     const held = Promise.withResolvers<void>()
     await t.sandbox.fail('sendmessage', 'slow', { until: held.promise })
@@ -179,8 +179,7 @@ describe('a quota used up', () => {
     expect((await seen(t)).slice(9).map(text => text.length)).toEqual([16_384, 3616])
   })
 
-  test('more waits than one message of the user allows: the rest goes with the next', async () => {
-    await using t = await withClosed()
+  it('more waits than one message of the user allows: the rest goes with the next', async t => {
     const media = Array.from({ length: 12 }, (_, i) => ({
       ...{ kind: 'file' as const, file_name: `${i}.txt` },
       data: Buffer.from(`file ${i}`).toString('base64'),
@@ -252,8 +251,7 @@ for (const mode of ['fail', 'queue'] as const) {
 }
 
 describe('the end of waiting', () => {
-  test('after seven days it is refused, said in history and log, and its files go', async () => {
-    await using t = await withClosed()
+  it('after seven days it is refused, said in history and log, and its files go', async t => {
     const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
     await t.send({ text: 'old', media: [file], ...queue })
     await pass(t, 6 * dayMs)
@@ -269,8 +267,7 @@ describe('the end of waiting', () => {
     expect(await seen(t)).toEqual(['young'])
   })
 
-  test('cancelled: refused in history, never sent, once', async () => {
-    await using t = await withClosed()
+  it('cancelled: refused in history, never sent, once', async t => {
     const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
     const keyed = { ...queue, idempotency_key: 'taken back' }
     const { outbox_id } = await t.send({ text: 'no', media: [file], ...keyed })
@@ -311,8 +308,7 @@ describe('the end of waiting', () => {
     expect(shown({ code: 'not_found', detail: 'no upload' }).error).toMatchObject({ code: 'not_found' })
   })
 
-  test('cancelled while the first of it is on its way: the rest is not sent', async () => {
-    await using t = await withClosed()
+  it('cancelled while the first of it is on its way: the rest is not sent', async t => {
     const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
     const { outbox_id } = await t.send({ text: 'goes', media: [file], ...queue })
     const held = Promise.withResolvers<void>()
@@ -342,8 +338,7 @@ describe('the end of waiting', () => {
 })
 
 describe('two processes', () => {
-  test('what one of them queues the polling one sends, once', async () => {
-    await using t = await withClosed()
+  it('what one of them queues the polling one sends, once', async t => {
     await using watcher = await withGateway({
       ...{ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock },
     })

@@ -1,8 +1,12 @@
 /** What waits because WeChat refused it or gave no clear answer. */
+
 import { describe, expect, test } from 'bun:test'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { keptFiles, nothingWaits, pass, seen, sent, states, withClosed, write } from '../support/waiting.ts'
+
+const it = given(withClosed)
 
 const queue = { when_closed: 'queue' } as const
 const context = (t: TestGateway) => t.right()
@@ -56,8 +60,7 @@ describe('a refusal of upstream', () => {
     expect(await seen(t)).toEqual(['a', 'b'])
   })
 
-  test('again right after the user wrote: that one is refused, and the next goes on', async () => {
-    await using t = await withClosed()
+  it('again right after the user wrote: that one is refused, and the next goes on', async t => {
     await t.send({ text: 'a', ...queue })
     await t.send({ text: 'b', ...queue })
     await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 2 })
@@ -76,8 +79,7 @@ describe('a refusal of upstream', () => {
     expect(t.requests('sendmessage')).toBe(3)
   })
 
-  test('of the login: what waits stays, and goes when the session works again', async () => {
-    await using t = await withClosed()
+  it('of the login: what waits stays, and goes when the session works again', async t => {
     await t.send({ text: 'a', ...queue })
     await t.sandbox.fail('sendmessage', 'expired')
     await write(t)
@@ -96,8 +98,7 @@ describe('a refusal of upstream', () => {
     expect(await seen(t)).toEqual(['a'])
   })
 
-  test('of an upload: not repeated before the user writes again, and only so often', async () => {
-    await using t = await withClosed()
+  it('of an upload: not repeated before the user writes again, and only so often', async t => {
     const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
     await t.send({ media: [file], ...queue })
     await t.send({ text: 'behind', ...queue })
@@ -120,8 +121,7 @@ describe('a refusal of upstream', () => {
     await t.until('no file left', async () => (await keptFiles(t)).length === 0)
   })
 
-  test('an upload that breaks is tried again after a while', async () => {
-    await using t = await withClosed()
+  it('an upload that breaks is tried again after a while', async t => {
     const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
     await t.send({ media: [file], ...queue })
     await t.sandbox.fail('getuploadurl', '500', { times: 1 })
@@ -136,8 +136,7 @@ describe('a refusal of upstream', () => {
 })
 
 describe('no clear answer', () => {
-  test('that message is unknown and never sent again; the ones behind it go after a calm', async () => {
-    await using t = await withClosed()
+  it('that message is unknown and never sent again; the ones behind it go after a calm', async t => {
     const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
     await t.send({ text: 'perhaps', media: [file], ...queue })
     await t.sandbox.fail('sendmessage', 'reset', { after: true })
@@ -153,8 +152,7 @@ describe('no clear answer', () => {
     expect(t.requests('sendmessage')).toBe(2)
   })
 
-  test('joined texts are unknown together', async () => {
-    await using t = await withClosed()
+  it('joined texts are unknown together', async t => {
     await t.send({ text: 'a', ...queue })
     await t.send({ text: 'b', ...queue })
     await t.sandbox.fail('sendmessage', '500', { after: true })

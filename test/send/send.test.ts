@@ -7,9 +7,12 @@ import { openLock } from '../../src/platform/lock.ts'
 import { failure } from '../support/failure.ts'
 import type { FaultKind } from '../support/faults.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { withTalk } from '../support/talk.ts'
 import { write } from '../support/waiting.ts'
+
+const it = given(withTalk)
 
 const history = async (t: TestGateway) =>
   (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages.reverse()
@@ -176,8 +179,7 @@ describe('which session sends', () => {
     },
   )
 
-  test('an expired one says so and asks nothing of upstream', async () => {
-    await using t = await withTalk()
+  it('an expired one says so and asks nothing of upstream', async t => {
     const { token } = t.bots.get('default')!
     await t.other.sessions.mark('default', token, { expired_at: t.clock.now() })
     const expired = { code: 'session_expired', advice: { next: { action: 'login', session: 'default' } } }
@@ -188,8 +190,7 @@ describe('which session sends', () => {
 })
 
 describe('what may be sent', () => {
-  test('two processes at once never send more than ten', async () => {
-    await using t = await withTalk()
+  it('two processes at once never send more than ten', async t => {
     await using second = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
     const to = t.bots.get('default')!.user_id
     const all = await Promise.allSettled(
@@ -199,8 +200,7 @@ describe('what may be sent', () => {
     expect(t.requests('sendmessage')).toBe(10)
   })
 
-  test('half of a surrogate pair goes as U+FFFD, on the wire, in the log, and for the key', async () => {
-    await using t = await withTalk()
+  it('half of a surrogate pair goes as U+FFFD, on the wire, in the log, and for the key', async t => {
     const sent = await t.send({ text: 'a\ud800b 👋', idempotency_key: 'k' })
     expect((await t.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]?.text)).toEqual([
       'a\ufffdb 👋',
@@ -211,8 +211,7 @@ describe('what may be sent', () => {
     expect(again).toMatchObject({ repeated: true, message_id: sent.message_id })
   })
 
-  test('a long text goes in parts that each fit, in order, and costs a unit each', async () => {
-    await using t = await withTalk()
+  it('a long text goes in parts that each fit, in order, and costs a unit each', async t => {
     const text = Array.from({ length: 900 }, (_, i) => `第${i}段:你好,世界,这是一个很长的故事。`).join('\n')
     const result = await t.send({ text })
     const seen = await t.sandbox.messages({ from: 'bot' })
@@ -224,15 +223,13 @@ describe('what may be sent', () => {
     expect(result.parts.map(({ message_id }) => message_id)).toEqual(seen.map(({ message_id }) => message_id))
   })
 
-  test('text_too_long when the quota left cannot hold the parts', async () => {
-    await using t = await withTalk()
+  it('text_too_long when the quota left cannot hold the parts', async t => {
     await t.send({ text: 'one' })
     expect(await failure(t.send({ text: 'x'.repeat(16_384 * 10) }))).toMatchObject({ code: 'text_too_long' })
     expect((await t.send({ text: 'x'.repeat(16_384 * 9) })).remaining).toBe(0)
   })
 
-  test('a user that WeChat does not know costs nothing', async () => {
-    await using t = await withTalk()
+  it('a user that WeChat does not know costs nothing', async t => {
     const to = 'nobody@im.wechat'
     expect(await failure(t.send({ to, text: 'x' }))).toMatchObject({ code: 'invalid_arguments' })
     // Who never wrote is no user of this session.
@@ -241,8 +238,7 @@ describe('what may be sent', () => {
 })
 
 describe('what became of it', () => {
-  test('-2 that our counters do not explain is believed for half an hour, longer each time, or until the user writes', async () => {
-    await using t = await withTalk()
+  it('-2 that our counters do not explain is believed for half an hour, longer each time, or until the user writes', async t => {
     await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 0 })
     let asked = 0
     for (const minutes of [30, 60, 120, 240, 360, 360]) {
@@ -320,8 +316,7 @@ describe('what became of it', () => {
     await t.until('they are of the past', async () => (await counts()).every(count => count === undefined))
   })
 
-  test('no answer is unknown: kept so, not repeated, and it counts', async () => {
-    await using t = await withTalk()
+  it('no answer is unknown: kept so, not repeated, and it counts', async t => {
     await t.sandbox.fail('sendmessage', 'hang', { after: true })
     // The deadline of a send is 15 s of real time; stopping the service ends it too.
     const sending = t.send({ text: 'lost?' })
@@ -340,8 +335,7 @@ describe('what became of it', () => {
   })
 
   for (const after of [false, true]) {
-    test(`whatever comes in place of an answer ${after ? 'after' : 'before'} the effect: unknown, asked once`, async () => {
-      await using t = await withTalk()
+    it(`whatever comes in place of an answer ${after ? 'after' : 'before'} the effect: unknown, asked once`, async t => {
       const kinds = ['reset', '500', '502', '524', 'truncated', 'cut', 'malformed', 'html'] as const
       for (const [nth, kind] of kinds.entries()) {
         await write(t)
@@ -357,8 +351,7 @@ describe('what became of it', () => {
     })
   }
 
-  test('a server that cannot be reached refuses for certain, and costs nothing', async () => {
-    await using t = await withTalk()
+  it('a server that cannot be reached refuses for certain, and costs nothing', async t => {
     await t.gateway.close()
     // Port 1 is nobody's: one that was just given up may be another test's by now.
     const gone = { ...t.sandbox, url: 'http://127.0.0.1:1' }
@@ -369,8 +362,7 @@ describe('what became of it', () => {
     expect(await history(again)).toMatchObject([{ status: 'refused' }])
   })
 
-  test('a caller who leaves before his turn sends nothing; one who leaves during the request changes nothing', async () => {
-    await using t = await withTalk()
+  it('a caller who leaves before his turn sends nothing; one who leaves during the request changes nothing', async t => {
     expect(await failure(t.send({ text: 'x' }, { signal: AbortSignal.abort() }))).toMatchObject({
       code: 'shutting_down',
     })
@@ -387,8 +379,7 @@ describe('what became of it', () => {
     expect(await history(t)).toMatchObject([{ text: 'y', status: 'accepted' }])
   })
 
-  test('the data lock is free while the network takes its time', async () => {
-    await using t = await withTalk()
+  it('the data lock is free while the network takes its time', async t => {
     const held = Promise.withResolvers<void>()
     await t.sandbox.fail('sendmessage', 'slow', { until: held.promise })
     const sending = t.send({ text: 'slowly' })
@@ -468,8 +459,7 @@ describe('pace', () => {
     expect(await failure(t.send({ text: 'third' }))).toMatchObject({ code: 'rate_limited' })
   })
 
-  test('the parts of two sends never mix', async () => {
-    await using t = await withTalk()
+  it('the parts of two sends never mix', async t => {
     await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 30, times: 0 })
     await Promise.all(['a', 'b'].map(letter => t.send({ text: letter.repeat(16_384 * 3) })))
     const seen = (await t.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]!.text![0]).join('')
@@ -498,8 +488,7 @@ describe('typing', () => {
     await t.until('taken back', async () => !(await typing(t)) && t.requests('sendtyping') >= 3)
   })
 
-  test('asked for alone it is shown at once, sends nothing and uses no answer', async () => {
-    await using t = await withTalk()
+  it('asked for alone it is shown at once, sends nothing and uses no answer', async t => {
     const result = await t.send({ typing: true })
     expect(result).toMatchObject({ success: true, status: 'accepted', parts: [], remaining: 10 })
     expect(await typing(t)).toBe(true)
@@ -543,8 +532,7 @@ describe('stopping', () => {
     })
   })
 
-  test('a slow send that ends in time is told and kept as accepted', async () => {
-    await using t = await withTalk()
+  it('a slow send that ends in time is told and kept as accepted', async t => {
     const held = Promise.withResolvers<void>()
     await t.sandbox.fail('sendmessage', 'slow', { until: held.promise })
     const sending = t.send({ text: 'nearly' })

@@ -5,9 +5,12 @@ import { openDatabase } from '../../src/platform/sqlite.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import type { Claim, Store } from '../../src/storage/store.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
+import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { onEach } from './engines.ts'
 import { byId, type EngineStore, inOtherProcess, message, openStore, sending, startOther } from './support.ts'
+
+const it = given(openStore)
 
 const ids = (claim: Claim | undefined) => claim?.rows.map(row => row.id) ?? []
 const add = async (store: EngineStore, count: number, session = 's') =>
@@ -21,9 +24,8 @@ const refused = async (work: Promise<unknown>) => expect(fieldsOf(await failure(
 
 const never = () => new AbortController().signal
 
-onEach(openStore => {
-  test('the default consumer begins at the beginning, another one at the end', async () => {
-    await using t = await openStore()
+onEach((it, openStore) => {
+  it('the default consumer begins at the beginning, another one at the end', async t => {
     await add(t.store, 3)
     expect(await t.store.consumers.claim('late', { limit: 10 })).toBeUndefined()
     expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3])
@@ -31,8 +33,7 @@ onEach(openStore => {
     expect(ids(await t.store.consumers.claim('late', { limit: 10 }))).toEqual([4])
   })
 
-  test('one that is told to begin starts after what any was given, `default` at the beginning, each once', async () => {
-    await using t = await openStore()
+  it('one that is told to begin starts after what any was given, `default` at the beginning, each once', async t => {
     const { consumers } = t.store
     await add(t.store, 3)
     await consumers.begin('first')
@@ -45,8 +46,7 @@ onEach(openStore => {
     expect(ids(await consumers.claim('first', { limit: 10 }))).toEqual([3, 4])
   })
 
-  test('of a lease that is gone nothing happens; one that lapsed is its own until its rows are claimed; names have a case', async () => {
-    await using t = await openStore()
+  it('of a lease that is gone nothing happens; one that lapsed is its own until its rows are claimed; names have a case', async t => {
     await add(t.store, 1)
     const { consumers } = t.store
     const { lease } = (await consumers.claim('default', { limit: 1 }))!
@@ -61,8 +61,7 @@ onEach(openStore => {
     expect(await t.store.backlog.waiting('default', { limit: 1 })).toBe(0)
   })
 
-  test('what was confirmed does not come again, in this process or the next', async () => {
-    await using t = await openStore()
+  it('what was confirmed does not come again, in this process or the next', async t => {
     await add(t.store, 3)
     await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 2 }))!.lease)
     await t.reopen()
@@ -74,8 +73,7 @@ onEach(openStore => {
     expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
   })
 
-  test('a bot never hears itself', async () => {
-    await using t = await openStore()
+  it('a bot never hears itself', async t => {
     const out = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
     await sending(t.store, 's', 'b', { ...out, client_id: '1' })
     await add(t.store, 1)
@@ -85,8 +83,7 @@ onEach(openStore => {
     expect(await t.store.consumers.claim('default', { limit: 10, session: 's' })).toBeUndefined()
   })
 
-  test('parallel calls never get the same row', async () => {
-    await using t = await openStore()
+  it('parallel calls never get the same row', async t => {
     await add(t.store, 25)
     const claims = await Promise.all(
       Array.from({ length: 4 }, () => t.store.consumers.claim('default', { limit: 10 })),
@@ -94,8 +91,7 @@ onEach(openStore => {
     expect(claims.flatMap(ids)).toEqual(Array.from({ length: 25 }, (_, i) => i + 1))
   })
 
-  test('abandoned rows come again, marked, before newer ones; rows never given are not marked', async () => {
-    await using t = await openStore()
+  it('abandoned rows come again, marked, before newer ones; rows never given are not marked', async t => {
     await add(t.store, 4)
     const first = (await t.store.consumers.claim('default', { limit: 2 }))!
     expect(await t.store.backlog.lapsed()).toEqual(new Set())
@@ -113,8 +109,7 @@ onEach(openStore => {
     expect(rest.redelivered.size).toBe(0)
   })
 
-  test('rows of a claim that nobody was shown come again before newer ones, marked only if they were shown before', async () => {
-    await using t = await openStore()
+  it('rows of a claim that nobody was shown come again before newer ones, marked only if they were shown before', async t => {
     await add(t.store, 6)
     const first = (await t.store.consumers.claim('default', { limit: 4 }))!
     await t.store.consumers.giveBack(first, 3)
@@ -136,8 +131,7 @@ onEach(openStore => {
     expect(ids(await t.store.consumers.claim('default', { limit: 9 }))).toEqual([5, 6])
   })
 
-  test('a claim ends before the row that would be too much, and always has one', async () => {
-    await using t = await openStore()
+  it('a claim ends before the row that would be too much, and always has one', async t => {
     const long = { raw: JSON.stringify('x'.repeat(1000)) }
     await t.store.intake.insertReceived('s', 'b', [message('1', long), message('2'), message('3', long)])
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 10 }))).toEqual([1])
@@ -145,8 +139,7 @@ onEach(openStore => {
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 500 }))).toEqual([3])
   })
 
-  test('a lapsed lease is given out in pieces of the size that is asked for, and confirming it late harms nothing', async () => {
-    await using t = await openStore()
+  it('a lapsed lease is given out in pieces of the size that is asked for, and confirming it late harms nothing', async t => {
     await add(t.store, 1000)
     const slow = (await t.store.consumers.claim('default', { limit: 1000 }))!
     expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
@@ -160,8 +153,7 @@ onEach(openStore => {
     expect(ids(await t.store.consumers.claim('default', { limit: 1000 }))).toEqual(ids(piece))
   })
 
-  test('the lag of a consumer is what it has not been given; of many, those are told that read last', async () => {
-    await using t = await openStore()
+  it('the lag of a consumer is what it has not been given; of many, those are told that read last', async t => {
     await add(t.store, 2)
     const lags = async (most = 9) =>
       new Map((await t.store.backlog.lags(most)).map(({ consumer, messages }) => [consumer, messages]))
@@ -182,8 +174,7 @@ onEach(openStore => {
     expect(await lags()).toEqual(new Map(Object.entries({ default: 0, late: 2 })))
   })
 
-  test('what was given of one session, and what another program received, is no lag', async () => {
-    await using t = await openStore()
+  it('what was given of one session, and what another program received, is no lag', async t => {
     const { acknowledgements, backlog, consumers, intake } = t.store
     const lag = async (name: string) =>
       (await backlog.lags(9)).find(({ consumer }) => consumer === name)?.messages
@@ -212,8 +203,7 @@ onEach(openStore => {
     expect([await backlog.waiting('default', { limit: 9 }), await lag('default')]).toEqual([7, 7])
   })
 
-  test('a lease lapses although the clock was set back', async () => {
-    await using t = await openStore()
+  it('a lease lapses although the clock was set back', async t => {
     await add(t.store, 1)
     await t.store.consumers.claim('default', { limit: 1 })
     t.clock.at -= 24 * 3_600_000
@@ -229,8 +219,7 @@ onEach(openStore => {
     expect(ids(await t.store.consumers.claim('default', { limit: 3 }))).toEqual([3])
   })
 
-  test('reading sessions apart and together, mixed at random, gives each row once', async () => {
-    await using t = await openStore()
+  it('reading sessions apart and together, mixed at random, gives each row once', async t => {
     let seed = 3
     const random = (below: number) => {
       seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
@@ -263,8 +252,7 @@ onEach(openStore => {
     expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: stored }, (_, i) => i + 1))
   })
 
-  test('a session read apart keeps its order when the name was given to several', async () => {
-    await using t = await openStore()
+  it('a session read apart keeps its order when the name was given to several', async t => {
     await add(t.store, 1, 'a')
     await t.store.upkeep.renameSession('a', 'b')
     await add(t.store, 1, 'a')
@@ -284,8 +272,7 @@ onEach(openStore => {
       return rows.map(({ id }) => (redelivered.has(id) ? -id : id))
     }
 
-    test('gets again, marked, what it has not acknowledged, and nothing else moves it', async () => {
-      await using t = await openStore()
+    it('gets again, marked, what it has not acknowledged, and nothing else moves it', async t => {
       await add(t.store, 3)
       expect(await next(t.store, 'default', 0)).toEqual([1, 2, 3])
       expect(await next(t.store, 'default', 0)).toEqual([-1, -2, -3])
@@ -300,8 +287,7 @@ onEach(openStore => {
       expect(await next(other.store, 'default', 1)).toEqual([])
     })
 
-    test('begins at the end of the log under a new name, and goes on where it was under a known one', async () => {
-      await using t = await openStore()
+    it('begins at the end of the log under a new name, and goes on where it was under a known one', async t => {
       await add(t.store, 2)
       expect(await next(t.store, 'new', 0)).toEqual([])
       await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 1 }))!.lease)
@@ -313,8 +299,7 @@ onEach(openStore => {
       expect([...(await t.store.backlog.lapsed())]).toEqual([])
     })
 
-    test('may acknowledge what was handed out, and nothing beyond', async () => {
-      await using t = await openStore()
+    it('may acknowledge what was handed out, and nothing beyond', async t => {
       await add(t.store, 3)
       const beyond = (ack: number) => refused(t.store.acknowledgements.after('default', ack, { limit: 1 }))
       await beyond(1)
@@ -330,8 +315,7 @@ onEach(openStore => {
       await beyond(Number.MAX_SAFE_INTEGER)
     })
 
-    test('is refused without an acknowledgement; others are as before', async () => {
-      await using t = await openStore()
+    it('is refused without an acknowledgement; others are as before', async t => {
       await add(t.store, 2)
       expect(await next(t.store, 'default', 0)).toEqual([1, 2])
       await refused(t.store.consumers.claim('default', { limit: 1 }))
@@ -341,8 +325,7 @@ onEach(openStore => {
       expect(ids(await t.store.consumers.claim('late', { limit: 1 }))).toEqual([3])
     })
 
-    test('acknowledges of a session what it read of it alone', async () => {
-      await using t = await openStore()
+    it('acknowledges of a session what it read of it alone', async t => {
       for (const session of ['a', 'b', 'a', 'b']) await add(t.store, 1, session)
       expect(await next(t.store, 'default', 0, 'a')).toEqual([1, 3])
       // Row 2 was never handed out.
@@ -359,8 +342,7 @@ onEach(openStore => {
     })
   })
 
-  test('who waits looks again while rows are leased: a lease lapses without a word', async () => {
-    await using t = await openStore()
+  it('who waits looks again while rows are leased: a lease lapses without a word', async t => {
     await add(t.store, 1)
     await t.store.consumers.claim('default', { limit: 1 })
     using watch = stopwatch()
@@ -368,8 +350,7 @@ onEach(openStore => {
     expect(watch.ms).toBeLessThan(5000)
   })
 
-  test('three thousand waits leave no listener behind, and closing ends the ones that are left', async () => {
-    await using t = await openStore()
+  it('three thousand waits leave no listener behind, and closing ends the ones that are left', async t => {
     let listeners = 0
     const { signal } = new AbortController()
     const counted = new Proxy(signal, {
@@ -397,8 +378,7 @@ onEach(openStore => {
 
 // Of SQLite alone: other processes, its log, its file.
 
-test('processes that claim at once never get the same row, and get all', async () => {
-  await using t = await openStore()
+it('processes that claim at once never get the same row, and get all', async t => {
   await add(t.store, 600)
   const body = `
     const store = await open()
@@ -414,8 +394,7 @@ test('processes that claim at once never get the same row, and get all', async (
   expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: 600 }, (_, i) => i + 1))
 })
 
-test('the rows of a killed process come again at once', async () => {
-  await using t = await openStore()
+it('the rows of a killed process come again at once', async t => {
   await add(t.store, 2)
   const body = `const store = await open(); console.log((await store.consumers.claim('default', { limit: 1 })).rows.length, 'ready'); await hold()`
   t.clock.at = Date.now()
@@ -425,8 +404,7 @@ test('the rows of a killed process come again at once', async () => {
   expect(again.redelivered.has(1)).toBe(true)
 })
 
-test('the rows of a living process stay its own', async () => {
-  await using t = await openStore()
+it('the rows of a living process stay its own', async t => {
   await add(t.store, 2)
   t.clock.at = Date.now()
   const child = startOther(
@@ -442,8 +420,7 @@ test('the rows of a living process stay its own', async () => {
   }
 })
 
-test('an older version that runs beside takes nothing from a reader that acknowledges', async () => {
-  await using t = await openStore()
+it('an older version that runs beside takes nothing from a reader that acknowledges', async t => {
   await add(t.store, 3, 'a')
   const { acknowledgements } = t.store
   await acknowledgements.after('default', 0, { limit: 1 })
@@ -459,8 +436,7 @@ test('an older version that runs beside takes nothing from a reader that acknowl
   expect(redelivered.size).toBe(0)
 })
 
-test('a wait ends at a row of our own, of another process, at an abandoned lease, in time, and at abort', async () => {
-  await using t = await openStore()
+it('a wait ends at a row of our own, of another process, at an abandoned lease, in time, and at abort', async t => {
   const own = t.store.log.wait(0, 60_000, never())
   await add(t.store, 1)
   await own
@@ -485,8 +461,7 @@ test('a wait ends at a row of our own, of another process, at an abandoned lease
   await t.store.log.wait(1, 60_000, never())
 })
 
-test('what another process commits between a look and the wait that follows ends that wait', async () => {
-  await using t = await openStore()
+it('what another process commits between a look and the wait that follows ends that wait', async t => {
   const other = await SqliteStore.open({
     ...{ path: t.path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
   })

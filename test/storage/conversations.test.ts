@@ -1,5 +1,5 @@
 /** What every engine must do for conversations and names (`src/storage/store.ts`). */
-import { expect, test } from 'bun:test'
+import { expect } from 'bun:test'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
@@ -17,9 +17,8 @@ const past = (text: string) => ({
 const unread = async ({ conversations }: EngineStore, session?: string) =>
   (await conversations.thread('u', session))?.unread
 
-onEach(openStore => {
-  test('unread is what came after the newest message that WeChat took, and after the mark', async () => {
-    await using t = await openStore()
+onEach(it => {
+  it('unread is what came after the newest message that WeChat took, and after the mark', async t => {
     const { conversations } = t.store
     expect(await conversations.thread('u')).toBeUndefined()
     await receive(t.store, '1')
@@ -45,8 +44,7 @@ onEach(openStore => {
     expect(await conversations.thread('u', 's')).toMatchObject({ last: { text: '3' } })
   })
 
-  test('a conversation that is marked as unread has one unread message more, until it is read or answered', async () => {
-    await using t = await openStore()
+  it('a conversation that is marked as unread has one unread message more, until it is read or answered', async t => {
     const { conversations } = t.store
     const answer = async (text: string) => {
       const begun = await sending(t.store, 's', 'b', out(text))
@@ -76,8 +74,7 @@ onEach(openStore => {
     expect(await unread(t.store)).toBe(1)
   })
 
-  test('what another program received is shown, and is no news', async () => {
-    await using t = await openStore()
+  it('what another program received is shown, and is no news', async t => {
     await t.store.consumers.claim('late', { limit: 1 })
     await receive(t.store, 'new')
     await t.store.intake.add([past('old'), past('older')])
@@ -90,8 +87,7 @@ onEach(openStore => {
     expect(await backlog.recent(0, { limit: 9, direction: 'received' })).toEqual([1])
   })
 
-  test('users come in one order, once each, whatever their sessions; rows in the order of the ids asked for', async () => {
-    await using t = await openStore()
+  it('users come in one order, once each, whatever their sessions; rows in the order of the ids asked for', async t => {
     for (const user of ['u', 'ü', '🙂', 'U', '\uffee', 'u'])
       await receive(t.store, user, user, `s${user.length}`)
     const { conversations, log } = t.store
@@ -105,14 +101,12 @@ onEach(openStore => {
     expect((await log.byIds([4, 99, 2])).map(({ id }) => id)).toEqual([4, 2])
   })
 
-  test('a message of nobody is nobody’s conversation', async () => {
-    await using t = await openStore()
+  it('a message of nobody is nobody’s conversation', async t => {
     await t.store.intake.insertReceived('s', 'b', [message('x', { from_user: '' }), message('y')])
     expect(await t.store.conversations.peers(undefined, 9)).toEqual([{ peer: 'u@im.wechat', newest: 2 }])
   })
 
-  test('whether all was refused is said of the messages that were asked for', async () => {
-    await using t = await openStore()
+  it('whether all was refused is said of the messages that were asked for', async t => {
     const { conversations, outbox } = t.store
     await outbox.settle(await sending(t.store, 's', 'b', out('1')), { status: 'refused', spent: false })
     await receive(t.store, 'hi', 'u', 'other')
@@ -120,8 +114,7 @@ onEach(openStore => {
     expect(await conversations.thread('u')).toMatchObject({ refused: false, unread: 1 })
   })
 
-  test('once closed the store says so', async () => {
-    await using t = await openStore()
+  it('once closed the store says so', async t => {
     const { conversations, log, upkeep } = t.store
     await upkeep.close()
     const never = new AbortController().signal
@@ -130,8 +123,7 @@ onEach(openStore => {
     expect(await upkeep.trouble()).toMatchObject({ code: 'shutting_down' })
   })
 
-  test('spans are counted from 0, by the time that messages bear, of what came and what went out', async () => {
-    await using t = await openStore()
+  it('spans are counted from 0, by the time that messages bear, of what came and what went out', async t => {
     const at = (timestamp: number) => message('x', { timestamp })
     await t.store.intake.insertReceived('s', 'b', [at(1000), at(1999), at(2000), at(999)])
     await t.store.outbox.settle(await sending(t.store, 's', 'b', { ...out('c'), timestamp: 3500 }), {
@@ -156,8 +148,7 @@ onEach(openStore => {
     ])
   })
 
-  test('a name is one user of a session, which need not be there; it follows a rename', async () => {
-    await using t = await openStore()
+  it('a name is one user of a session, which need not be there; it follows a rename', async t => {
     const { conversations, names } = t.store
     await names.set('s', 'u', 'Ann')
     await names.set('other', 'v', 'ann')

@@ -2,6 +2,7 @@
 import { describe } from 'bun:test'
 import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore, type StoreOptions } from '../../src/storage/sqlite/store.ts'
+import { given } from '../support/given.ts'
 import { MemoryStore } from './memory-store.ts'
 import { Tables } from './memory-tables.ts'
 import { type EngineStore, openStore, type TestStore, testClock } from './support.ts'
@@ -42,8 +43,11 @@ async function openMemory({ maxAgeDays = 0, maxCount = 0 }: Limits = {}): Promis
   return t
 }
 
-/** Runs the tests that `body` declares on every engine. `share` is that of random cases which are enough for one. */
-export function onEach(body: (openStore: Open, share: number) => void): void {
-  describe('SQLite', () => body(openSqlite, 1))
-  describe('in memory', () => body(openMemory, 0.1))
+/** `it` gives each test a store of the engine, which `openStore` opens; `share` of the random cases are enough for it. */
+type Tests = (it: ReturnType<typeof given<Opened>>, openStore: Open, share: number) => void
+
+/** Runs the tests that `body` declares on every engine. */
+export function onEach(body: Tests): void {
+  describe('SQLite', () => body(given(openSqlite), openSqlite, 1))
+  describe('in memory', () => body(given(openMemory), openMemory, 0.1))
 }

@@ -1,4 +1,5 @@
 /** The event log: one order, nothing missed, nothing twice, whatever is filtered. */
+
 import { expect, test } from 'bun:test'
 import { rm } from 'node:fs/promises'
 import { openDatabase } from '../../src/platform/sqlite.ts'
@@ -14,8 +15,11 @@ import type { SentMessage } from '../../src/storage/messages.ts'
 import { migrate } from '../../src/storage/sqlite/migrations.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
+import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
 import { type EngineStore, inOtherProcess, message, open, openStore, sending } from './support.ts'
+
+const it = given(openStore)
 
 const day = 24 * 3_600_000
 const told = (session: string, status: string): NewEvent => ({
@@ -47,9 +51,8 @@ const inShort = (events: LoggedEvent[]) =>
       .join(' '),
   )
 
-onEach(openStore => {
-  test('what happens stands in the order in which it happened, each with an id of its own', async () => {
-    await using t = await openStore()
+onEach((it, openStore) => {
+  it('what happens stands in the order in which it happened, each with an id of its own', async t => {
     const { events, outbox } = t.store
     await events.append([told('s', 'connected')])
     const row = await receive(t.store, 'hi')
@@ -84,8 +87,7 @@ onEach(openStore => {
     expect(await all(t.store)).toEqual(found)
   })
 
-  test('the status of a sent message is told each time that it changes, with the reason', async () => {
-    await using t = await openStore()
+  it('the status of a sent message is told each time that it changes, with the reason', async t => {
     const { events, outbox } = t.store
     const start = await events.head()
     const parts = [{ kind: 'text', waiting: { message: out('w1') } }] as const
@@ -115,8 +117,7 @@ onEach(openStore => {
     })
   })
 
-  test('imported messages are no events', async () => {
-    await using t = await openStore()
+  it('imported messages are no events', async t => {
     const past = message('old')
     await t.store.intake.add([
       { ...past, session: 's', bot_id: 'b', direction: 'received' },
@@ -178,8 +179,7 @@ onEach(openStore => {
     }
   })
 
-  test('what one user says is found however much others say in between, and nothing of it twice', async () => {
-    await using t = await openStore()
+  it('what one user says is found however much others say in between, and nothing of it twice', async t => {
     const said = (text: string, from_user: string, count = 1) =>
       t.store.intake.insertReceived(
         's',
@@ -206,15 +206,13 @@ onEach(openStore => {
     ])
   })
 
-  test('what is no cursor is refused', async () => {
-    await using t = await openStore()
+  it('what is no cursor is refused', async t => {
     for (const cursor of ['x', '12', "'", '-1', 'a-', 'a b-1', `${'a'.repeat(41)}-1`, '0-9999999999999999'])
       for (const asked of [t.store.events.after(cursor, { limit: 1 }), t.store.events.move('bot', cursor)])
         expect(await failure(asked)).toMatchObject({ code: 'invalid_arguments' })
   })
 
-  test('a cursor of another store goes on with the oldest that is kept, and says so', async () => {
-    await using t = await openStore()
+  it('a cursor of another store goes on with the oldest that is kept, and says so', async t => {
     await using other = await openStore()
     const row = await receive(t.store, '1')
     for (const cursor of [await other.store.events.head(), 'x-1', '0-0']) {
@@ -230,8 +228,7 @@ onEach(openStore => {
     }
   })
 
-  test('a name that a session has or had narrows to it', async () => {
-    await using t = await openStore()
+  it('a name that a session has or had narrows to it', async t => {
     const start = await t.store.events.head()
     await receive(t.store, 'before')
     await t.store.events.append([told('s', 'connected')])
@@ -242,8 +239,7 @@ onEach(openStore => {
     expect(inShort(await all(t.store, start, { session: 's' }))).toEqual(['session connected'])
   })
 
-  test('the end as it was at a time: what was written since comes after it', async () => {
-    await using t = await openStore()
+  it('the end as it was at a time: what was written since comes after it', async t => {
     const { events } = t.store
     expect(await events.head(t.clock.at)).toBe(await events.head())
     await receive(t.store, 'one')
@@ -257,8 +253,7 @@ onEach(openStore => {
     expect(await events.head(since + 1)).toBe(await events.head())
   })
 
-  test('before all events there is a place too, which is no empty cursor', async () => {
-    await using t = await openStore()
+  it('before all events there is a place too, which is no empty cursor', async t => {
     const first = await t.store.events.head(1)
     await receive(t.store, '1')
     expect(first).not.toBe('')
@@ -303,8 +298,7 @@ onEach(openStore => {
     expect(inShort((await events.after(end, { limit: 10 })).events)).toEqual([`message ${next}`])
   })
 
-  test('who compares and appends loses to who was faster, and then all of it', async () => {
-    await using t = await openStore()
+  it('who compares and appends loses to who was faster, and then all of it', async t => {
     const { events } = t.store
     const seen = await events.head()
     expect(await events.append([told('s', 'expired')], seen)).toBe(true)
@@ -318,8 +312,7 @@ onEach(openStore => {
     expect(inShort(await all(t.store, '', { user: 'u' }))).toEqual(['message 1'])
   })
 
-  test('readers keep their places', async () => {
-    await using t = await openStore()
+  it('readers keep their places', async t => {
     const { events } = t.store
     const first = await events.head()
     await receive(t.store, '1')
@@ -333,8 +326,7 @@ onEach(openStore => {
     expect(found).toEqual([second, first, undefined])
   })
 
-  test('what follows each reader is counted, most for who is behind', async () => {
-    await using t = await openStore()
+  it('what follows each reader is counted, most for who is behind', async t => {
     const { events } = t.store
     const first = await events.head()
     await receive(t.store, '1')
@@ -348,8 +340,7 @@ onEach(openStore => {
     expect(await t.store.backlog.readers(1)).toHaveLength(1)
   })
 
-  test('of too many readers the one unseen for longest loses its place, after a week, and is told', async () => {
-    await using t = await openStore()
+  it('of too many readers the one unseen for longest loses its place, after a week, and is told', async t => {
     const { events } = t.store
     const first = await events.head()
     const row = await receive(t.store, '1')
@@ -384,8 +375,7 @@ onEach(openStore => {
     )
   })
 
-  test('who waits is woken by each kind of event, also of another process', async () => {
-    await using t = await openStore()
+  it('who waits is woken by each kind of event, also of another process', async t => {
     await using other = await t.second()
     const { signal } = new AbortController()
     const wakes = async (by: (store: EngineStore) => Promise<unknown>, store: EngineStore) => {
@@ -406,8 +396,7 @@ onEach(openStore => {
     await t.store.events.wait(await t.store.events.head(), 60_000, AbortSignal.abort())
   })
 
-  test('a cursor beyond the end, as of a store that was restored, goes on with the oldest and says so', async () => {
-    await using t = await openStore()
+  it('a cursor beyond the end, as of a store that was restored, goes on with the oldest and says so', async t => {
     const row = await receive(t.store, 'x')
     const end = await t.store.events.head()
     const page = await t.store.events.after(end.replace(/\d$/, '9'), { limit: 5 })
@@ -417,8 +406,7 @@ onEach(openStore => {
 
 // Of SQLite alone: other versions.
 
-test('what an older version does beside this one, on the tables that it knows, is told of', async () => {
-  await using t = await openStore()
+it('what an older version does beside this one, on the tables that it knows, is told of', async t => {
   const start = await t.store.events.head()
   const row = await receive(t.store, 'hi')
   // Its statements, as of form 14.
@@ -434,8 +422,7 @@ test('what an older version does beside this one, on the tables that it knows, i
   expect(inShort(await all(t.store, start))).toEqual([`message ${row}`, `message ${row + 1} accepted`])
 })
 
-test('the messages of a store that an older version wrote are events', async () => {
-  await using t = await openStore()
+it('the messages of a store that an older version wrote are events', async t => {
   await t.store.upkeep.close()
   await rm(t.path)
   const db = await openDatabase(t.path)

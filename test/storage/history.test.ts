@@ -7,9 +7,12 @@ import { gramsOf } from '../../src/storage/sqlite/bigram-index.ts'
 import { inMemory, SqliteStore } from '../../src/storage/sqlite/store.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
+import { given } from '../support/given.ts'
 import { type Opened, onEach } from './engines.ts'
 import { formsOf } from './memory-store.ts'
 import { type EngineStore, message, open, openStore, sending } from './support.ts'
+
+const it = given(openStore)
 
 const texts = async (store: Store, filter: Partial<HistoryFilter>) =>
   (await store.log.history({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
@@ -68,7 +71,7 @@ async function mixed(store: EngineStore, count: number): Promise<Row[]> {
   return rows
 }
 
-onEach((openStore, share) => {
+onEach((it, openStore, share) => {
   describe('text_contains', () => {
     let one: Opened
     let cases = 0
@@ -163,8 +166,7 @@ onEach((openStore, share) => {
         expect(await found(needle)).toHaveLength(times)
     })
 
-    test('agrees with a naive reading of the rule over random texts and needles', async () => {
-      await using t = await openStore()
+    it('agrees with a naive reading of the rule over random texts and needles', async t => {
       let seed = 7
       const random = (below: number) => {
         seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
@@ -231,8 +233,7 @@ onEach((openStore, share) => {
       }
     })
 
-    test('a long needle is compared as a short one is', async () => {
-      await using t = await openStore()
+    it('a long needle is compared as a short one is', async t => {
       const long = `${'a%'.repeat(30)}Z`
       await t.store.intake.insertReceived('s', 'b', [
         message(`-${long.toLowerCase()}-`),
@@ -243,8 +244,7 @@ onEach((openStore, share) => {
       expect(await texts(t.store, { text_contains: 'Ä'.repeat(50) })).toEqual([])
     })
 
-    test('an empty needle filters nothing, a needle as long as a text is taken, a longer one refused', async () => {
-      await using t = await openStore()
+    it('an empty needle filters nothing, a needle as long as a text is taken, a longer one refused', async t => {
       const long = '长'.repeat(10_000)
       await t.store.intake.insertReceived('s', 'b', [
         message('x'),
@@ -258,8 +258,7 @@ onEach((openStore, share) => {
       expect(await failure(tooLong)).toMatchObject({ code: 'invalid_arguments' })
     })
 
-    test('finds what was sent, too', async () => {
-      await using t = await openStore()
+    it('finds what was sent, too', async t => {
       await sending(t.store, 's', 'b', {
         client_id: '1',
         to_user: 'u',
@@ -273,8 +272,7 @@ onEach((openStore, share) => {
     })
   })
 
-  test('rows are found wherever the index ends, by the text that they have now', async () => {
-    await using t = await openStore()
+  it('rows are found wherever the index ends, by the text that they have now', async t => {
     const outgoing = (text: string, client_id = text) => ({
       ...{ client_id, to_user: 'u', msg_type: 'TEXT' as const, text, timestamp: 1, raw: '{}' },
     })
@@ -308,8 +306,7 @@ onEach((openStore, share) => {
     expect((await found()).length).toBe(311)
   })
 
-  test('every filter, alone and with every other one, gives what a naive filter gives, in pages without gaps', async () => {
-    await using t = await openStore()
+  it('every filter, alone and with every other one, gives what a naive filter gives, in pages without gaps', async t => {
     const rows = await mixed(t.store, 900)
     const parts: [Partial<HistoryFilter>, (row: Row) => boolean][] = [
       [{ user_id: 'u1' }, row => row.peer === 'u1'],
@@ -347,8 +344,7 @@ onEach((openStore, share) => {
     }
   })
 
-  test('a filter that nothing has, an unknown session, an empty store', async () => {
-    await using t = await openStore()
+  it('a filter that nothing has, an unknown session, an empty store', async t => {
     const nothing = { rows: [], total: 0, total_is_lower_bound: false }
     expect(await t.store.log.history({ limit: 5, offset: 0 })).toEqual(nothing)
     await mixed(t.store, 20)
@@ -363,8 +359,7 @@ onEach((openStore, share) => {
     expect(await t.store.log.history({ offset: 20, limit: 5 })).toMatchObject({ rows: [], total: 20 })
   })
 
-  test('the total is exact up to 10,000 and then a lower bound', async () => {
-    await using t = await openStore()
+  it('the total is exact up to 10,000 and then a lower bound', async t => {
     const add = async (count: number) =>
       await t.store.intake.insertReceived(
         's',
@@ -388,8 +383,7 @@ onEach((openStore, share) => {
     }
   })
 
-  test('a kind is found in any item of a message, not in what it says or quotes, whatever its JSON', async () => {
-    await using one = await openStore()
+  it('a kind is found in any item of a message, not in what it says or quotes, whatever its JSON', async one => {
     const text = (text: string, more: object = {}) => ({ type: 1, text_item: { text }, ...more })
     const picture = { type: 2, image_item: {} }
     const rows: [string, MessageKind, string][] = [
@@ -414,8 +408,7 @@ onEach((openStore, share) => {
 
 // Of SQLite, which looks through windows.
 
-test('rows that a long search has not reached yet may come and go meanwhile', async () => {
-  await using t = await openStore()
+it('rows that a long search has not reached yet may come and go meanwhile', async t => {
   for (let i = 0; i < 20; i++) {
     await t.store.intake.insertReceived(
       's',
@@ -434,8 +427,7 @@ test('rows that a long search has not reached yet may come and go meanwhile', as
   expect((await search).rows).toHaveLength(100)
 })
 
-test('a search ends with the reason of its signal, or because the store closes', async () => {
-  await using t = await openStore()
+it('a search ends with the reason of its signal, or because the store closes', async t => {
   for (let i = 0; i < 20; i++) {
     await t.store.intake.insertReceived(
       's',
@@ -452,8 +444,7 @@ test('a search ends with the reason of its signal, or because the store closes',
   expect(await failure(other)).toMatchObject({ code: 'shutting_down' })
 })
 
-test('texts and a needle made for each other hold nobody up', async () => {
-  await using t = await openStore()
+it('texts and a needle made for each other hold nobody up', async t => {
   const half = 'a'.repeat(4999)
   // LIKE would take minutes for them.
   await t.store.intake.insertReceived(

@@ -14,9 +14,8 @@ const sent = (text: string, derived_id: string): PastMessage => {
   return rest
 }
 
-onEach(openStore => {
-  test('a message is added once, whether svc or another program received it first', async () => {
-    await using test = await openStore()
+onEach((it, openStore) => {
+  it('a message is added once, whether svc or another program received it first', async test => {
     const { store } = test
     const [live, old] = [message('live'), past('old')]
     await store.intake.insertReceived('work', 'b@im.bot', [live])
@@ -43,8 +42,7 @@ onEach(openStore => {
     ])
   })
 
-  test('each is a batch of its own, and none makes a polled message a repeat', async () => {
-    await using t = await openStore()
+  it('each is a batch of its own, and none makes a polled message a repeat', async t => {
     const more = { timestamp: 1_800_000_000_001 }
     const own = { session: 's', bot_id: 'b', direction: 'received' } as const
     const equal = () => ({ ...message('same', more), ...own })
@@ -56,8 +54,7 @@ onEach(openStore => {
     expect(await t.store.intake.insertReceived('s', 'b', [message('same', more)])).toEqual([4])
   })
 
-  test('the same id with another content of another bot is kept beside', async () => {
-    await using test = await openStore()
+  it('the same id with another content of another bot is kept beside', async test => {
     const { store } = test
     const one = past('one', { message_id: '77' })
     const other = past('other', { message_id: '77', bot_id: 'c@im.bot' })
@@ -66,8 +63,7 @@ onEach(openStore => {
     expect(await byMessageId(store, 'c@im.bot:77')).toMatchObject({ text: 'other' })
   })
 
-  test('readers go past them, wherever they stand, and lose nothing of their own', async () => {
-    await using test = await openStore()
+  it('readers go past them, wherever they stand, and lose nothing of their own', async test => {
     const { store } = test
     await store.intake.insertReceived('work', 'b@im.bot', [message('before')])
     await store.intake.add([past('old 1'), past('old 2'), sent('x', 'x-1')])

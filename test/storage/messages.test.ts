@@ -2,16 +2,18 @@ import { expect, test } from 'bun:test'
 import { openDatabase } from '../../src/platform/sqlite.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
+import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
 import { byMessageId, inOtherProcess, message, nameless, openStore, sending } from './support.ts'
+
+const it = given(openStore)
 
 const all = async (store: Store) => await store.log.after(0, { limit: 10_000 })
 
 const again = (first: ReturnType<typeof message>, id: string) => ({ ...first, message_id: id })
 
-onEach(openStore => {
-  test('a message is stored once, and again after a restart', async () => {
-    await using t = await openStore()
+onEach((it, openStore) => {
+  it('a message is stored once, and again after a restart', async t => {
     const one = message('hello')
     expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual([1])
     expect(await t.store.intake.insertReceived('s', 'b', [one, message('next')])).toEqual(['duplicate', 2])
@@ -21,8 +23,7 @@ onEach(openStore => {
     expect(await all(t.store)).toHaveLength(2)
   })
 
-  test('reading ends before the row that would be too much, and says what was not looked up', async () => {
-    await using t = await openStore()
+  it('reading ends before the row that would be too much, and says what was not looked up', async t => {
     const long = { raw: JSON.stringify('x'.repeat(1000)) }
     const four = [message('1', long), message('2', long), message('3'), message('4', long)]
     await t.store.intake.insertReceived('s', 'b', four)
@@ -40,8 +41,7 @@ onEach(openStore => {
     expect([page.rows.map(({ id }) => id), page.next_before, page.total]).toEqual([[4, 3], 3, 4])
   })
 
-  test('the same id twice in one batch is one message', async () => {
-    await using t = await openStore()
+  it('the same id twice in one batch is one message', async t => {
     const one = message('hello')
     expect(await t.store.intake.insertReceived('s', 'b', [one, one, message('x')])).toEqual([
       1,
@@ -59,8 +59,7 @@ onEach(openStore => {
     expect(await all(t.store)).toHaveLength(3)
   })
 
-  test('a received message is not lost because a sent one has its id', async () => {
-    await using t = await openStore()
+  it('a received message is not lost because a sent one has its id', async t => {
     const sent = {
       client_id: 'c1',
       to_user: 'u',
@@ -77,8 +76,7 @@ onEach(openStore => {
     expect((await byMessageId(t.store, 'bot:77'))?.text).toBe('in')
   })
 
-  test('messages without ids get derived ones; equal ones of a batch are all real, and the batch again none', async () => {
-    await using t = await openStore()
+  it('messages without ids get derived ones; equal ones of a batch are all real, and the batch again none', async t => {
     const batch = [nameless('a'), nameless('b'), nameless('a'), nameless('a')]
     expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual([1, 2, 3, 4])
     await t.reopen()
@@ -90,8 +88,7 @@ onEach(openStore => {
     ])
   })
 
-  test('a repeat under a new id in a later batch within 15 s counts as the same', async () => {
-    await using t = await openStore()
+  it('a repeat under a new id in a later batch within 15 s counts as the same', async t => {
     const one = message('hello')
     await t.store.intake.insertReceived('s', 'b', [one])
     t.clock.at += 14_999
@@ -111,22 +108,19 @@ onEach(openStore => {
     expect(await t.store.intake.insertReceived('s', 'b', [{ ...again(one, '5'), ...change }])).toEqual([2])
   })
 
-  test('a message to another bot is no repeat', async () => {
-    await using t = await openStore()
+  it('a message to another bot is no repeat', async t => {
     const one = message('hello all')
     await t.store.intake.insertReceived('s1', 'bot1', [one])
     expect(await t.store.intake.insertReceived('s2', 'bot2', [again(one, '5')])).toEqual([2])
   })
 
-  test('a message whose time upstream did not state is never taken for a repeat', async () => {
-    await using t = await openStore()
+  it('a message whose time upstream did not state is never taken for a repeat', async t => {
     const one = message('hello', { timed: false })
     await t.store.intake.insertReceived('s', 'b', [one])
     expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5')])).toEqual([2])
   })
 
-  test('two equal messages whose create time is a whole second are both real, in one batch or in two', async () => {
-    await using t = await openStore()
+  it('two equal messages whose create time is a whole second are both real, in one batch or in two', async t => {
     const one = message('1', { timestamp: 1_800_000_007_000 })
     await t.store.intake.insertReceived('s', 'b', [one])
     t.clock.at += 1
@@ -139,8 +133,7 @@ onEach(openStore => {
     ])
   })
 
-  test('two equal messages in one batch are both real', async () => {
-    await using t = await openStore()
+  it('two equal messages in one batch are both real', async t => {
     const one = message('ok')
     expect(await t.store.intake.insertReceived('s', 'b', [one, again(one, '5')])).toEqual([1, 2])
     expect(await t.store.intake.insertReceived('s', 'b', [again(one, '6'), again(one, '7')])).toEqual([
@@ -149,8 +142,7 @@ onEach(openStore => {
     ])
   })
 
-  test('a batch replayed with one more equal message brings one more, in either order', async () => {
-    await using t = await openStore()
+  it('a batch replayed with one more equal message brings one more, in either order', async t => {
     const one = message('ok')
     await t.store.intake.insertReceived('s', 'b', [one])
     expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5'), one])).toEqual([2, 'duplicate'])
@@ -166,8 +158,7 @@ onEach(openStore => {
     ])
   })
 
-  test('1,000 messages of every kind of text in one batch come out byte-exact and in order', async () => {
-    await using t = await openStore()
+  it('1,000 messages of every kind of text in one batch come out byte-exact and in order', async t => {
     const odd = [
       '',
       'a',
@@ -199,8 +190,7 @@ onEach(openStore => {
     expect(rows.map(row => row.from_user)).toEqual(batch.map(one => one.from_user))
   })
 
-  test('a megabyte of text is kept whole and found', async () => {
-    await using t = await openStore()
+  it('a megabyte of text is kept whole and found', async t => {
     const text = `${'长文本 long '.repeat(100_000)}针`
     const raw = JSON.stringify({ text })
     await t.store.intake.insertReceived('s', 'b', [message(text, { raw })])
@@ -211,8 +201,7 @@ onEach(openStore => {
     expect(found.rows.map(row => row.id)).toEqual([1])
   })
 
-  test('an id with a lone surrogate or NUL is stored once and blocks nobody', async () => {
-    await using t = await openStore()
+  it('an id with a lone surrogate or NUL is stored once and blocks nobody', async t => {
     for (const id of ['x\ud800y', 'n\0ul']) {
       const one = message('odd', { message_id: id })
       expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual([expect.any(Number)])
@@ -221,8 +210,7 @@ onEach(openStore => {
     }
   })
 
-  test('a sent message is local until upstream names it, and keeps its local id when the name is taken', async () => {
-    await using t = await openStore()
+  it('a sent message is local until upstream names it, and keeps its local id when the name is taken', async t => {
     const sent = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
     const a = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c1' })
     const b = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c2' })
@@ -238,8 +226,7 @@ onEach(openStore => {
     expect(await byMessageId(t.store, 'local:c2')).toMatchObject({ id: b.row, status: 'accepted' })
   })
 
-  test('a send that never ended becomes unknown, a later answer still counts', async () => {
-    await using t = await openStore()
+  it('a send that never ended becomes unknown, a later answer still counts', async t => {
     const sent = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
     const begun = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c1' })
     await t.store.outbox.reap(t.clock.at)
@@ -250,8 +237,7 @@ onEach(openStore => {
     expect((await byMessageId(t.store, 'local:c1'))?.status).toBe('accepted')
   })
 
-  test('rows follow a renamed session; a new session of the old name has its own', async () => {
-    await using t = await openStore()
+  it('rows follow a renamed session; a new session of the old name has its own', async t => {
     await t.store.intake.insertReceived('old', 'b', [message('1')])
     await t.store.upkeep.renameSession('old', 'new')
     await t.store.intake.insertReceived('old', 'b', [message('2')])
@@ -271,8 +257,7 @@ onEach(openStore => {
 
 // Of SQLite alone: other processes, its log, its file.
 
-test("another bot's other message under the same id is kept under its bot's name, and warned of", async () => {
-  await using t = await openStore()
+it("another bot's other message under the same id is kept under its bot's name, and warned of", async t => {
   const id = '18446744073709551615'
   await t.store.intake.insertReceived('s', 'bot1', [message('one', { message_id: id })])
   const two = message('two', { message_id: id })
@@ -287,8 +272,7 @@ test("another bot's other message under the same id is kept under its bot's name
   ])
 })
 
-test('a repeat under a new id is known after a restart, and when another process stored the first', async () => {
-  await using t = await openStore()
+it('a repeat under a new id is known after a restart, and when another process stored the first', async t => {
   const one = message('hello')
   await t.store.intake.insertReceived('s', 'b', [one])
   await t.reopen()
@@ -304,8 +288,7 @@ test('a repeat under a new id is known after a restart, and when another process
   expect(await t.store.intake.insertReceived('s', 'b', [again(two, '6')])).toEqual(['duplicate'])
 })
 
-test('a batch that fails in the middle leaves nothing, and its messages are stored at the next try', async () => {
-  await using t = await openStore()
+it('a batch that fails in the middle leaves nothing, and its messages are stored at the next try', async t => {
   const batch = [message('a'), message('b'), message('c')]
   const db = await openDatabase(t.path)
   db.exec(
@@ -319,8 +302,7 @@ test('a batch that fails in the middle leaves nothing, and its messages are stor
   expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual([1, 2, 3])
 })
 
-test('a killed process leaves a whole batch or none of it', async () => {
-  await using t = await openStore()
+it('a killed process leaves a whole batch or none of it', async t => {
   const body = `
     const store = await open()
     for (let n = 0; ; n++) { if (n === 20) console.log('ready'); await 0; await store.intake.insertReceived('s', 'b', Array.from({ length: 10 }, (_, i) => ({ message_id: 'm' + (n * 10 + i), derived_id: '', from_user: 'u', msg_type: 'TEXT', text: 't' + i, timestamp: n, timed: true, contentHash: 'h' + n + i, raw: '{}' }))) }`
@@ -331,8 +313,7 @@ test('a killed process leaves a whole batch or none of it', async () => {
   expect(rows.map(row => row.message_id)).toEqual(rows.map((_, i) => `m${i}`))
 })
 
-test('who wrote to which session is known at once, whichever process stored it', async () => {
-  await using t = await openStore()
+it('who wrote to which session is known at once, whichever process stored it', async t => {
   const from = { from_user: 'u@im.wechat' }
   expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))]).toEqual([])
   await t.store.intake.insertReceived('one', 'b', [message('1', from)])

@@ -2,8 +2,11 @@ import { expect, test } from 'bun:test'
 import { type Begun, type Entry, type NewPart, stoppedWhile, type Terms } from '../../src/storage/outbox.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
+import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
 import { byMessageId, inOtherProcess, message, open, openStore, sending, startOther } from './support.ts'
+
+const it = given(openStore)
 
 let count = 0
 const outgoing = (text: string, user = 'u') => ({
@@ -67,9 +70,8 @@ const dayMs = 24 * 60 * 60_000
 
 const terms = `{ context: { used: 0 }, rules: { quota: 10, windowMs: 1e15, pace: 'off', patienceMs: 30000 } }`
 
-onEach(openStore => {
-  test('a hundred sends of a session may wait for a yes, whoever they are to; no process takes these up', async () => {
-    await using t = await openStore()
+onEach((it, openStore) => {
+  it('a hundred sends of a session may wait for a yes, whoever they are to; no process takes these up', async t => {
     const asks: number[] = []
     for (let nth = 0; nth < 100; nth++) {
       const more = { user: `u${nth % 7}`, asked: 'queue' } as const
@@ -91,8 +93,7 @@ onEach(openStore => {
     await add(t.store, [part('and again')], { asked: 'queue' })
   })
 
-  test('of several lanes the one in which somebody waits longest comes first', async () => {
-    await using t = await openStore()
+  it('of several lanes the one in which somebody waits longest comes first', async t => {
     const users = async () => (await lanes(t.store)).map(({ user }) => user)
     const { entry } = await add(t.store, [part('a')])
     for (const user of ['v', 'w', 'u']) await add(t.store, [part('b')], { user })
@@ -101,8 +102,7 @@ onEach(openStore => {
     expect(await users()).toEqual(['v', 'w', 'u'])
   })
 
-  test('parts wait in order, in the log too, per user and session', async () => {
-    await using t = await openStore()
+  it('parts wait in order, in the log too, per user and session', async t => {
     expect(await t.store.outbox.depth()).toEqual({ messages: 0 })
     const { entry } = await add(t.store, [part('a'), part('b')])
     t.clock.at += 1000
@@ -132,8 +132,7 @@ onEach(openStore => {
     expect(await add(t.store, [part('d')], { session: 'new' })).toMatchObject({ verdict: 'behind' })
   })
 
-  test('a call of mode fail leaves no trace before it is on its way, none when it is refused, and none when it ended', async () => {
-    await using t = await openStore()
+  it('a call of mode fail leaves no trace before it is on its way, none when it is refused, and none when it ended', async t => {
     const { entry } = await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail' })
     expect(await rows(t.store)).toEqual([])
     expect(await t.store.outbox.list()).toEqual([])
@@ -155,8 +154,7 @@ onEach(openStore => {
     })
   })
 
-  test('calls that wait count for the quota of those behind them', async () => {
-    await using t = await openStore()
+  it('calls that wait count for the quota of those behind them', async t => {
     const terms = { ...open, rules: { ...open.rules, quota: 3 } }
     await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', terms })
     expect(
@@ -166,8 +164,7 @@ onEach(openStore => {
     })
   })
 
-  test('answers are counted from the message that the user wrote last; what was not spent is given back', async () => {
-    await using t = await openStore()
+  it('answers are counted from the message that the user wrote last; what was not spent is given back', async t => {
     const used = async () => (await t.store.outbox.counters('s')).get('u')
     const at = (received_at: number, used = 0): Terms => ({ ...open, context: { received_at, used } })
     const send = (terms: Terms) => sending(t.store, 's', 'b', outgoing('x'), { terms })
@@ -189,8 +186,7 @@ onEach(openStore => {
     expect(await used()).toMatchObject({ received_at: 3000, used: 1 })
   })
 
-  test('a message that was not spent leaves the time of the answer before it; a new count keeps that time', async () => {
-    await using t = await openStore()
+  it('a message that was not spent leaves the time of the answer before it; a new count keeps that time', async t => {
     const counter = async () => (await t.store.outbox.counters('s', 'u')).get('u')
     const first = await sending(t.store, 's', 'b', outgoing('1'))
     expect(first.counter.last_sent_at).toBeUndefined()
@@ -210,8 +206,7 @@ onEach(openStore => {
     expect((await counter())?.used).toBe(1)
   })
 
-  test('a message begins the count in the write that stores it: who answers before its context is on disk spends from it', async () => {
-    await using t = await openStore()
+  it('a message begins the count in the write that stores it: who answers before its context is on disk spends from it', async t => {
     const used = async () => (await t.store.outbox.counters('s')).get('u')
     const send = (received_at: number) =>
       sending(t.store, 's', 'b', outgoing('x'), { terms: { ...open, context: { received_at, used: 0 } } })
@@ -234,16 +229,14 @@ onEach(openStore => {
     expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
   })
 
-  test('any text comes out as it went in', async () => {
-    await using t = await openStore()
+  it('any text comes out as it went in', async t => {
     const text = 'nul \0, lone \ud800, 👋🏽, \r\n'
     await add(t.store, [part(text)])
     await t.reopen()
     expect((await next(t.store))[0]!.text).toBe(text)
   })
 
-  test('a lease lapses, also when the clock was set back', async () => {
-    await using t = await openStore()
+  it('a lease lapses, also when the clock was set back', async t => {
     await add(t.store, [part('a')])
     const id = await lane(t.store)
     await using second = await t.second()
@@ -262,8 +255,7 @@ onEach(openStore => {
     expect(await t.store.outbox.claim(id)).toBe(true)
   })
 
-  test('joined parts: the first row shows what went out, the others name it; search and ids follow', async () => {
-    await using t = await openStore()
+  it('joined parts: the first row shows what went out, the others name it; search and ids follow', async t => {
     await add(t.store, [part('alpha'), part('beta')])
     const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
     expect(await rows(t.store)).toEqual([
@@ -283,8 +275,7 @@ onEach(openStore => {
     expect(await lanes(t.store)).toEqual([])
   })
 
-  test('where upstream gives an id that another message has, rows go by the ids that they keep', async () => {
-    await using t = await openStore()
+  it('where upstream gives an id that another message has, rows go by the ids that they keep', async t => {
     await t.store.intake.insertReceived('s', 'b', [message('mine', { message_id: '77' })])
     const { entry } = await add(t.store, [part('alpha'), part('beta')])
     const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
@@ -299,8 +290,7 @@ onEach(openStore => {
     ])
   })
 
-  test('what did not go out keeps its place and its own text', async () => {
-    await using t = await openStore()
+  it('what did not go out keeps its place and its own text', async t => {
     await add(t.store, [part('alpha'), part('beta')])
     const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
     await t.store.outbox.settle(one, { status: 'queued', spent: true })
@@ -317,8 +307,7 @@ onEach(openStore => {
     expect(found.rows).toEqual([])
   })
 
-  test('what comes of a message after it was taken for lost is told of its row alone', async () => {
-    await using t = await openStore()
+  it('what comes of a message after it was taken for lost is told of its row alone', async t => {
     const one = await sending(t.store, 's', 'b', outgoing('a'), { key: 'k' })
     expect(await t.store.outbox.reap(t.clock.at + 1)).toBe(1)
     const lost = await t.store.outbox.keyed('k')
@@ -329,8 +318,7 @@ onEach(openStore => {
     expect((await t.store.outbox.counters('s')).get('u')?.used).toBe(0)
   })
 
-  test('a call of mode fail needs no lane, and is its own process alone to send', async () => {
-    await using t = await openStore()
+  it('a call of mode fail needs no lane, and is its own process alone to send', async t => {
     await using second = await t.second()
     await add(t.store, [part('waits')])
     expect(await second.store.outbox.claim(await lane(t.store))).toBe(true)
@@ -339,8 +327,7 @@ onEach(openStore => {
     expect(await begin(t.store, idsOf(entry.parts), 'now')).toMatchObject({ go: 'begun' })
   })
 
-  test('after a yes a send has a week from its call if it may wait for its user, else its day', async () => {
-    await using t = await openStore()
+  it('after a yes a send has a week from its call if it may wait for its user, else its day', async t => {
     for (const [asked, days] of [
       ['queue', 7],
       ['fail', 1],
@@ -355,8 +342,7 @@ onEach(openStore => {
     }
   })
 
-  test('an entry says who made it, who said yes to it, and who ended what waited of it', async () => {
-    await using t = await openStore()
+  it('an entry says who made it, who said yes to it, and who ended what waited of it', async t => {
     const { outbox } = t.store
     const who = async (id: number) => {
       const { made_by, approved_by, ended_by } = (await outbox.entry(id))!
@@ -381,8 +367,7 @@ onEach(openStore => {
     expect((await outbox.keyed('k'))?.made_by).toBe('panel')
   })
 
-  test('a send is listed for as long as a yes to it counts, also before its end was written', async () => {
-    await using t = await openStore()
+  it('a send is listed for as long as a yes to it counts, also before its end was written', async t => {
     const { entry } = await add(t.store, [part('x')], { asked: 'queue' })
     t.clock.at = entry.expires_at - 1
     expect(await t.store.outbox.list()).toMatchObject([{ id: entry.id }])
@@ -409,8 +394,7 @@ onEach(openStore => {
     expect(await lanes(t.store)).toEqual([])
   })
 
-  test('expired, cancelled and settled parts free their files and their lane', async () => {
-    await using t = await openStore()
+  it('expired, cancelled and settled parts free their files and their lane', async t => {
     const first = (await add(t.store, [file('x')])).entry
     t.clock.at += 500
     const second = (await add(t.store, [file('y')])).entry
@@ -440,8 +424,7 @@ onEach(openStore => {
     expect(await lanes(t.store)).toEqual([])
   })
 
-  test('a thousand messages may wait for a user, not more; then nothing of the send is kept', async () => {
-    await using t = await openStore()
+  it('a thousand messages may wait for a user, not more; then nothing of the send is kept', async t => {
     for (let i = 0; i < 50; i++)
       await add(
         t.store,
@@ -452,8 +435,7 @@ onEach(openStore => {
     await add(t.store, [part('y')], { user: 'v' })
   })
 
-  test('a key answers for a day after its call ended, and then is free', async () => {
-    await using t = await openStore()
+  it('a key answers for a day after its call ended, and then is free', async t => {
     const one = await sending(t.store, 's', 'b', outgoing('a'), { key: 'k' })
     expect(await enqueue(t.store, [part('a')], { key: 'k' })).toMatchObject({
       state: 'known',
@@ -476,15 +458,13 @@ onEach(openStore => {
     expect(await t.store.outbox.list()).toHaveLength(1)
   })
 
-  test('a key whose call certainly sent nothing is free', async () => {
-    await using t = await openStore()
+  it('a key whose call certainly sent nothing is free', async t => {
     const one = await sending(t.store, 's', 'b', outgoing('a'), { key: 'k' })
     await t.store.outbox.settle(one, { status: 'refused', spent: true })
     expect(await t.store.outbox.keyed('k')).toBeUndefined()
   })
 
-  test('a call that shows no progress for long is over, and its process learns it', async () => {
-    await using t = await openStore()
+  it('a call that shows no progress for long is over, and its process learns it', async t => {
     await using second = await t.second()
     const { entry } = await add(t.store, [{ kind: 'text' }], { mode: 'fail', key: 'k' })
     t.clock.at += 9 * 60_000
@@ -500,8 +480,7 @@ onEach(openStore => {
     expect(await begin(t.store, idsOf(entry.parts), 'late')).toEqual({ go: 'gone' })
   })
 
-  test('writes of one turn of the event loop share a commit; one that fails fails alone', async () => {
-    await using t = await openStore()
+  it('writes of one turn of the event loop share a commit; one that fails fails alone', async t => {
     const terms = { ...open, rules: { ...open.rules, quota: 5 } }
     for (let i = 0; i < 1000; i += 100)
       await add(
@@ -527,8 +506,7 @@ onEach(openStore => {
 
 // Of SQLite alone: other processes, its log, its file.
 
-test('a lane is worked on by one process at a time, and freed when that one is killed', async () => {
-  await using t = await openStore()
+it('a lane is worked on by one process at a time, and freed when that one is killed', async t => {
   t.clock.at = Date.now()
   await add(t.store, [part('a')])
   const id = await lane(t.store)
@@ -550,8 +528,7 @@ test('a lane is worked on by one process at a time, and freed when that one is k
   expect(await claim()).toBe(true)
 })
 
-test('of many processes that want a lane at once one gets it', async () => {
-  await using t = await openStore()
+it('of many processes that want a lane at once one gets it', async t => {
   await add(t.store, [part('a')])
   const body = `const store = await open()
     console.log(await store.outbox.claim(${await lane(t.store)}))
@@ -564,8 +541,7 @@ test('of many processes that want a lane at once one gets it', async () => {
   expect(said.sort()).toEqual(['false', 'false', 'false', 'true'])
 })
 
-test('a process killed in the middle: that message is unknown at once, the rest waits', async () => {
-  await using t = await openStore()
+it('a process killed in the middle: that message is unknown at once, the rest waits', async t => {
   const { entry } = await add(t.store, [part('a'), file('x'), part('c')])
   const [first] = await next(t.store)
   await inOtherProcess(
@@ -597,8 +573,7 @@ test('a process killed in the middle: that message is unknown at once, the rest 
   })
 })
 
-test('a plain send of a killed process is unknown at once; of a living one it is left alone', async () => {
-  await using t = await openStore()
+it('a plain send of a killed process is unknown at once; of a living one it is left alone', async t => {
   const sent = { to_user: 'u', msg_type: 'TEXT', text: 'x', timestamp: 1, raw: '{}' } as const
   await sending(t.store, 's', 'b', { ...sent, client_id: 'mine' })
   await inOtherProcess(
@@ -622,8 +597,7 @@ test('retention warns of what waits', async () => {
   expect(t.lines.join('')).toContain('retention removes unsent messages')
 })
 
-test('a key of a killed process: free when nothing was on its way, else the log tells', async () => {
-  await using t = await openStore()
+it('a key of a killed process: free when nothing was on its way, else the log tells', async t => {
   t.clock.at = Date.now()
   const dies = (key: string, more: string) =>
     inOtherProcess(

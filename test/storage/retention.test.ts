@@ -14,7 +14,7 @@ const add = async (store: EngineStore, count: number, text = 'x') =>
   )
 const left = async (store: Store) => (await store.log.after(0, { limit: 10_000 })).map(row => row.id)
 
-onEach(openStore => {
+onEach((_it, openStore) => {
   test('by age what was stored too long ago goes, and new rows go on counting', async () => {
     await using t = await openStore({ maxAgeDays: 30 })
     await add(t.store, 500)

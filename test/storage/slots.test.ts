@@ -1,7 +1,10 @@
-import { expect, test } from 'bun:test'
+import { expect } from 'bun:test'
 import type { Terms } from '../../src/storage/outbox.ts'
+import { given } from '../support/given.ts'
 import { type Opened, onEach } from './engines.ts'
 import { open, openStore, sending, startOther } from './support.ts'
+
+const it = given(openStore)
 
 const terms = (perSecond: number, perWindow: number, windowMs = 60_000): Terms => ({
   ...open,
@@ -15,9 +18,8 @@ const send = (t: Opened, user: string, how: Terms, session = 's') => {
 const verdict = (t: Opened, user: string, how: Terms, session = 's', messages = 1) =>
   t.store.outbox.verdict(session, user, messages, how)
 
-onEach(openStore => {
-  test('a message takes its slot: the next one of the session follows, and the window of the user fills', async () => {
-    await using t = await openStore()
+onEach(it => {
+  it('a message takes its slot: the next one of the session follows, and the window of the user fills', async t => {
     const now = t.clock.at
     const how = { ...terms(1, 3), context: { received_at: now, used: 0 } }
     await send(t, 'u', how)
@@ -32,8 +34,7 @@ onEach(openStore => {
     expect(await verdict(t, 'v', how)).toMatchObject({ go: 'now' })
   })
 
-  test('lanes come with the slots that count for them, all of them or those of some users', async () => {
-    await using t = await openStore()
+  it('lanes come with the slots that count for them, all of them or those of some users', async t => {
     const how = { ...terms(1, 2), context: { received_at: t.clock.at, used: 0 } }
     await send(t, 'u', how)
     const message = {
@@ -72,8 +73,7 @@ onEach(openStore => {
     expect(await lanes('s', 'w')).toEqual([])
   })
 
-  test('slots outlive a restart, and follow a session to its new name', async () => {
-    await using t = await openStore()
+  it('slots outlive a restart, and follow a session to its new name', async t => {
     const how = terms(0.1, 10)
     await send(t, 'u', how, 'old')
     await t.reopen()
@@ -82,8 +82,7 @@ onEach(openStore => {
     expect(await verdict(t, 'u', how, 'old')).toMatchObject({ go: 'now' })
   })
 
-  test('one in which WeChat saw nothing does not count', async () => {
-    await using t = await openStore()
+  it('one in which WeChat saw nothing does not count', async t => {
     const how = terms(0.1, 10)
     for (const unseen of [true, false]) {
       const begun = await send(t, 'u', how)
@@ -92,8 +91,7 @@ onEach(openStore => {
     }
   })
 
-  test('one who waits has a slot that others stand behind; past it, or cancelled, it is free', async () => {
-    await using t = await openStore()
+  it('one who waits has a slot that others stand behind; past it, or cancelled, it is free', async t => {
     const now = t.clock.at
     const how = terms(0.1, 10)
     await send(t, 'u', how)
@@ -132,8 +130,7 @@ onEach(openStore => {
     expect(await verdict(t, 'u', how)).toEqual({ go: 'later', slot: now + 25_000 })
   })
 
-  test('after the clock was set back, what it had taken counts only as far ahead as anybody waits', async () => {
-    await using t = await openStore()
+  it('after the clock was set back, what it had taken counts only as far ahead as anybody waits', async t => {
     const how = terms(0.1, 10)
     await send(t, 'u', how)
     t.clock.at -= 5000
@@ -145,8 +142,7 @@ onEach(openStore => {
 
 // Of SQLite alone: other processes, its log, its file.
 
-test('processes that send at once keep one pace', async () => {
-  await using t = await openStore()
+it('processes that send at once keep one pace', async t => {
   t.clock.at = Date.now()
   const others = Array.from({ length: 3 }, (_, n) =>
     startOther(

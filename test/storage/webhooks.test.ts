@@ -1,5 +1,5 @@
 /** What every engine must do for webhook endpoints (`src/storage/webhooks.ts`). */
-import { expect, test } from 'bun:test'
+import { expect } from 'bun:test'
 import type { NewWebhook, WebhookProgress, WebhookTry } from '../../src/storage/webhooks.ts'
 import { triesKept } from '../../src/storage/webhooks.ts'
 import { onEach } from './engines.ts'
@@ -15,9 +15,8 @@ const tried = (event: string, more: Partial<WebhookTry> = {}): WebhookTry => ({
   ...{ at: 5, event, type: 'message.received', outcome: 'done', status: 200, took_ms: 3, ...more },
 })
 
-onEach(openStore => {
-  test('endpoints are kept as they were added, across a restart, and go with all that is kept of them', async () => {
-    await using t = await openStore()
+onEach(it => {
+  it('endpoints are kept as they were added, across a restart, and go with all that is kept of them', async t => {
     const full = endpoint('a', {
       ...{ types: ['message.received'], session: 'work', user: 'u@im.wechat', headers: { 'X-Key': 'hush' } },
       ...{ allow_private: true, replies: true },
@@ -44,8 +43,7 @@ onEach(openStore => {
     expect(await t.store.webhooks.progress.keep('a', went())).toBe(false)
   })
 
-  test('a change changes what it names, and takes away what it names as undefined', async () => {
-    await using t = await openStore()
+  it('a change changes what it names, and takes away what it names as undefined', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     expect(await webhooks.change('none', { paused: true })).toBe(false)
@@ -62,8 +60,7 @@ onEach(openStore => {
     expect(now).toMatchObject({ paused: false, secrets })
   })
 
-  test('resumed without a failure, it stays in its epoch', async () => {
-    await using t = await openStore()
+  it('resumed without a failure, it stays in its epoch', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     await webhooks.progress.keep('a', went({ lanes: [{ session: 's', user: 'd', position: 'at-12' }] }))
@@ -75,8 +72,7 @@ onEach(openStore => {
     expect(await webhooks.get('a')).toMatchObject({ epoch: 1 })
   })
 
-  test('resumed, it is in another epoch, and what failed is due at once', async () => {
-    await using t = await openStore()
+  it('resumed, it is in another epoch, and what failed is due at once', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const trouble = { event: 'e9', tries: 2, failed_at: 100, retry_at: 200 }
@@ -97,8 +93,7 @@ onEach(openStore => {
     expect(await webhooks.progress.keep('a', went())).toBe(false)
   })
 
-  test('of two rotations at once the later one’s secret is new, and the other one’s that of before', async () => {
-    await using t = await openStore()
+  it('of two rotations at once the later one’s secret is new, and the other one’s that of before', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const rotate = (secret: string) => webhooks.change('a', { rotation: { secret, until: 9 } })
@@ -109,8 +104,7 @@ onEach(openStore => {
     ])
   })
 
-  test('after a takeover, what who delivered before did not keep yet is not kept', async () => {
-    await using t = await openStore()
+  it('after a takeover, what who delivered before did not keep yet is not kept', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     await webhooks.progress.takeOver()
@@ -122,8 +116,7 @@ onEach(openStore => {
     expect((await webhooks.list())[0]?.next_try_at).toBeUndefined()
   })
 
-  test('how far an endpoint is, its lanes and its tries are kept as a whole', async () => {
-    await using t = await openStore()
+  it('how far an endpoint is, its lanes and its tries are kept as a whole', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const trouble = { event: 'e9', tries: 2, failed_at: 100, retry_at: 200 }
@@ -181,8 +174,7 @@ onEach(openStore => {
     expect(await kept.progress.tries('a', 1)).toEqual([gave])
   })
 
-  test('sent back in the log it begins a new epoch: lanes from there on are gone, and what began before is not kept', async () => {
-    await using t = await openStore()
+  it('sent back in the log it begins a new epoch: lanes from there on are gone, and what began before is not kept', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const late = { session: 's', user: 'late', position: 'at-2' }
@@ -203,8 +195,7 @@ onEach(openStore => {
     expect((await webhooks.list())[0]).toMatchObject({ position: 'at-30', epoch: 2 })
   })
 
-  test('a try by hand is kept and counted, and changes nothing else', async () => {
-    await using t = await openStore()
+  it('a try by hand is kept and counted, and changes nothing else', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const [before] = await webhooks.list()
@@ -216,8 +207,7 @@ onEach(openStore => {
     expect(await webhooks.list()).toEqual([{ ...before!, tries: { done: 1, failed: 1, gave_up: 0 } }])
   })
 
-  test('of each outcome the newest tries are kept', async () => {
-    await using t = await openStore()
+  it('of each outcome the newest tries are kept', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const many = (count: number, from = 0) =>
@@ -232,8 +222,7 @@ onEach(openStore => {
     expect((await webhooks.list())[0]?.tries.done).toBe(triesKept.done + 53)
   })
 
-  test('an endpoint of one session, and what is under way, follow it to its new name, in any case', async () => {
-    await using t = await openStore()
+  it('an endpoint of one session, and what is under way, follow it to its new name, in any case', async t => {
     const { upkeep, webhooks } = t.store
     await webhooks.add(endpoint('a', { session: 'Work' }))
     await webhooks.add(endpoint('b', { created_at: 2 }))
@@ -250,8 +239,7 @@ onEach(openStore => {
     expect(names.sort()).toEqual(['office', 'other'])
   })
 
-  test('other processes see a change, and are woken by it', async () => {
-    await using t = await openStore()
+  it('other processes see a change, and are woken by it', async t => {
     await using other = await t.second()
     const seen = await other.store.log.head()
     const stop = AbortSignal.timeout(60_000)

@@ -1,6 +1,7 @@
-import { expect, test } from 'bun:test'
+import { expect } from 'bun:test'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { given } from '../../../support/given.ts'
 import { bot, openTestState } from './support.ts'
 
 const batch = (more: object = {}) => ({
@@ -14,9 +15,9 @@ const start = async () => {
   await t.sessions.save('s', bot('b', { cursor: 'c0' }))
   return t
 }
+const it = given(start)
 
-test('a second try, after one that was cut off between the two files, completes it', async () => {
-  await using t = await start()
+it('a second try, after one that was cut off between the two files, completes it', async t => {
   await t.commitBatch(batch())
   const counted = await readFile(join(t.dir, 's', 'contexts.json'), 'utf8')
   await writeFile(join(t.dir, 's', 'contexts.json'), counted.replace('"used": 0', '"used": 2'))
@@ -30,8 +31,7 @@ test('a second try, after one that was cut off between the two files, completes 
   expect(await t.commitBatch(batch())).toBe('moved')
 })
 
-test('token.json is not rewritten when the cursor stays', async () => {
-  await using t = await start()
+it('token.json is not rewritten when the cursor stays', async t => {
   const path = join(t.dir, 's', 'token.json')
   const before = await stat(path, { bigint: true })
   expect(await t.commitBatch(batch({ cursorTo: 'c0' }))).toBe('moved')
@@ -39,8 +39,7 @@ test('token.json is not rewritten when the cursor stays', async () => {
   expect((await t.contexts.of('s')).size).toBe(1)
 })
 
-test('marks go with the cursor in one write; those that stand there already are no write', async () => {
-  await using t = await start()
+it('marks go with the cursor in one write; those that stand there already are no write', async t => {
   const path = join(t.dir, 's', 'token.json')
   await t.sessions.mark('s', bot('b').token, { check_at: 3 })
   const idle = { inbound: [], marks: { idle_at: 7, check_at: undefined } }
@@ -52,8 +51,7 @@ test('marks go with the cursor in one write; those that stand there already are 
   expect((await stat(path, { bigint: true })).ino).toBe(before.ino)
 })
 
-test('where the lock is gone, each that waits is told', async () => {
-  await using t = await start()
+it('where the lock is gone, each that waits is told', async t => {
   await t.lock.close()
   const both = await Promise.allSettled([t.commitBatch(batch()), t.commitBatch(batch())])
   expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected'])

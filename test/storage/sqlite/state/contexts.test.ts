@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { given } from '../../../support/given.ts'
 import { until } from '../../../support/until.ts'
 import { message, openStore } from '../../support.ts'
 import { bot, inOther, openTestState, type TestState } from './support.ts'
@@ -10,6 +11,7 @@ async function withSession(): Promise<TestState> {
   await t.sessions.save('s', bot('b', { cursor: 'c0' }))
   return t
 }
+const it = given(withSession)
 
 let cursors = 0
 const commit = (t: TestState, inbound: Parameters<TestState['commitBatch']>[0]['inbound']) => {
@@ -31,8 +33,7 @@ const used = async (t: TestState, used: number) => {
   await writeFile(path, JSON.stringify(fields))
 }
 
-test('the same message again neither opens the window nor renews the quota, but its newer token counts', async () => {
-  await using t = await withSession()
+it('the same message again neither opens the window nor renews the quota, but its newer token counts', async t => {
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
   await used(t, 7)
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
@@ -41,16 +42,14 @@ test('the same message again neither opens the window nor renews the quota, but 
   expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't2' })
 })
 
-test('an older message that comes late changes nothing', async () => {
-  await using t = await withSession()
+it('an older message that comes late changes nothing', async t => {
   await commit(t, [{ user_id: 'u', token: 't2', received_at: 2000 }])
   await used(t, 3)
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
   expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 3, received_at: 2000, token: 't2' })
 })
 
-test('a message without a time that was stored before brings its token and nothing else', async () => {
-  await using t = await withSession()
+it('a message without a time that was stored before brings its token and nothing else', async t => {
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
   await used(t, 3)
   await commit(t, [{ user_id: 'u', token: 't2', received_at: 9000, again: true }])
@@ -60,8 +59,7 @@ test('a message without a time that was stored before brings its token and nothi
   expect((await t.contexts.of('s')).get('new')).toMatchObject({ received_at: 9000, token: 't3' })
 })
 
-test('of two messages of one moment in a batch the later one counts', async () => {
-  await using t = await withSession()
+it('of two messages of one moment in a batch the later one counts', async t => {
   await commit(t, [
     { user_id: 'u', token: 't1', received_at: 1000 },
     { user_id: 'u', token: 't2', received_at: 1000 },
@@ -69,8 +67,7 @@ test('of two messages of one moment in a batch the later one counts', async () =
   expect((await t.contexts.of('s')).get('u')).toMatchObject({ token: 't2', used: 0 })
 })
 
-test('what was brought over under an id in small letters goes under the true one at its first message', async () => {
-  await using t = await withSession()
+it('what was brought over under an id in small letters goes under the true one at its first message', async t => {
   await commit(t, [{ user_id: 'met@im.wechat', token: 'kept', received_at: 500 }])
   const path = join(t.dir, 's', 'contexts.json')
   const fields = JSON.parse(await readFile(path, 'utf8'))
@@ -90,8 +87,7 @@ test('what was brought over under an id in small letters goes under the true one
   })
 })
 
-test('odd user ids and fields of a later version survive', async () => {
-  await using t = await withSession()
+it('odd user ids and fields of a later version survive', async t => {
   const odd = ['__proto__', 'constructor', '0', 'a/b\\c"\n', '中文@im.wechat', '']
   await commit(
     t,
@@ -119,16 +115,14 @@ test('odd user ids and fields of a later version survive', async () => {
   expect(await kept()).toEqual([undefined, 7])
 })
 
-test('times with parts of a millisecond are times', async () => {
-  await using t = await withSession()
+it('times with parts of a millisecond are times', async t => {
   const u = { token: 't', used: 2, received_at: 1500.25, first_seen: 1000.5, last_sent_at: 1600.75 }
   await writeFile(join(t.dir, 's', 'contexts.json'), JSON.stringify({ u }))
   const whole = { ...u, received_at: 1500, first_seen: 1000, last_sent_at: 1600 }
   expect((await t.contexts.of('s')).get('u')).toEqual(whole)
 })
 
-test('a damaged contexts.json is set aside by the next write, and the rest works', async () => {
-  await using t = await withSession()
+it('a damaged contexts.json is set aside by the next write, and the rest works', async t => {
   const path = join(t.dir, 's', 'contexts.json')
   for (const text of ['{"u": ', '[]', 'null', '']) {
     await writeFile(path, text)
@@ -144,8 +138,7 @@ test('a damaged contexts.json is set aside by the next write, and the rest works
   expect(t.lines.filter(line => line.includes('ERROR'))).toHaveLength(4)
 })
 
-test('a session that was logged out or renamed gets no file again', async () => {
-  await using t = await withSession()
+it('a session that was logged out or renamed gets no file again', async t => {
   await commit(t, [{ user_id: 'u', received_at: 1000 }])
   const late = (session: string) =>
     t.commitBatch({
@@ -186,8 +179,7 @@ test('no update of three processes is lost', async () => {
   expect((await t.contexts.of('s')).size).toBe(3 * rounds)
 })
 
-test('ten thousand users are read and changed in milliseconds', async () => {
-  await using t = await withSession()
+it('ten thousand users are read and changed in milliseconds', async t => {
   await commit(
     t,
     Array.from({ length: 10_000 }, (_, i) => ({
@@ -206,8 +198,7 @@ test('ten thousand users are read and changed in milliseconds', async () => {
   expect(Math.min(...took)).toBeLessThan(500)
 })
 
-test('who may know a user: of files that were there, of what this process takes in, and after a login of another bot', async () => {
-  await using bare = await withSession()
+it('who may know a user: of files that were there, of what this process takes in, and after a login of another bot', async bare => {
   await bare.sessions.save('other', bot('other'))
   await commit(bare, [{ user_id: 'u', token: 't', received_at: 1000 }])
   expect([...(await bare.contexts.knowing('u'))].sort()).toEqual(['other', 's'])
@@ -291,8 +282,7 @@ test('whoever is known by the file and by the store is counted once', async () =
   expect((await t.contexts.writers(['s'])).get('s')).toBe(2)
 })
 
-test('how many have written: at once after a message to this process, soon after one to another', async () => {
-  await using t = await withSession()
+it('how many have written: at once after a message to this process, soon after one to another', async t => {
   const writers = async () => (await t.contexts.writers(['s'])).get('s')
   expect(await writers()).toBe(0)
   await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])

@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect } from 'bun:test'
 import {
   mkdir,
   readdir,
@@ -14,18 +14,19 @@ import {
 import { join } from 'node:path'
 import { statOf } from '../../../../src/platform/files.ts'
 import { failure } from '../../../support/failure.ts'
+import { given } from '../../../support/given.ts'
 import { bot, openTestState } from './support.ts'
 
-test('where nobody chose a default session, a new login leaves it with the oldest', async () => {
-  await using t = await openTestState()
+const it = given(openTestState)
+
+it('where nobody chose a default session, a new login leaves it with the oldest', async t => {
   await t.sessions.save('first', bot('a', { created_at: 1 }))
   await rm(join(t.dir, '.default_session'))
   await t.sessions.save('second', bot('b', { created_at: 2 }))
   expect(await t.sessions.defaultName()).toBe('first')
 })
 
-test('a new login of the same bot keeps unknown fields, and no marks', async () => {
-  await using t = await openTestState()
+it('a new login of the same bot keeps unknown fields, and no marks', async t => {
   await t.sessions.save('s', bot('b', { user_id: 'me' }))
   const path = join(t.dir, 's', 'token.json')
   await writeFile(
@@ -40,8 +41,7 @@ test('a new login of the same bot keeps unknown fields, and no marks', async () 
   expect(fields.user_id).toBeUndefined()
 })
 
-test('a damaged token.json is set aside, told once, and healed by a login; its contexts are not trusted', async () => {
-  await using t = await openTestState()
+it('a damaged token.json is set aside, told once, and healed by a login; its contexts are not trusted', async t => {
   await t.sessions.save('s', bot('b'))
   await t.sessions.save('fine', bot('f'))
   const inbound = [{ user_id: 'u', token: 't', received_at: 1000 }]
@@ -60,8 +60,7 @@ test('a damaged token.json is set aside, told once, and healed by a login; its c
   expect((await t.contexts.of('s')).get('u')?.token).toBeUndefined()
 })
 
-test('a token.json that cannot be read is told once; and again when it happens again', async () => {
-  await using t = await openTestState()
+it('a token.json that cannot be read is told once; and again when it happens again', async t => {
   const told = () => t.lines.filter(line => / WARNING .* folder=s /.test(line)).length
   const path = join(t.dir, 's', 'token.json')
   for (const times of [1, 2]) {
@@ -80,8 +79,7 @@ test('a token.json that cannot be read is told once; and again when it happens a
   }
 })
 
-test('a login that comes between finding a damaged file and setting it aside is kept', async () => {
-  await using t = await openTestState()
+it('a login that comes between finding a damaged file and setting it aside is kept', async t => {
   await t.sessions.save('s', bot('b'))
   await writeFile(join(t.dir, 's', 'token.json'), '{')
   t.sessions.written()
@@ -94,8 +92,7 @@ test('a login that comes between finding a damaged file and setting it aside is 
   expect((await readdir(join(t.dir, 's'))).filter(name => name.includes('corrupt'))).toEqual([])
 })
 
-test('a logout removes every credential, set aside ones and unfinished writes too, and never a tree', async () => {
-  await using t = await openTestState()
+it('a logout removes every credential, set aside ones and unfinished writes too, and never a tree', async t => {
   await t.sessions.save('s', bot('b'))
   const path = (name: string) => join(t.dir, 's', name)
   await writeFile(path('token.json.corrupt-1234567890123'), 'secret')
@@ -108,16 +105,14 @@ test('a logout removes every credential, set aside ones and unfinished writes to
   expect(await failure(t.sessions.remove('s'))).toMatchObject({ code: 'session_not_found' })
 })
 
-test('a logout that cannot remove the credentials says so', async () => {
-  await using t = await openTestState()
+it('a logout that cannot remove the credentials says so', async t => {
   await t.sessions.save('s', bot('b'))
   // A folder in the place of a file cannot be unlinked, by nobody.
   await mkdir(join(t.dir, 's', 'token.json.corrupt-1'))
   expect(await failure(t.sessions.remove('s'))).toMatchObject({ code: 'store_unavailable' })
 })
 
-test('a rename takes no foreign folder or file, but the place of a logout that was killed', async () => {
-  await using t = await openTestState()
+it('a rename takes no foreign folder or file, but the place of a logout that was killed', async t => {
   await t.sessions.save('s', bot('b'))
   await mkdir(join(t.dir, 'mine'))
   await writeFile(join(t.dir, 'mine', 'a.txt'), 'x')
@@ -132,8 +127,7 @@ test('a rename takes no foreign folder or file, but the place of a logout that w
   expect(await t.sessions.list()).toMatchObject([{ name: 'left', bot: { bot_id: 'b@im.bot' } }])
 })
 
-test('nothing outside the directory is looked at, and folders of no session name are left alone', async () => {
-  await using t = await openTestState()
+it('nothing outside the directory is looked at, and folders of no session name are left alone', async t => {
   await mkdir(join(t.dir, 'base'))
   await writeFile(join(t.dir, 'token.json'), '{ damaged')
   await using inner = await openTestState({ dir: join(t.dir, 'base') })
@@ -147,8 +141,7 @@ test('nothing outside the directory is looked at, and folders of no session name
   expect(t.lines.filter(line => line.includes('folder ignored'))).toHaveLength(1)
 })
 
-test('a file replaced by one of the same size and time is seen', async () => {
-  await using t = await openTestState()
+it('a file replaced by one of the same size and time is seen', async t => {
   await t.sessions.save('s', bot('b'))
   const path = join(t.dir, 's', 'token.json')
   const then = new Date(1_700_000_000_000)
@@ -161,8 +154,7 @@ test('a file replaced by one of the same size and time is seen', async () => {
   expect((await t.sessions.get('s'))?.bot?.token).toBe('b@im.bot:SECRET')
 })
 
-test('a thousand sessions are listed in milliseconds, in private files', async () => {
-  await using t = await openTestState()
+it('a thousand sessions are listed in milliseconds, in private files', async t => {
   for (let i = 0; i < 1000; i++) {
     await mkdir(join(t.dir, `s${i}`), { mode: 0o700 })
     await writeFile(join(t.dir, `s${i}`, 'token.json'), JSON.stringify(bot(`b${i}`)), { mode: 0o600 })
@@ -184,8 +176,7 @@ test('a thousand sessions are listed in milliseconds, in private files', async (
   expect((await stat(join(t.dir, 'new'))).mode & 0o777).toBe(0o700)
 })
 
-test('what killed writers left half written goes when it is old; what is new, foreign or set aside stays', async () => {
-  await using t = await openTestState()
+it('what killed writers left half written goes when it is old; what is new, foreign or set aside stays', async t => {
   await t.sessions.save('work', bot('work'))
   const left = (name: string) => `${name}.0123456789ab.tmp`
   const old = [left('.default_session'), `work/${left('token.json')}`, `work/${left('contexts.json')}`]
@@ -206,8 +197,7 @@ test('what killed writers left half written goes when it is old; what is new, fo
   for (const name of others) expect(names).toContain(name)
 })
 
-test('a data directory that is gone is store_unavailable with what to do, for reading and for writing', async () => {
-  await using t = await openTestState()
+it('a data directory that is gone is store_unavailable with what to do, for reading and for writing', async t => {
   await t.sessions.save('work', bot('work'))
   await rm(t.dir, { recursive: true })
   const gone = { code: 'store_unavailable', hint: expect.any(String) }
