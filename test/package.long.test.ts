@@ -1,5 +1,4 @@
 /** The package: what is in it, and that in somebody's project it does what the README says. */
-
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { statSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
@@ -12,7 +11,6 @@ import { Svc } from '../src/index.ts'
 import { installed } from './support/agents.ts'
 import { ended } from './support/ended.ts'
 import { end, family, innermost } from './support/family.ts'
-import { given } from './support/given.ts'
 import { overhear } from './support/overheard.ts'
 import { filesOf, pack, projectWith } from './support/package.ts'
 import { withSandbox } from './support/sandbox.ts'
@@ -122,7 +120,8 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     expect(findings[0].what).toStartWith(`svc ${ours.version}, the npm package on Bun `)
   }, 300_000)
 
-  it('the echo bot answers', async world => {
+  test('the echo bot answers', async () => {
+    await using world = await openWorld()
     const bot = await runPolling(world, echo)
     try {
       await world.phone('say', '{"text": "你好"}')
@@ -133,7 +132,8 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     }
   })
 
-  it('the bot with handlers saves pictures, answers texts and ends with Ctrl-C', async world => {
+  test('the bot with handlers saves pictures, answers texts and ends with Ctrl-C', async () => {
+    await using world = await openWorld()
     const bot = await runPolling(world, handlers)
     try {
       const picture = join(root, 'admin/screenshots/qr-code.webp')
@@ -148,7 +148,8 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     }
   })
 
-  it('the login shows its code, and ends once that was scanned', async world => {
+  test('the login shows its code, and ends once that was scanned', async () => {
+    await using world = await openWorld()
     await world.svc.logout()
     const program = run(login)
     await until('the code', 30_000, () => program.output().includes('█'))
@@ -157,14 +158,16 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     expect(await world.svc.sessions()).toMatchObject([{ name: 'default', connected: true }])
   })
 
-  it('the look shows what is there and ends', async world => {
+  test('the look shows what is there and ends', async () => {
+    await using world = await openWorld()
     await world.phone('say', '{"text": "anybody?"}')
     const program = run(look)
     expect(await program.exited).toBe(0)
     expect(program.output()).toContain('anybody?')
   })
 
-  it('the look under Deno does the same', async world => {
+  test('the look under Deno does the same', async () => {
+    await using world = await openWorld()
     await world.phone('say', '{"text": "and here?"}')
     const program = run(look, [join(root, 'node_modules/.bin/deno'), 'run', '--allow-all', '--quiet'])
     expect(await program.exited).toBe(0)
@@ -365,7 +368,6 @@ async function openWorld() {
   }
   return { svc, phone, [Symbol.asyncDispose]: () => svc.close() }
 }
-const it = given(openWorld)
 
 /** Runs a program until it polls: only then it is there to hear. */
 async function runPolling(world: { phone(path: string): Promise<string> }, text: string | undefined) {

@@ -145,20 +145,6 @@ describe('a clock on the wall that is set', () => {
     })
   }
 
-  test('ten years ahead for twenty minutes: nothing that is unread is removed', async () => {
-    await using t = await withGateway({ config: { storeMaxAgeDays: 30 } })
-    for (const text of ['1', '2', '3']) await t.sandbox.say(text)
-    await t.until('stored', async () => (await t.gateway.history.page({ limit: 50, offset: 0 })).total === 3)
-    t.clock.step(yearsMs)
-    for (let n = 0; n < 40; n++) {
-      t.clock.advance(30_000)
-      await new Promise(resolve => setTimeout(resolve, 5))
-    }
-    await t.until('pruning was left out', () => t.lines.some(line => line.includes(' WARNING store: ')))
-    t.clock.step(-yearsMs)
-    expect(texts(await t.receive(3))).toEqual(['1', '2', '3'])
-  })
-
   it('ten years ahead: a refusal of then does not hold what waits when the clock is right again', async t => {
     t.clock.step(yearsMs)
     await write(t, 'hello')
@@ -176,15 +162,5 @@ describe('a clock on the wall that is set', () => {
     t.clock.step(-yearsMs)
     await write(t, 'two')
     await t.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'waiting'))
-  })
-
-  it('a day ahead: a call repeated under its key sends nothing', async t => {
-    await exchange(t, 'hello')
-    const request = { text: 'once', idempotency_key: 'k1' }
-    const first = await t.send(request)
-    t.clock.step(dayMs + 60_000)
-    expect(await t.send(request)).toEqual({ ...first, repeated: true })
-    const sent = (await t.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]?.text)
-    expect(sent).toEqual(['answer to hello', 'once'])
   })
 })

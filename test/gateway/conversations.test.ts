@@ -65,20 +65,3 @@ test('a send to somebody who never wrote leaves no conversation', async () => {
   await t.receive(1)
   expect(await shown(t)).toHaveLength(1)
 })
-
-test('one who writes to two accounts has two conversations, each at its place', async () => {
-  await using t = await withGateway({ sessions: ['one', 'two'] })
-  const [one, two] = [t.bots.get('one')!, t.bots.get('two')!]
-  await t.sandbox.say('to one', { from: one.user_id, to: one.bot_id })
-  await t.receive(1)
-  await t.sandbox.say('between', { from: two.user_id, to: two.bot_id })
-  await t.receive(1)
-  await t.sandbox.say('to two', { from: one.user_id, to: two.bot_id })
-  await t.receive(1)
-  await t.until('known', async () =>
-    (await t.gateway.accounts.withUsers()).some(({ users }) => users.length === 2),
-  )
-  const all = await shown(t)
-  expect(all.map(line => line.split(' (')[0])).toEqual(['two: to two', 'two: between', 'one: to one'])
-  for (const limit of [1, 2]) expect(await shown(t, { limit })).toEqual(all.slice(0, limit))
-})

@@ -59,20 +59,3 @@ test('a name that nobody has is an error, as for send; an id of whom there is no
   expect(await ask({ user_id: 'nobody@im.wechat' })).toBe(0)
   expect(await ask({ user_id: 'Mom' })).toEqual(['invalid_arguments', 'user_id'])
 })
-
-test('files are found by their names and voices by their transcripts, sent ones too, and keep their empty text', async () => {
-  await using t = await withGateway()
-  const media = { kind: 'file', file_name: 'Invoice 4711.pdf', data: 'eA==' } as const
-  await t.sandbox.media('file', 'x', { name: '报价单 April.xlsx' })
-  await t.sandbox.media('voice', 'x', { transcript: 'see you at the harbour' })
-  await t.receive(2)
-  await t.send({ to: t.bots.get('default')!.user_id, media: [media] })
-  const find = async (text_contains: string) =>
-    (await t.gateway.history.page({ text_contains, limit: 9, offset: 0 })).messages.map(one => [
-      one.msg_type,
-      one.text,
-    ])
-  expect(await find('价单')).toEqual([['FILE', '']])
-  expect(await find('INVOICE 47')).toEqual([['FILE', '']])
-  expect(await find('harbour')).toEqual([['VOICE', '']])
-})

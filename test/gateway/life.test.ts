@@ -2,7 +2,6 @@ import { describe, expect, test } from 'bun:test'
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { testClock } from '../support/clock.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -40,23 +39,6 @@ describe('the end', () => {
     await t.gateway.close()
     expect(t.requests('notifystop')).toBe(3)
     expect(t.sandbox.world.core.stats.polls_now).toBe(0)
-  })
-
-  test('an upstream that hangs does not keep the service from closing', async () => {
-    await using t = await withGateway({ clock: testClock({ runs: false }) })
-    await t.until('held', () => t.sandbox.world.core.stats.polls_now === 1)
-    await t.sandbox.fail('*', 'hang', { times: 0 })
-    await t.closeUnheard()
-  })
-
-  test('messages that arrive while it closes come afterwards', async () => {
-    await using t = await withGateway()
-    await t.until('held', () => t.sandbox.world.core.stats.polls_now === 1)
-    const closing = t.gateway.close()
-    for (let i = 0; i < 5; i++) await t.sandbox.say(`${i}`)
-    await closing
-    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
-    expect((await again.receive(5)).map(({ text }) => text)).toEqual(['0', '1', '2', '3', '4'])
   })
 
   test('a copy of the directory goes on where the original ended: readers, people, answers left', async () => {

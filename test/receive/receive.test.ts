@@ -2,10 +2,8 @@ import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Updates } from '../../src/ilink/api.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { type BatchPorts, ingest } from '../../src/receive/ingest.ts'
-import { inMemory, SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { testClock } from '../support/clock.ts'
 import type { FaultKind } from '../support/faults.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -19,45 +17,6 @@ const cursorOf = async (t: TestGateway, name = 'default') =>
   (await t.other.sessions.get(name))?.bot?.cursor ?? ''
 const stored = async (t: TestGateway) =>
   texts((await t.gateway.history.page({ limit: 200, offset: 0 })).messages).reverse()
-
-/** A batch in hand of a session on disk, without the poll that brought it. */
-async function withStorage() {
-  const t = await withGateway({ start: false })
-  const { token } = t.bots.get('default')!
-  const store = await SqliteStore.open({
-    path: inMemory,
-    clock: t.clock,
-    log: silentLog,
-    maxAgeDays: 0,
-    maxCount: 0,
-  })
-  return {
-    stored: async () => await store.log.after(0, { limit: 100 }),
-    async commit(messages: Updates['messages']) {
-      const { sessions } = t.other
-      const record = await sessions.get('default')
-      const polled = {
-        bot: record!.bot!,
-        cursor: '',
-        updates: { messages, cursor: 'next' },
-        clearAt: undefined,
-        ...{ clock: t.clock, log: silentLog },
-      }
-      const ports: BatchPorts = {
-        sessions,
-        ingest: async ({ session, botId, messages }) => ({
-          rows: await store.intake.insertReceived(session, botId, messages),
-          cursor: 'moved',
-        }),
-      }
-      return ingest(ports, { name: 'default', token }, polled, new AbortController().signal)
-    },
-    async [Symbol.asyncDispose]() {
-      await store.upkeep.close()
-      await t[Symbol.asyncDispose]()
-    },
-  }
-}
 
 /** Whether a batch could not be stored. */
 const hasFailed = (t: TestGateway) => t.lines.some(line => / ERROR poller: .* messages=\d/.test(line))
@@ -171,7 +130,8 @@ describe('the inbox', () => {
   })
 
   test('what cannot be told of a message does not keep its batch from being stored', async () => {
-    await using t = await withStorage()
+    await using t = await withGateway({ start: false })
+    const bot = (await t.other.sessions.get('default'))!.bot!
     const message = (text: string) => ({ item_list: [{ type: 1, text_item: { text } }] })
     const unreadable = {
       get item_list(): never {
@@ -182,8 +142,19 @@ describe('the inbox', () => {
       raw: `{"n":${n}}`,
       message: one,
     }))
-    expect(await t.commit(messages)).toBe('next')
-    expect((await t.stored()).map(({ text, msg_type }) => [text, msg_type])).toEqual([
+    const polled = { bot, cursor: '', updates: { messages, cursor: 'next' }, clearAt: undefined }
+    let stored: readonly { text: string; msg_type: string }[] = []
+    const ports: BatchPorts = {
+      sessions: t.other.sessions,
+      async ingest(batch) {
+        stored = batch.messages
+        return { rows: stored.map((_, nth) => nth + 1), cursor: 'moved' }
+      },
+    }
+    const { signal } = new AbortController()
+    const taken = { ...polled, clock: t.clock, log: silentLog }
+    expect(await ingest(ports, { name: 'default', token: bot.token }, taken, signal)).toBe('next')
+    expect(stored.map(({ text, msg_type }) => [text, msg_type])).toEqual([
       ['one', 'TEXT'],
       ['', 'UNKNOWN'],
       ['two', 'TEXT'],
@@ -292,29 +263,6 @@ describe('expiry', () => {
 })
 
 describe('changes during a long poll', () => {
-  it('logout: what returns late does not bring the credentials back', async t => {
-    const { bot_id, user_id } = t.bots.get('default')!
-    await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
-    const out = t.gateway.accounts.logout('default')
-    await t.sandbox.say('too late', { to: bot_id, from: user_id })
-    expect(await out).toEqual({ success: true, session: 'default' })
-    await t.until('nobody polls', () => t.sandbox.world.core.stats.polls_now === 0)
-    expect(await t.other.sessions.list()).toEqual([])
-    expect(await t.gateway.accounts.list()).toEqual([])
-  })
-
-  it('logout while a batch cannot be stored: it is stored, the credentials stay gone', async t => {
-    {
-      using _refusing = refusingStore(t)
-      await t.sandbox.say('in hand')
-      await t.until('a failed commit', () => hasFailed(t))
-    }
-    await t.gateway.accounts.logout('default')
-    expect(texts(await t.recv())).toEqual(['in hand'])
-    expect(texts(await t.recv({ session: 'default', after: 0 }))).toEqual(['in hand'])
-    expect(await t.other.sessions.list()).toEqual([])
-  })
-
   for (const replay of ['until_advance', 'never'] as const) {
     test(`rename keeps receiving, under the new name, without a gap (replay: ${replay})`, async () => {
       await using t = await withGateway({ switches: { replay } })

@@ -83,7 +83,7 @@ describe('recv', () => {
     await t.sandbox.bulk(20, `n{n} ${'€'.repeat(100_000)}`)
     await t.until(
       'all stored',
-      async () => (await t.gateway.history.page({ limit: 1, offset: 0 })).total === 20,
+      async () => (await t.gateway.history.page({ limit: 9, offset: 0 })).total === 20,
     )
     const calls = [directCall(), directCall()]
     for (const call of calls) await t.gateway.inbox.recv(asked({ limit: 1000 }), call)

@@ -247,13 +247,6 @@ describe('an expired session', () => {
     expect((await t.other.sessions.get('default'))!.bot).not.toHaveProperty('expired_at')
   })
 
-  it('that heals by a notifystart comes back after 5 s, and what waits goes out', async t => {
-    await t.sandbox.switches({ receive: 'expired_until_start' })
-    await t.until('expired', async () => (await statusOf(t)) === 'expired')
-    await passUntil(t, 1000, 'healed', async () => (await statusOf(t)) === 'connected')
-    expect(await t.send({ text: 'x' })).toMatchObject({ status: 'accepted' })
-  })
-
   test('is probed at once after a start', async () => {
     await using t = await withGateway({ start: false })
     const { token } = t.bots.get('default')!

@@ -50,31 +50,6 @@ test('without replay what was returned is gone; with replay always any old curso
   expect(textsOf(await bot.poll())).toEqual(['one', 'two'])
 })
 
-test('a client that leaves ends the hold at once and takes nothing with it', async () => {
-  await using sandbox = await withSandbox({ switches: { replay: 'never' } })
-  const bot = bind(sandbox)
-  const leaving = new AbortController()
-  const left = bot.poll('', leaving.signal).catch(() => 'left')
-  await held(sandbox, 1)
-  leaving.abort()
-  expect(await left).toBe('left')
-  await held(sandbox, 0)
-  await sandbox.say('still here')
-  expect(textsOf(await bot.poll())).toEqual(['still here'])
-})
-
-test('two pollers share the messages: each goes to one of them', async () => {
-  await using sandbox = await withSandbox({ switches: { replay: 'never' } })
-  const bot = bind(sandbox)
-  const polls = [bot.poll(), bot.poll()]
-  await held(sandbox, 2)
-  await sandbox.say('a')
-  await sandbox.say('b')
-  const got = (await Promise.all(polls)).flatMap(answer => textsOf(answer) ?? [])
-  expect(got.sort()).toEqual(['a', 'b'])
-  expect(sandbox.pollsAtOnce[bot.bot_id]).toBe(2)
-})
-
 it('of two polls the newer one is given the message: who begins another has most likely left the one before', async sandbox => {
   const bot = bind(sandbox)
   const leaving = new AbortController()
@@ -151,18 +126,6 @@ it('ids rise, lie above 2^53 and stay apart over a restart', async sandbox => {
   ids.push((await sandbox.say('c')).message_id)
   expect(ids.map(BigInt).every((id, at, all) => id > 2n ** 53n && (at === 0 || id > all[at - 1]!))).toBe(true)
   expect(textsOf(await bot.poll())).toEqual(['a', 'b', 'c'])
-})
-
-it('a backlog comes in batches, whole and in order', async sandbox => {
-  const bot = bind(sandbox)
-  await sandbox.bulk(250, 'message {n}')
-  const texts: string[] = []
-  for (let cursor = ''; texts.length < 250; ) {
-    const answer = await bot.poll(cursor)
-    texts.push(...(textsOf(answer) ?? []))
-    cursor = answer.get_updates_buf
-  }
-  expect(texts).toEqual(Array.from({ length: 250 }, (_, n) => `message ${n + 1}`))
 })
 
 test('duplicates come with the same id, a new id, or a new token', async () => {

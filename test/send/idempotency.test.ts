@@ -88,12 +88,6 @@ it('calls at the same time send once and get one result', async t => {
   expect(t.requests('sendmessage')).toBe(1)
 })
 
-it('at the same time with other content: one is sent, the other refused', async t => {
-  const [a, b] = await Promise.allSettled([t.send({ text: 'a', ...key }), t.send({ text: 'b', ...key })])
-  expect(a.status).toBe('fulfilled')
-  expect(b).toMatchObject({ status: 'rejected', reason: { code: 'idempotency_conflict' } })
-})
-
 test('a second caller who leaves ends his wait alone; when the first leaves before his turn the second sends', async () => {
   await using t = await withTalk({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
   await t.send({ text: 'takes the turn' })
@@ -162,14 +156,6 @@ test('it ends when the last one leaves, who hears what became of it', async () =
     parts: [{ status: 'accepted' }, { status: 'refused', error: { code: 'shutting_down' } }],
   })
   expect(t.requests('sendmessage')).toBe(1)
-})
-
-it('a service that stops tells all who wait what became of the message that was on its way', async t => {
-  await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 300 })
-  const calls = [1, 2, 3].map(() => t.send({ text: 'a', ...key }))
-  await t.until('on its way', () => t.requests('sendmessage') === 1)
-  await t.gateway.close()
-  for (const call of calls) expect((await call).status).toBe('accepted')
 })
 
 it('a first call in another process is waited for, at most 30 s', async t => {

@@ -321,20 +321,6 @@ describe('the end of waiting', () => {
     expect((await sent(t)).map(({ status }) => status)).toEqual(['accepted', 'refused'])
     expect(await seen(t)).toEqual(['goes'])
   })
-
-  test('stopping leaves what waits as it is', async () => {
-    const t = await withClosed({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
-    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
-    await t.send({ text: 'a', media: [file], ...queue })
-    await t.sandbox.say('hi')
-    await t.until('the first is out', async () => (await sent(t))[0]!.status === 'accepted')
-    await t.gateway.close()
-    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
-    expect((await sent(again)).map(({ status }) => status)).toEqual(['accepted', 'queued'])
-    await nothingWaits(again)
-    expect((await seen(again)).length).toBe(2)
-    await t[Symbol.asyncDispose]()
-  })
 })
 
 describe('two processes', () => {
@@ -350,28 +336,5 @@ describe('two processes', () => {
     await nothingWaits(watcher)
     expect(await seen(t)).toEqual(['w0\n\nw1\n\nw2\n\nw3\n\nw4\n\np'])
     expect(t.requests('sendmessage')).toBe(1)
-  })
-
-  test('what waits goes at one pace with what another process sends directly', async () => {
-    const config = { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } }
-    await using t = await withClosed({ config })
-    await using watcher = await withGateway({
-      ...{ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock, config },
-    })
-    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
-    await t.send({ media: [file, file], ...queue })
-    await write(t)
-    await t.until('the first is out', async () => (await sent(t))[0]!.status === 'accepted')
-    const direct = watcher.send({ to: t.bots.get('default')!.user_id, text: 'direct' })
-    await t.setApart(3)
-    const went = [t.requests('sendmessage')]
-    for (const count of [2, 3]) {
-      t.clock.advance(10_000)
-      await t.until(`${count} are out`, () => t.requests('sendmessage') >= count)
-      went.push(t.requests('sendmessage'))
-    }
-    expect(went).toEqual([1, 2, 3])
-    expect((await direct).status).toBe('accepted')
-    await nothingWaits(t)
   })
 })

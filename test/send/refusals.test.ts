@@ -151,14 +151,4 @@ describe('no clear answer', () => {
     expect((await sent(t)).map(({ status }) => status)).toEqual(['unknown', 'accepted'])
     expect(t.requests('sendmessage')).toBe(2)
   })
-
-  it('joined texts are unknown together', async t => {
-    await t.send({ text: 'a', ...queue })
-    await t.send({ text: 'b', ...queue })
-    await t.sandbox.fail('sendmessage', '500', { after: true })
-    await write(t)
-    await t.until('unknown', async () => (await sent(t)).every(({ status }) => status === 'unknown'))
-    expect(await seen(t)).toEqual(['a\n\nb'])
-    await nothingWaits(t)
-  })
 })

@@ -178,15 +178,6 @@ describe('which session sends', () => {
       expect(known).toMatchObject([{ remaining: 9 }])
     },
   )
-
-  it('an expired one says so and asks nothing of upstream', async t => {
-    const { token } = t.bots.get('default')!
-    await t.other.sessions.mark('default', token, { expired_at: t.clock.now() })
-    const expired = { code: 'session_expired', advice: { next: { action: 'login', session: 'default' } } }
-    expect(await failure(t.send({ text: 'x' }))).toMatchObject(expired)
-    expect(await failure(t.send({ text: 'x', session: 'default' }))).toMatchObject(expired)
-    expect(t.requests('sendmessage')).toBe(0)
-  })
 })
 
 describe('what may be sent', () => {
@@ -418,28 +409,6 @@ describe('pace', () => {
     expect((await context(t))!.used).toBe(4)
   })
 
-  test('ten in five minutes to one user; another session and another user go on', async () => {
-    await using t = await withTalk({
-      sessions: ['one', 'two'],
-      config: { pace: { ...pace, perSecond: 1000 } },
-    })
-    const [one, two] = [t.bots.get('one')!, t.bots.get('two')!]
-    for (let i = 0; i < 9; i++) await t.send({ to: one.user_id, text: `${i}` })
-    // Two parts, room for one: all or nothing.
-    await t.sandbox.say('more', { from: one.user_id, to: one.bot_id })
-    await t.until('quota', async () => (await context(t, 'one'))!.used === 0)
-    expect(await failure(t.send({ to: one.user_id, text: 'x'.repeat(20_000) }))).toMatchObject({
-      code: 'rate_limited',
-    })
-    await t.send({ to: one.user_id, text: 'tenth' })
-    const error = await t.send({ to: one.user_id, text: 'eleventh' }).catch(error => error)
-    expect(error).toMatchObject({ code: 'rate_limited' })
-    expect(error.retryAfter).toBeGreaterThan(290)
-    expect((await t.send({ to: two.user_id, text: 'other user, other session' })).session).toBe('two')
-    t.clock.advance(300_000)
-    expect((await t.send({ to: one.user_id, text: 'later' })).status).toBe('accepted')
-  })
-
   test('what never went out does not count: refused by our own pace, given up while it waited, WeChat out of reach', async () => {
     await using t = await withTalk({ config: { pace: { ...pace, perSecond: 0.1, perWindow: 2 } } })
     await t.send({ text: 'first' })
@@ -530,18 +499,5 @@ describe('stopping', () => {
     ).toMatchObject({
       code: 'shutting_down',
     })
-  })
-
-  it('a slow send that ends in time is told and kept as accepted', async t => {
-    const held = Promise.withResolvers<void>()
-    await t.sandbox.fail('sendmessage', 'slow', { until: held.promise })
-    const sending = t.send({ text: 'nearly' })
-    await t.until('asked', () => t.requests('sendmessage') === 1)
-    const closing = t.gateway.close()
-    held.resolve()
-    await closing
-    expect((await sending).status).toBe('accepted')
-    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
-    expect(await history(again)).toMatchObject([{ text: 'nearly', status: 'accepted' }])
   })
 })

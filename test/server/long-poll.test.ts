@@ -109,13 +109,6 @@ describe('the position of a reader', () => {
     expect((await rest.call('recv', { timeout: 0 })).status).toBe(500)
     expect(rest.gateway.settled).toEqual([false])
   })
-
-  test('is not touched by a read with after', async () => {
-    await using rest = await startRest()
-    rest.gateway.say('one')
-    expect((await rest.call('recv', { after: 0, timeout: 0 })).body.length).toBe(1)
-    expect(rest.gateway.settled).toEqual([])
-  })
 })
 
 describe.concurrent('waiting', () => {

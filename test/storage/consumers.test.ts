@@ -8,16 +8,25 @@ import { failure, fieldsOf } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { onEach } from './engines.ts'
-import { byId, type EngineStore, inOtherProcess, message, openStore, sending, startOther } from './support.ts'
+import {
+  byId,
+  type EngineStore,
+  inOtherProcess,
+  insert,
+  message,
+  openStore,
+  sending,
+  startOther,
+} from './support.ts'
 
 const it = given(openStore)
 
 const ids = (claim: Claim | undefined) => claim?.rows.map(row => row.id) ?? []
 const add = async (store: EngineStore, count: number, session = 's') =>
-  await store.intake.insertReceived(
-    session,
-    'b',
+  await insert(
+    store,
     Array.from({ length: count }, (_, i) => message(`${session} ${i}`)),
+    session,
   )
 
 const refused = async (work: Promise<unknown>) => expect(fieldsOf(await failure(work))).toEqual(['ack'])
@@ -133,7 +142,7 @@ onEach((it, openStore) => {
 
   it('a claim ends before the row that would be too much, and always has one', async t => {
     const long = { raw: JSON.stringify('x'.repeat(1000)) }
-    await t.store.intake.insertReceived('s', 'b', [message('1', long), message('2'), message('3', long)])
+    await insert(t.store, [message('1', long), message('2'), message('3', long)])
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 10 }))).toEqual([1])
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 500 }))).toEqual([2])
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 500 }))).toEqual([3])
@@ -257,7 +266,7 @@ onEach((it, openStore) => {
     await t.store.upkeep.renameSession('a', 'b')
     await add(t.store, 1, 'a')
     await t.store.upkeep.renameSession('a', 'b')
-    await t.store.intake.insertReceived('b', 'b', [message('x')])
+    await insert(t.store, [message('x')], 'b')
     expect(ids(await t.store.consumers.claim('default', { limit: 2, session: 'b' }))).toEqual([1, 2])
     expect(ids(await t.store.consumers.claim('default', { limit: 2, session: 'B' }))).toEqual([3])
   })

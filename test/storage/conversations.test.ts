@@ -1,12 +1,13 @@
 /** What every engine must do for conversations and names (`src/storage/store.ts`). */
+
 import { expect } from 'bun:test'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
-import { type EngineStore, message, open, sending } from './support.ts'
+import { type EngineStore, insert, message, open, sending } from './support.ts'
 
 const receive = (store: EngineStore, text: string, user = 'u', session = 's') =>
-  store.intake.insertReceived(session, 'b', [message(text, { from_user: user })])
+  insert(store, [message(text, { from_user: user })], session)
 const out = (client_id: string, to_user = 'u'): SentMessage => ({
   ...{ client_id, to_user, msg_type: 'TEXT', text: client_id, timestamp: 1_800_000_000_500, raw: '{}' },
 })
@@ -102,7 +103,7 @@ onEach(it => {
   })
 
   it('a message of nobody is nobody’s conversation', async t => {
-    await t.store.intake.insertReceived('s', 'b', [message('x', { from_user: '' }), message('y')])
+    await insert(t.store, [message('x', { from_user: '' }), message('y')])
     expect(await t.store.conversations.peers(undefined, 9)).toEqual([{ peer: 'u@im.wechat', newest: 2 }])
   })
 
@@ -125,7 +126,7 @@ onEach(it => {
 
   it('spans are counted from 0, by the time that messages bear, of what came and what went out', async t => {
     const at = (timestamp: number) => message('x', { timestamp })
-    await t.store.intake.insertReceived('s', 'b', [at(1000), at(1999), at(2000), at(999)])
+    await insert(t.store, [at(1000), at(1999), at(2000), at(999)])
     await t.store.outbox.settle(await sending(t.store, 's', 'b', { ...out('c'), timestamp: 3500 }), {
       status: 'unknown',
       spent: true,

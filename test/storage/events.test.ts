@@ -17,7 +17,7 @@ import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
-import { type EngineStore, inOtherProcess, message, open, openStore, sending } from './support.ts'
+import { type EngineStore, inOtherProcess, insert, message, open, openStore, sending } from './support.ts'
 
 const it = given(openStore)
 
@@ -26,7 +26,7 @@ const told = (session: string, status: string): NewEvent => ({
   ...{ type: 'session.status', session, data: { name: session, status } },
 })
 const receive = async (store: EngineStore, text: string, user = 'u', session = 's') =>
-  (await store.intake.insertReceived(session, 'b', [message(text, { from_user: user })]))[0] as number
+  (await insert(store, [message(text, { from_user: user })], session))[0] as number
 
 const out = (client_id: string, to_user = 'u'): SentMessage => ({
   ...{ client_id, to_user, msg_type: 'TEXT', text: client_id, timestamp: 1, raw: '{}' },
@@ -181,9 +181,8 @@ onEach((it, openStore) => {
 
   it('what one user says is found however much others say in between, and nothing of it twice', async t => {
     const said = (text: string, from_user: string, count = 1) =>
-      t.store.intake.insertReceived(
-        's',
-        'b',
+      insert(
+        t.store,
         Array.from({ length: count }, () => message(text, { from_user })),
       )
     const send = async (client_id: string, user: string) =>

@@ -10,7 +10,7 @@ import { failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import { type Opened, onEach } from './engines.ts'
 import { formsOf } from './memory-store.ts'
-import { type EngineStore, message, open, openStore, sending } from './support.ts'
+import { type EngineStore, insert, message, open, openStore, sending } from './support.ts'
 
 const it = given(openStore)
 
@@ -64,7 +64,7 @@ async function mixed(store: EngineStore, count: number): Promise<Row[]> {
       })
     } else {
       const received = message(text, { from_user: peer, msg_type: kind, timestamp: at })
-      storing.push(store.intake.insertReceived(session, bot, [received]))
+      storing.push(insert(store, [received], session, bot))
     }
   }
   await Promise.all(storing)
@@ -137,7 +137,7 @@ onEach((it, openStore, share) => {
       ['gram:a*', 'a', false],
     ])('%j in %j: %j', async (needle, text, expected) => {
       const session = `case${++cases}`
-      await one.store.intake.insertReceived(session, 'b', [message(text), message('龘')])
+      await insert(one.store, [message(text), message('龘')], session)
       expect(contains(text, needle)).toBe(expected)
       expect(await texts(one.store, { session, text_contains: needle })).toHaveLength(expected ? 1 : 0)
     })
@@ -148,11 +148,7 @@ onEach((it, openStore, share) => {
       ).join('')
       expect(gramsOf(text).length).toBeLessThan(10)
       const session = `case${++cases}`
-      await one.store.intake.insertReceived(session, 'b', [
-        message(`${text}%好`),
-        message('好'),
-        message('x'),
-      ])
+      await insert(one.store, [message(`${text}%好`), message('好'), message('x')], session)
       const found = (text_contains: string) => texts(one.store, { session, text_contains })
       for (const [needle, times] of [
         ['%好', 1],
@@ -213,9 +209,8 @@ onEach((it, openStore, share) => {
         Array.from({ length }, () => alphabet[random(alphabet.length)]).join('')
       const list = Array.from({ length: 3000 }, () => make(random(12)))
       for (let i = 0; i < list.length; i += 500) {
-        await t.store.intake.insertReceived(
-          's',
-          'b',
+        await insert(
+          t.store,
           list.slice(i, i + 500).map(text => message(text)),
         )
       }
@@ -235,7 +230,7 @@ onEach((it, openStore, share) => {
 
     it('a long needle is compared as a short one is', async t => {
       const long = `${'a%'.repeat(30)}Z`
-      await t.store.intake.insertReceived('s', 'b', [
+      await insert(t.store, [
         message(`-${long.toLowerCase()}-`),
         message('a%'.repeat(40)),
         message('ä'.repeat(50)),
@@ -246,11 +241,7 @@ onEach((it, openStore, share) => {
 
     it('an empty needle filters nothing, a needle as long as a text is taken, a longer one refused', async t => {
       const long = '长'.repeat(10_000)
-      await t.store.intake.insertReceived('s', 'b', [
-        message('x'),
-        message(long),
-        message('%'.repeat(10_000)),
-      ])
+      await insert(t.store, [message('x'), message(long), message('%'.repeat(10_000))])
       expect(await texts(t.store, { text_contains: '' })).toHaveLength(3)
       expect(await texts(t.store, { text_contains: long })).toHaveLength(1)
       expect(await texts(t.store, { text_contains: '%'.repeat(10_000) })).toHaveLength(1)
@@ -289,7 +280,7 @@ onEach((it, openStore, share) => {
     const lane = added.state === 'new' ? added.lane : 0
     // One by one, and with a page of text among them: the index takes them in turns.
     for (let nth = 1; nth <= 310; nth++)
-      await t.store.intake.insertReceived('s', 'b', [
+      await insert(t.store, [
         message(`number ${nth}.`),
         ...(nth === 290 ? [message('x'.repeat(70_000))] : []),
       ])
@@ -302,7 +293,7 @@ onEach((it, openStore, share) => {
     expect(await texts(t.store, { text_contains: 'alpha' })).toEqual([])
     expect(await texts(t.store, { text_contains: 'omega' })).toEqual(['omega'])
     await t.reopen()
-    await t.store.intake.insertReceived('s', 'b', [message('number 311.')])
+    await insert(t.store, [message('number 311.')])
     expect((await found()).length).toBe(311)
   })
 
@@ -361,9 +352,8 @@ onEach((it, openStore, share) => {
 
   it('the total is exact up to 10,000 and then a lower bound', async t => {
     const add = async (count: number) =>
-      await t.store.intake.insertReceived(
-        's',
-        'b',
+      await insert(
+        t.store,
         Array.from({ length: count }, () => message('苹果', { from_user: 'u' })),
       )
     const filters = [{}, { user_id: 'u' }, { text_contains: '苹果' }, { text_contains: '苹' }, { since: 0 }]
@@ -394,10 +384,10 @@ onEach((it, openStore, share) => {
       ['broken', 'TEXT', '{"item_list":[{"image_item":{}'],
       ['no list', 'TEXT', '{"item_list":{"image_item":7},"image_item":{}}'],
     ]
-    await one.store.intake.insertReceived(
-      'a',
-      'b',
+    await insert(
+      one.store,
       rows.map(([name, msg_type, raw]) => message(name, { msg_type, raw })),
+      'a',
     )
     expect(await texts(one.store, { has_kind: 'IMAGE' })).toEqual(['after a text', 'alone'])
     expect(await texts(one.store, { has_kind: 'IMAGE', user_id: 'u@im.wechat' })).toHaveLength(2)
@@ -410,9 +400,8 @@ onEach((it, openStore, share) => {
 
 it('rows that a long search has not reached yet may come and go meanwhile', async t => {
   for (let i = 0; i < 20; i++) {
-    await t.store.intake.insertReceived(
-      's',
-      'b',
+    await insert(
+      t.store,
       Array.from({ length: 1000 }, (_, n) => message(i === 0 ? `针${n}` : '草')),
     )
   }
@@ -423,15 +412,14 @@ it('rows that a long search has not reached yet may come and go meanwhile', asyn
     limit: 200,
     offset: 900,
   })
-  await t.store.intake.insertReceived('s', 'b', [message('针 late')])
+  await insert(t.store, [message('针 late')])
   expect((await search).rows).toHaveLength(100)
 })
 
 it('a search ends with the reason of its signal, or because the store closes', async t => {
   for (let i = 0; i < 20; i++) {
-    await t.store.intake.insertReceived(
-      's',
-      'b',
+    await insert(
+      t.store,
       Array.from({ length: 1000 }, () => message('草草草草', { timed: false })),
     )
   }
@@ -447,9 +435,8 @@ it('a search ends with the reason of its signal, or because the store closes', a
 it('texts and a needle made for each other hold nobody up', async t => {
   const half = 'a'.repeat(4999)
   // LIKE would take minutes for them.
-  await t.store.intake.insertReceived(
-    's',
-    'b',
+  await insert(
+    t.store,
     Array.from({ length: 8 }, () => message(`${half}b`.repeat(200))),
   )
   expect(await texts(t.store, { text_contains: `a${half}b${half}` })).toEqual([])
@@ -462,9 +449,8 @@ async function slowStore(rows: number) {
   const store = await SqliteStore.open({
     ...{ path: inMemory, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
   })
-  await store.intake.insertReceived(
-    's',
-    'b',
+  await insert(
+    store,
     Array.from({ length: rows }, (_, nth) => message(`word${nth} other`)),
   )
   return { store, [Symbol.asyncDispose]: () => store.upkeep.close() }

@@ -1,8 +1,9 @@
 /** Messages of another program in the log: once each, and for no reader. */
+
 import { expect, test } from 'bun:test'
 import type { PastMessage } from '../../src/storage/messages.ts'
 import { onEach } from './engines.ts'
-import { byMessageId, message } from './support.ts'
+import { byMessageId, insert, message } from './support.ts'
 
 const past = (text: string, more: Partial<PastMessage> = {}): PastMessage => ({
   ...message(text),
@@ -18,7 +19,7 @@ onEach((it, openStore) => {
   it('a message is added once, whether svc or another program received it first', async test => {
     const { store } = test
     const [live, old] = [message('live'), past('old')]
-    await store.intake.insertReceived('work', 'b@im.bot', [live])
+    await insert(store, [live], 'work', 'b@im.bot')
     const batch = [
       old,
       old,
@@ -30,7 +31,7 @@ onEach((it, openStore) => {
     expect(await store.intake.has(batch)).toEqual([false, false, true, false, false, false])
     expect(await store.intake.add(batch)).toBe(3)
     expect(await store.intake.add(batch)).toBe(0)
-    expect(await store.intake.insertReceived('work', 'b@im.bot', [old])).toEqual(['duplicate'])
+    expect(await insert(store, [old], 'work', 'b@im.bot')).toEqual(['duplicate'])
     expect(await store.intake.count()).toBe(4)
     expect(
       (await store.log.after(0, { limit: 10 })).map(({ id, text, direction }) => [id, text, direction]),
@@ -46,12 +47,12 @@ onEach((it, openStore) => {
     const more = { timestamp: 1_800_000_000_001 }
     const own = { session: 's', bot_id: 'b', direction: 'received' } as const
     const equal = () => ({ ...message('same', more), ...own })
-    await t.store.intake.insertReceived('s', 'b', [message('same', more)])
+    await insert(t.store, [message('same', more)])
     expect(await t.store.intake.add([equal()])).toBe(0)
     t.clock.at += 60_000
     expect(await t.store.intake.has([equal(), equal()])).toEqual([false, false])
     expect(await t.store.intake.add([equal(), equal()])).toBe(2)
-    expect(await t.store.intake.insertReceived('s', 'b', [message('same', more)])).toEqual([4])
+    expect(await insert(t.store, [message('same', more)])).toEqual([4])
   })
 
   it('the same id with another content of another bot is kept beside', async test => {
@@ -65,9 +66,9 @@ onEach((it, openStore) => {
 
   it('readers go past them, wherever they stand, and lose nothing of their own', async test => {
     const { store } = test
-    await store.intake.insertReceived('work', 'b@im.bot', [message('before')])
+    await insert(store, [message('before')], 'work', 'b@im.bot')
     await store.intake.add([past('old 1'), past('old 2'), sent('x', 'x-1')])
-    await store.intake.insertReceived('work', 'b@im.bot', [message('after')])
+    await insert(store, [message('after')], 'work', 'b@im.bot')
     for (const options of [{}, { session: 'work' }]) {
       const claim = await store.consumers.claim('default', { limit: 10, ...options })
       if (options.session === undefined) {

@@ -4,7 +4,7 @@ import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
-import { byMessageId, inOtherProcess, message, nameless, openStore, sending } from './support.ts'
+import { byMessageId, inOtherProcess, insert, message, nameless, openStore, sending } from './support.ts'
 
 const it = given(openStore)
 
@@ -15,18 +15,18 @@ const again = (first: ReturnType<typeof message>, id: string) => ({ ...first, me
 onEach((it, openStore) => {
   it('a message is stored once, and again after a restart', async t => {
     const one = message('hello')
-    expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual([1])
-    expect(await t.store.intake.insertReceived('s', 'b', [one, message('next')])).toEqual(['duplicate', 2])
+    expect(await insert(t.store, [one])).toEqual([1])
+    expect(await insert(t.store, [one, message('next')])).toEqual(['duplicate', 2])
     await t.reopen()
     t.clock.at += 3_600_000
-    expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual(['duplicate'])
+    expect(await insert(t.store, [one])).toEqual(['duplicate'])
     expect(await all(t.store)).toHaveLength(2)
   })
 
   it('reading ends before the row that would be too much, and says what was not looked up', async t => {
     const long = { raw: JSON.stringify('x'.repeat(1000)) }
     const four = [message('1', long), message('2', long), message('3'), message('4', long)]
-    await t.store.intake.insertReceived('s', 'b', four)
+    await insert(t.store, four)
     const read = async (rows: Promise<{ id: number }[]>) => (await rows).map(({ id }) => id)
     expect(await read(t.store.log.after(0, { limit: 9, characters: 1 }))).toEqual([1])
     expect(await read(t.store.log.after(0, { limit: 9, characters: 2500 }))).toEqual([1, 2, 3])
@@ -43,18 +43,14 @@ onEach((it, openStore) => {
 
   it('the same id twice in one batch is one message', async t => {
     const one = message('hello')
-    expect(await t.store.intake.insertReceived('s', 'b', [one, one, message('x')])).toEqual([
-      1,
-      'duplicate',
-      2,
-    ])
+    expect(await insert(t.store, [one, one, message('x')])).toEqual([1, 'duplicate', 2])
   })
 
   test('duplicates burn no row ids, so retention by count removes nothing too early', async () => {
     await using t = await openStore({ maxCount: 3 })
     const one = message('hello')
-    for (let i = 0; i < 50; i++) await t.store.intake.insertReceived('s', 'b', [one])
-    expect(await t.store.intake.insertReceived('s', 'b', [message('x'), message('y')])).toEqual([2, 3])
+    for (let i = 0; i < 50; i++) await insert(t.store, [one])
+    expect(await insert(t.store, [message('x'), message('y')])).toEqual([2, 3])
     await t.store.upkeep.prune()
     expect(await all(t.store)).toHaveLength(3)
   })
@@ -70,31 +66,26 @@ onEach((it, openStore) => {
     } as const
     const begun = await sending(t.store, 's', 'bot', sent)
     await t.store.outbox.settle(begun, { status: 'accepted', spent: true, message_id: '77' })
-    expect(await t.store.intake.insertReceived('s', 'bot', [message('in', { message_id: '77' })])).toEqual([
-      2,
-    ])
+    expect(await insert(t.store, [message('in', { message_id: '77' })], 's', 'bot')).toEqual([2])
     expect((await byMessageId(t.store, 'bot:77'))?.text).toBe('in')
   })
 
   it('messages without ids get derived ones; equal ones of a batch are all real, and the batch again none', async t => {
     const batch = [nameless('a'), nameless('b'), nameless('a'), nameless('a')]
-    expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual([1, 2, 3, 4])
+    expect(await insert(t.store, batch)).toEqual([1, 2, 3, 4])
     await t.reopen()
-    expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual(Array(4).fill('duplicate'))
-    expect(await t.store.intake.insertReceived('s', 'b', batch.slice(0, 1))).toEqual(['duplicate'])
-    expect(await t.store.intake.insertReceived('s', 'b', [...batch, nameless('a')])).toEqual([
-      ...Array(4).fill('duplicate'),
-      5,
-    ])
+    expect(await insert(t.store, batch)).toEqual(Array(4).fill('duplicate'))
+    expect(await insert(t.store, batch.slice(0, 1))).toEqual(['duplicate'])
+    expect(await insert(t.store, [...batch, nameless('a')])).toEqual([...Array(4).fill('duplicate'), 5])
   })
 
   it('a repeat under a new id in a later batch within 15 s counts as the same', async t => {
     const one = message('hello')
-    await t.store.intake.insertReceived('s', 'b', [one])
+    await insert(t.store, [one])
     t.clock.at += 14_999
-    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5')])).toEqual(['duplicate'])
+    expect(await insert(t.store, [again(one, '5')])).toEqual(['duplicate'])
     t.clock.at += 2
-    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '6')])).toEqual([2])
+    expect(await insert(t.store, [again(one, '6')])).toEqual([2])
   })
 
   test.each([
@@ -104,58 +95,49 @@ onEach((it, openStore) => {
   ])('with another %s it is another message', async (_, change) => {
     await using t = await openStore()
     const one = message('hello')
-    await t.store.intake.insertReceived('s', 'b', [one])
-    expect(await t.store.intake.insertReceived('s', 'b', [{ ...again(one, '5'), ...change }])).toEqual([2])
+    await insert(t.store, [one])
+    expect(await insert(t.store, [{ ...again(one, '5'), ...change }])).toEqual([2])
   })
 
   it('a message to another bot is no repeat', async t => {
     const one = message('hello all')
-    await t.store.intake.insertReceived('s1', 'bot1', [one])
-    expect(await t.store.intake.insertReceived('s2', 'bot2', [again(one, '5')])).toEqual([2])
+    await insert(t.store, [one], 's1', 'bot1')
+    expect(await insert(t.store, [again(one, '5')], 's2', 'bot2')).toEqual([2])
   })
 
   it('a message whose time upstream did not state is never taken for a repeat', async t => {
     const one = message('hello', { timed: false })
-    await t.store.intake.insertReceived('s', 'b', [one])
-    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5')])).toEqual([2])
+    await insert(t.store, [one])
+    expect(await insert(t.store, [again(one, '5')])).toEqual([2])
   })
 
   it('two equal messages whose create time is a whole second are both real, in one batch or in two', async t => {
     const one = message('1', { timestamp: 1_800_000_007_000 })
-    await t.store.intake.insertReceived('s', 'b', [one])
+    await insert(t.store, [one])
     t.clock.at += 1
-    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5')])).toEqual([2])
-    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '6'), again(one, '7')])).toEqual([3, 4])
+    expect(await insert(t.store, [again(one, '5')])).toEqual([2])
+    expect(await insert(t.store, [again(one, '6'), again(one, '7')])).toEqual([3, 4])
     // What comes under its own id a second time is still one.
-    expect(await t.store.intake.insertReceived('s', 'b', [one, again(one, '7')])).toEqual([
-      'duplicate',
-      'duplicate',
-    ])
+    expect(await insert(t.store, [one, again(one, '7')])).toEqual(['duplicate', 'duplicate'])
   })
 
   it('two equal messages in one batch are both real', async t => {
     const one = message('ok')
-    expect(await t.store.intake.insertReceived('s', 'b', [one, again(one, '5')])).toEqual([1, 2])
-    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '6'), again(one, '7')])).toEqual([
-      'duplicate',
-      'duplicate',
-    ])
+    expect(await insert(t.store, [one, again(one, '5')])).toEqual([1, 2])
+    expect(await insert(t.store, [again(one, '6'), again(one, '7')])).toEqual(['duplicate', 'duplicate'])
   })
 
   it('a batch replayed with one more equal message brings one more, in either order', async t => {
     const one = message('ok')
-    await t.store.intake.insertReceived('s', 'b', [one])
-    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5'), one])).toEqual([2, 'duplicate'])
-    expect(await t.store.intake.insertReceived('s', 'b', [one, again(one, '5'), again(one, '6')])).toEqual([
+    await insert(t.store, [one])
+    expect(await insert(t.store, [again(one, '5'), one])).toEqual([2, 'duplicate'])
+    expect(await insert(t.store, [one, again(one, '5'), again(one, '6')])).toEqual([
       'duplicate',
       'duplicate',
       3,
     ])
     // The same new id twice is one repeat, not a reason to believe in a second message.
-    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '7'), again(one, '7')])).toEqual([
-      'duplicate',
-      'duplicate',
-    ])
+    expect(await insert(t.store, [again(one, '7'), again(one, '7')])).toEqual(['duplicate', 'duplicate'])
   })
 
   it('1,000 messages of every kind of text in one batch come out byte-exact and in order', async t => {
@@ -182,7 +164,7 @@ onEach((it, openStore) => {
         raw: `{"message_id":${18446744073709551615n - BigInt(i)},"text":${JSON.stringify(text)},"emoji":"👍🏽"}`,
       })
     })
-    expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual(batch.map((_, i) => i + 1))
+    expect(await insert(t.store, batch)).toEqual(batch.map((_, i) => i + 1))
     await t.reopen()
     const rows = await t.store.log.after(0, { limit: 1000, direction: 'received' })
     expect(rows.map(row => row.raw)).toEqual(batch.map(one => one.raw))
@@ -193,7 +175,7 @@ onEach((it, openStore) => {
   it('a megabyte of text is kept whole and found', async t => {
     const text = `${'长文本 long '.repeat(100_000)}针`
     const raw = JSON.stringify({ text })
-    await t.store.intake.insertReceived('s', 'b', [message(text, { raw })])
+    await insert(t.store, [message(text, { raw })])
     expect((await byMessageId(t.store, (await t.store.log.after(0, { limit: 1 }))[0]!.message_id))?.raw).toBe(
       raw,
     )
@@ -204,9 +186,9 @@ onEach((it, openStore) => {
   it('an id with a lone surrogate or NUL is stored once and blocks nobody', async t => {
     for (const id of ['x\ud800y', 'n\0ul']) {
       const one = message('odd', { message_id: id })
-      expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual([expect.any(Number)])
+      expect(await insert(t.store, [one])).toEqual([expect.any(Number)])
       t.clock.at += 60_000
-      expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual(['duplicate'])
+      expect(await insert(t.store, [one])).toEqual(['duplicate'])
     }
   })
 
@@ -226,24 +208,13 @@ onEach((it, openStore) => {
     expect(await byMessageId(t.store, 'local:c2')).toMatchObject({ id: b.row, status: 'accepted' })
   })
 
-  it('a send that never ended becomes unknown, a later answer still counts', async t => {
-    const sent = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
-    const begun = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c1' })
-    await t.store.outbox.reap(t.clock.at)
-    expect((await byMessageId(t.store, 'local:c1'))?.status).toBe('sending')
-    await t.store.outbox.reap(t.clock.at + 1)
-    expect((await byMessageId(t.store, 'local:c1'))?.status).toBe('unknown')
-    await t.store.outbox.settle(begun, { status: 'accepted', spent: true })
-    expect((await byMessageId(t.store, 'local:c1'))?.status).toBe('accepted')
-  })
-
   it('rows follow a renamed session; a new session of the old name has its own', async t => {
-    await t.store.intake.insertReceived('old', 'b', [message('1')])
+    await insert(t.store, [message('1')], 'old')
     await t.store.upkeep.renameSession('old', 'new')
-    await t.store.intake.insertReceived('old', 'b', [message('2')])
-    await t.store.intake.insertReceived('new', 'b', [message('3')])
+    await insert(t.store, [message('2')], 'old')
+    await insert(t.store, [message('3')], 'new')
     await t.store.upkeep.renameSession('old', 'New')
-    await t.store.intake.insertReceived('other', 'b', [message('4')])
+    await insert(t.store, [message('4')], 'other')
     const names = async (session: string) =>
       (await t.store.log.after(0, { limit: 9, session })).map(row => row.text)
     expect(await names('new')).toEqual(['1', '2', '3'])
@@ -259,24 +230,22 @@ onEach((it, openStore) => {
 
 it("another bot's other message under the same id is kept under its bot's name, and warned of", async t => {
   const id = '18446744073709551615'
-  await t.store.intake.insertReceived('s', 'bot1', [message('one', { message_id: id })])
+  await insert(t.store, [message('one', { message_id: id })], 's', 'bot1')
   const two = message('two', { message_id: id })
-  expect(await t.store.intake.insertReceived('s2', 'bot2', [two])).toEqual([2])
-  expect(await t.store.intake.insertReceived('s2', 'bot2', [two])).toEqual(['duplicate'])
+  expect(await insert(t.store, [two], 's2', 'bot2')).toEqual([2])
+  expect(await insert(t.store, [two], 's2', 'bot2')).toEqual(['duplicate'])
   expect((await byMessageId(t.store, id))?.text).toBe('one')
   expect((await byMessageId(t.store, `bot2:${id}`))?.text).toBe('two')
   expect(t.lines.filter(line => line.includes('WARNING') && line.includes(id))).toHaveLength(1)
   // The same content is the same message.
-  expect(await t.store.intake.insertReceived('s3', 'bot3', [message('one', { message_id: id })])).toEqual([
-    'duplicate',
-  ])
+  expect(await insert(t.store, [message('one', { message_id: id })], 's3', 'bot3')).toEqual(['duplicate'])
 })
 
 it('a repeat under a new id is known after a restart, and when another process stored the first', async t => {
   const one = message('hello')
-  await t.store.intake.insertReceived('s', 'b', [one])
+  await insert(t.store, [one])
   await t.reopen()
-  expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5')])).toEqual(['duplicate'])
+  expect(await insert(t.store, [again(one, '5')])).toEqual(['duplicate'])
 
   const two = { ...message('from afar'), timestamp: 42 }
   t.clock.at = Date.now()
@@ -285,7 +254,7 @@ it('a repeat under a new id is known after a restart, and when another process s
     `const store = await open(); console.log(JSON.stringify(await store.intake.insertReceived('s', 'b', [${JSON.stringify(two)}]))); await store.upkeep.close()`,
   )
   expect(JSON.parse(told)).toEqual([2])
-  expect(await t.store.intake.insertReceived('s', 'b', [again(two, '6')])).toEqual(['duplicate'])
+  expect(await insert(t.store, [again(two, '6')])).toEqual(['duplicate'])
 })
 
 it('a batch that fails in the middle leaves nothing, and its messages are stored at the next try', async t => {
@@ -294,12 +263,12 @@ it('a batch that fails in the middle leaves nothing, and its messages are stored
   db.exec(
     `CREATE TRIGGER stop BEFORE INSERT ON message WHEN NEW.text = 'c' BEGIN SELECT RAISE(ABORT, 'no'); END`,
   )
-  expect(await failure(t.store.intake.insertReceived('s', 'b', batch))).toMatchObject({ message: 'no' })
+  expect(await failure(insert(t.store, batch))).toMatchObject({ message: 'no' })
   expect(await t.store.log.head()).toBe(0)
   expect((await t.store.log.history({ text_contains: 'a', limit: 5, offset: 0 })).total).toBe(0)
   db.exec('DROP TRIGGER stop')
   db.close()
-  expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual([1, 2, 3])
+  expect(await insert(t.store, batch)).toEqual([1, 2, 3])
 })
 
 it('a killed process leaves a whole batch or none of it', async t => {
@@ -316,13 +285,10 @@ it('a killed process leaves a whole batch or none of it', async t => {
 it('who wrote to which session is known at once, whichever process stored it', async t => {
   const from = { from_user: 'u@im.wechat' }
   expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))]).toEqual([])
-  await t.store.intake.insertReceived('one', 'b', [message('1', from)])
+  await insert(t.store, [message('1', from)], 'one')
   expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))]).toEqual(['one'])
   const other = JSON.stringify(message('2', from))
-  await inOtherProcess(
-    t.path,
-    `const there = await open(); await there.intake.insertReceived('two', 'b2', [${other}])`,
-  )
+  await inOtherProcess(t.path, `const there = await open(); await there.intake.insertReceived('two', 'b2', [${other}])`)
   expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))].sort()).toEqual(['one', 'two'])
   await t.store.upkeep.renameSession('one', 'three')
   expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))].sort()).toEqual(['three', 'two'])

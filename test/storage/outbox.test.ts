@@ -4,7 +4,16 @@ import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
-import { byMessageId, inOtherProcess, message, open, openStore, sending, startOther } from './support.ts'
+import {
+  byMessageId,
+  inOtherProcess,
+  insert,
+  message,
+  open,
+  openStore,
+  sending,
+  startOther,
+} from './support.ts'
 
 const it = given(openStore)
 
@@ -199,10 +208,10 @@ onEach((it, openStore) => {
     await t.store.outbox.settle(second, { status: 'refused', spent: false })
     expect(await counter()).toEqual({ used: 1, last_sent_at })
     const written_at = t.clock.at
-    await t.store.intake.insertReceived('s', 'b', [message('x', { from_user: 'u', written_at })])
+    await insert(t.store, [message('x', { from_user: 'u', written_at })])
     expect(await counter()).toEqual({ received_at: written_at, used: 0, last_sent_at })
     await sending(t.store, 's', 'b', outgoing('3'), { terms: { ...open, context: (await counter())! } })
-    await t.store.intake.insertReceived('s', 'b', [message('y', { from_user: 'u', written_at })])
+    await insert(t.store, [message('y', { from_user: 'u', written_at })])
     expect((await counter())?.used).toBe(1)
   })
 
@@ -212,15 +221,12 @@ onEach((it, openStore) => {
       sending(t.store, 's', 'b', outgoing('x'), { terms: { ...open, context: { received_at, used: 0 } } })
     await send(1000)
     const again = message('m', { from_user: 'u', written_at: 2000 })
-    await t.store.intake.insertReceived('s', 'b', [
-      again,
-      message('of another', { from_user: 'v', written_at: 3000 }),
-    ])
+    await insert(t.store, [again, message('of another', { from_user: 'v', written_at: 3000 })])
     expect(await used()).toMatchObject({ received_at: 2000, used: 0 })
     await send(1000)
     expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
     // Delivered again, or late: neither begins a count.
-    await t.store.intake.insertReceived('s', 'b', [
+    await insert(t.store, [
       { ...again, written_at: 4000 },
       message('late', { from_user: 'u', written_at: 1500 }),
     ])
@@ -276,7 +282,7 @@ onEach((it, openStore) => {
   })
 
   it('where upstream gives an id that another message has, rows go by the ids that they keep', async t => {
-    await t.store.intake.insertReceived('s', 'b', [message('mine', { message_id: '77' })])
+    await insert(t.store, [message('mine', { message_id: '77' })])
     const { entry } = await add(t.store, [part('alpha'), part('beta')])
     const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
     await t.store.outbox.settle(one, { ...accepted, message_id: '77' })
@@ -379,9 +385,8 @@ onEach((it, openStore) => {
   test('what waits goes out although retention took its rows, with rows of its own', async () => {
     await using t = await openStore({ maxCount: 2 })
     await add(t.store, [part('waits'), part('too')])
-    await t.store.intake.insertReceived(
-      's',
-      'b',
+    await insert(
+      t.store,
       ['1', '2', '3'].map(text => message(text)),
     )
     await t.store.upkeep.prune()

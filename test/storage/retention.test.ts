@@ -3,13 +3,12 @@ import { stat } from 'node:fs/promises'
 import { openDatabase } from '../../src/platform/sqlite.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { onEach } from './engines.ts'
-import { type EngineStore, message, openStore } from './support.ts'
+import { type EngineStore, insert, message, openStore } from './support.ts'
 
 const day = 24 * 3_600_000
 const add = async (store: EngineStore, count: number, text = 'x') =>
-  await store.intake.insertReceived(
-    's',
-    'b',
+  await insert(
+    store,
     Array.from({ length: count }, () => message(text)),
   )
 const left = async (store: Store) => (await store.log.after(0, { limit: 10_000 })).map(row => row.id)
@@ -76,9 +75,8 @@ test('the file shrinks again, while readers read', async () => {
   await using t = await openStore({ maxCount: 100 })
   for (let i = 0; i < 30; i++) {
     const raw = JSON.stringify({ filler: 'f'.repeat(3000) })
-    await t.store.intake.insertReceived(
-      's',
-      'b',
+    await insert(
+      t.store,
       Array.from({ length: 100 }, () => message('长 text 词', { raw })),
     )
   }

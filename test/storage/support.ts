@@ -118,6 +118,14 @@ export function message(text: string, more: Partial<ReceivedMessage> = {}): Rece
   }
 }
 
+/** Stores a batch of received messages. @returns their row ids */
+export const insert = (
+  { intake }: EngineStore,
+  messages: readonly ReceivedMessage[],
+  session = 's',
+  bot = 'b',
+) => intake.insertReceived(session, bot, messages)
+
 /** One without an upstream id. */
 export const nameless = (derived: string, text = 'x') => {
   const { message_id: _, ...rest } = message(text, { derived_id: `derived:${derived}` })

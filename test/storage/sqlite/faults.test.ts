@@ -10,7 +10,7 @@ import { openDatabase } from '../../../src/platform/sqlite.ts'
 import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
 import { failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
-import { inOtherProcess, message, openDirectory, openStore, startOther } from '../support.ts'
+import { inOtherProcess, insert, message, openDirectory, openStore, startOther } from '../support.ts'
 import { bot, openTestState } from './state/support.ts'
 
 const openAt = (path: string) =>
@@ -28,7 +28,7 @@ async function withFolder(work: (dir: string) => Promise<void>): Promise<void> {
 
 test('files are private, whatever the umask', async () => {
   await using t = await openStore()
-  await t.store.intake.insertReceived('s', 'b', [message('x')])
+  await insert(t.store, [message('x')])
   for (const suffix of ['', '-wal', '-shm']) expect((await stat(t.path + suffix)).mode & 0o777).toBe(0o600)
 })
 
@@ -49,7 +49,7 @@ test('a store of a newer version is refused and left as it is', async () => {
   await withFolder(async dir => {
     const path = join(dir, 'messages.db')
     const store = await openAt(path)
-    await store.intake.insertReceived('s', 'b', [message('x')])
+    await insert(store, [message('x')])
     await store.upkeep.close()
     const db = await openDatabase(path)
     db.exec('PRAGMA user_version = 999')
@@ -106,7 +106,7 @@ test('while another process holds the store for writing: store_unavailable, then
   try {
     await reader.read()
     expect(await t.store.upkeep.trouble()).toBeUndefined()
-    expect(await failure(t.store.intake.insertReceived('s', 'b', batch))).toEqual(
+    expect(await failure(insert(t.store, batch))).toEqual(
       expect.objectContaining({
         code: 'store_unavailable',
         hint: expect.any(String),
@@ -117,7 +117,7 @@ test('while another process holds the store for writing: store_unavailable, then
     child.stdin.write('go\n')
     child.stdin.flush()
     await child.exited
-    expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual([1, 2])
+    expect(await insert(t.store, batch)).toEqual([1, 2])
     expect(await t.store.upkeep.trouble()).toBeUndefined()
   } finally {
     child.kill('SIGKILL')
@@ -128,10 +128,10 @@ test('while another process holds the store for writing: store_unavailable, then
 test('an error of ours is no store_unavailable', async () => {
   await using t = await openStore()
   const broken = message('x', { raw: undefined as unknown as string })
-  expect(await failure(t.store.intake.insertReceived('s', 'b', [broken]))).toEqual(
+  expect(await failure(insert(t.store, [broken]))).toEqual(
     expect.not.objectContaining({ code: 'store_unavailable' }),
   )
-  expect(await t.store.intake.insertReceived('s', 'b', [message('y')])).toEqual([1])
+  expect(await insert(t.store, [message('y')])).toEqual([1])
 })
 
 test('a full disk: nothing is half written, the service says so, and it heals by itself', async () => {
@@ -148,7 +148,7 @@ test('a full disk: nothing is half written, the service says so, and it heals by
     for (let i = 0; i < 1000 && !failed; i++) {
       const batch = Array.from({ length: 10 }, () => message('满 full', { raw }))
       try {
-        await store.intake.insertReceived('s', 'b', batch)
+        await insert(store, batch)
         stored.push(...batch.map(one => one.message_id!))
       } catch (error) {
         failed = error
@@ -171,7 +171,7 @@ test('a full disk: nothing is half written, the service says so, and it heals by
     expect(Bun.spawnSync(['mount', '-o', 'remount,size=30m', dir]).exitCode).toBe(0)
     expect(await store.upkeep.trouble()).toBeUndefined()
     const more = Array.from({ length: 10 }, () => message('满 full', { raw }))
-    await store.intake.insertReceived('s', 'b', more)
+    await insert(store, more)
     expect(await store.log.after(0, { limit: 10_000 })).toHaveLength(stored.length + 10)
     expect((await store.log.history({ text_contains: '满', limit: 1, offset: 0 })).total).toBe(
       stored.length + 10,
@@ -198,7 +198,7 @@ test('who reads hears within a second that the file is gone; a look that fails s
       ...{ path: join(dir, 'messages.db'), clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
     })
     try {
-      await store.intake.insertReceived('s', 'b', [message('x')])
+      await insert(store, [message('x')])
       const reads = async () => {
         clock.ahead += 1000
         return (await store.log.after(0, { limit: 9 })).length
@@ -209,7 +209,7 @@ test('who reads hears within a second that the file is gone; a look that fails s
       // A link to itself: no path leads through it.
       await symlink(dir, dir)
       expect(await reads()).toBe(1)
-      expect(await failure(store.intake.insertReceived('s', 'b', [message('y')]))).toEqual(gone)
+      expect(await failure(insert(store, [message('y')]))).toEqual(gone)
       await rm(dir)
       expect(reads).toThrow(gone)
       expect(await failure(store.log.history({ limit: 9, offset: 0 }))).toEqual(gone)
@@ -247,7 +247,7 @@ test('where the rows of a session cannot be renamed its folder is not either', a
   await using t = await openStore()
   await using state = await openTestState({ rows: t.store })
   await state.sessions.save('s', bot('b'))
-  await t.store.intake.insertReceived('s', 'b@im.bot', [message('x')])
+  await insert(t.store, [message('x')], 's', 'b@im.bot')
   using db = new Database(t.path)
   db.exec(`CREATE TRIGGER no BEFORE UPDATE OF name ON session BEGIN SELECT RAISE(ABORT, 'no'); END`)
   expect(await failure(state.sessions.rename('s', 'x'))).toBeInstanceOf(Error)
