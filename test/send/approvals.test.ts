@@ -187,7 +187,8 @@ it('the row of a call says who made it, who said yes, and who said no', async t 
   ])
 })
 
-it('what cannot wait is refused: without a store, and where there is nothing but typing', async t => {
+test('what cannot wait is refused: without a store, and where there is nothing but typing', async () => {
+  await using t = await withTalk()
   expect(await failure(t.send({ typing: true, approval }))).toMatchObject({ code: 'forbidden' })
   await using bare = await withTalk({ store: false })
   expect(await failure(bare.send({ text: 'hi', approval }))).toMatchObject({ code: 'forbidden' })

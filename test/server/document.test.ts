@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { panelOperations } from '../../src/operations/operations.ts'
+import { problemsOf } from '../../src/operations/parse.ts'
 import { type Tool, tools } from '../../src/operations/tools.ts'
 import { startAdmin } from '../support/admin.ts'
 import { forFile } from '../support/folder.ts'
@@ -48,6 +49,15 @@ describe('the OpenAPI document', () => {
     for (const [index, tool] of tools.entries()) {
       expect(list[index].path).toBe(`/tools/default/${tool.name}`)
       expect(list[index].input_schema).toEqual(tool.inputSchema)
+    }
+  })
+
+  test('what the service answers fits what it says', async () => {
+    rest.gateway.say('hello')
+    for (const tool of tools) {
+      const { status, body } = await callExample(tool)
+      if (status === 200) expect(problemsOf(tool.output, body)).toEqual([])
+      else expect(body.code).toBe('session_not_found')
     }
   })
 })

@@ -373,7 +373,8 @@ onEach((it, openStore) => {
     expect((await outbox.keyed('k'))?.made_by).toBe('panel')
   })
 
-  it('a send is listed for as long as a yes to it counts, also before its end was written', async t => {
+  test('a send is listed for as long as a yes to it counts, also before its end was written', async () => {
+    await using t = await openStore()
     const { entry } = await add(t.store, [part('x')], { asked: 'queue' })
     t.clock.at = entry.expires_at - 1
     expect(await t.store.outbox.list()).toMatchObject([{ id: entry.id }])
