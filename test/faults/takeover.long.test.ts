@@ -1,5 +1,4 @@
 /** What a watcher does when its poller is killed or stopped; killed alone: takeover-locks, with either kind of lock. */
-
 import { expect } from 'bun:test'
 import { given } from '../support/given.ts'
 import { pollLockNote, until } from './support/program.ts'

@@ -1,5 +1,4 @@
 /** What listeners are told of, as it happens. */
-
 import { describe, expect } from 'bun:test'
 import type { ChangeListener } from '../../src/gateway/changes.ts'
 import { withGateway } from '../support/gateway.ts'

@@ -1,5 +1,4 @@
 /** Media on its way to a user: every byte arrives, and what goes wrong costs nothing. */
-
 import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, readdir, stat, utimes, writeFile } from 'node:fs/promises'

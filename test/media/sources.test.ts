@@ -1,5 +1,4 @@
 /** Where media to send may come from: paths, uploads, data and URLs. */
-
 import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import {

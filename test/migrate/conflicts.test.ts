@@ -1,5 +1,4 @@
 /** What is in svc already, names that svc does not allow, and folders that cannot be moved from or to. */
-
 import { expect, test } from 'bun:test'
 import { existsSync, symlinkSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'

@@ -1,5 +1,4 @@
 /** The accounts of OpenClaw's WeChat plugin come over, and its folder stays as it was. */
-
 import { expect } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'

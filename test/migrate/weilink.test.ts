@@ -1,5 +1,4 @@
 /** A whole folder of WeiLink's comes over, and stays as it was. */
-
 import { expect } from 'bun:test'
 import { chmodSync, closeSync, existsSync, openSync, writeSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'

@@ -1,5 +1,4 @@
 /** Deliveries of a real gateway to receivers on loopback. */
-
 import { expect, test } from 'bun:test'
 import { SvcError } from '../../src/model/error.ts'
 import { silentLog } from '../../src/platform/log.ts'

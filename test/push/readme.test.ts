@@ -1,5 +1,4 @@
 /** What src/push/README.md tells is run. */
-
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

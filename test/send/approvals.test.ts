@@ -1,7 +1,6 @@
 /** Sends that a person has to say yes to first. */
-
 import { Database } from 'bun:sqlite'
-import { describe, expect } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'

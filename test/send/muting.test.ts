@@ -1,5 +1,4 @@
 /** An account that WeChat mutes is known by what becomes of its messages and files, and told wherever accounts are shown. */
-
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import type { Session } from '../../src/model/session.ts'

@@ -1,5 +1,4 @@
 /** What waits because WeChat refused it or gave no clear answer. */
-
 import { describe, expect, test } from 'bun:test'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'

@@ -1,5 +1,4 @@
 /** What every engine must do for conversations and names (`src/storage/store.ts`). */
-
 import { expect } from 'bun:test'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import { failure } from '../support/failure.ts'

@@ -1,5 +1,4 @@
 /** The event log: one order, nothing missed, nothing twice, whatever is filtered. */
-
 import { expect, test } from 'bun:test'
 import { rm } from 'node:fs/promises'
 import { openDatabase } from '../../src/platform/sqlite.ts'

@@ -1,5 +1,4 @@
 /** Messages of another program in the log: once each, and for no reader. */
-
 import { expect, test } from 'bun:test'
 import type { PastMessage } from '../../src/storage/messages.ts'
 import { onEach } from './engines.ts'

@@ -288,7 +288,10 @@ it('who wrote to which session is known at once, whichever process stored it', a
   await insert(t.store, [message('1', from)], 'one')
   expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))]).toEqual(['one'])
   const other = JSON.stringify(message('2', from))
-  await inOtherProcess(t.path, `const there = await open(); await there.intake.insertReceived('two', 'b2', [${other}])`)
+  await inOtherProcess(
+    t.path,
+    `const there = await open(); await there.intake.insertReceived('two', 'b2', [${other}])`,
+  )
   expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))].sort()).toEqual(['one', 'two'])
   await t.store.upkeep.renameSession('one', 'three')
   expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))].sort()).toEqual(['three', 'two'])
