@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LoginRequest, LoginStatus } from '../../src/model/login.ts'
-import { failure } from '../support/failure.ts'
+import { codeOf, failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -235,10 +235,7 @@ describe('login', () => {
     const { qr_url } = await login(t, 'only')
     expect((await login(t, '', { timeout: 0 })).session).toBe('only')
     await login(t, 'other')
-    expect(await failure(login(t, ''))).toMatchObject({
-      code: 'invalid_arguments',
-      field: 'session_name',
-    })
+    expect(await failure(login(t, ''))).toMatchObject({ code: 'invalid_arguments', field: 'session_name' })
     expect(await t.gateway.accounts.logout('other')).toEqual({ success: true, session: 'other' })
     await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
     await t.until('stored', async () => {
@@ -411,9 +408,7 @@ describe('login', () => {
   test('a name that is being logged in cannot be taken by a rename', async () => {
     await using t = await withGateway()
     await login(t, 'wanted')
-    expect(await failure(t.gateway.accounts.rename('default', 'Wanted'))).toMatchObject({
-      code: 'session_exists',
-    })
+    expect(await codeOf(t.gateway.accounts.rename('default', 'Wanted'))).toBe('session_exists')
     expect((await t.gateway.accounts.list()).map(({ name }) => name)).toEqual(['default', 'wanted'])
   })
 

@@ -145,10 +145,7 @@ describe('a service killed in the middle of a send', () => {
     expect(await broken).toBe('broken')
     expect(sentRows(site)).toEqual([])
     await using second = await hosted(site)
-    expect((await second.call('send', input)).body).toMatchObject({
-      status: 'accepted',
-      remaining: 9,
-    })
+    expect((await second.call('send', input)).body).toMatchObject({ status: 'accepted', remaining: 9 })
     expect((await site.sandbox.messages({ from: 'bot' })).length).toBe(1)
     // What the dead one left of the file is swept away later; it lies in the media root's own folder, not among the user's.
     expect(readdirSync(site.dir).filter(name => name.endsWith('.tmp'))).toEqual([])

@@ -71,10 +71,7 @@ test.skipIf(!canMount)(
     expect(JSON.stringify(sent?.body)).toMatch(full)
     // What is stored can still be searched.
     expect((await service.call('history', { limit: 1 })).status).toBe(200)
-    expect(await health(service)).toMatchObject({
-      status: 'degraded',
-      store: 'unavailable',
-    })
+    expect(await health(service)).toMatchObject({ status: 'degraded', store: 'unavailable' })
     await Bun.sleep(3000)
     expect(await passedOver(site)).toEqual([])
     // It does not hammer upstream for what it cannot keep.

@@ -95,10 +95,7 @@ test.skipIf(!canTrace)(
       },
       async () => {
         const seqs = (await site.sandbox.messages({ from: 'user', limit: 100_000 })).map(
-          ({ seq, items }) => ({
-            seq,
-            text: items[0]!.text!,
-          }),
+          ({ seq, items }) => ({ seq, text: items[0]!.text! }),
         )
         const cursor = cursorsIn(site.dir).get(site.bot)!
         const stored = site.texts()

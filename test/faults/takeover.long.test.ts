@@ -61,15 +61,6 @@ it('a watcher reports a stalled poller, and that it works again', async site => 
   expect(await health()).toMatchObject({ status: 'ok', role: 'watcher' })
 })
 
-it('a stopped poller that is then killed: a watcher polls within 3 s', async site => {
-  const { poller, watcher } = await pair(site)
-  process.kill(poller.pid, 'SIGSTOP')
-  await site.say('one')
-  await poller.kill('SIGKILL')
-  expect(await site.stored(1, 3000)).toEqual(['one'])
-  expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
-})
-
 it('a poller stopped in the middle of storing a batch: watchers get an error, not a wrong answer, and all is well when it wakes', async site => {
   const { poller, watcher } = await pair(site)
   // Stopped at random moments of a busy minute: now and then it holds the data lock or the store's write lock.

@@ -325,10 +325,7 @@ export const spoiledReply: fc.Arbitrary<SpoiledReply> = fc
     fc
       .record({
         body: fc.oneof(
-          {
-            arbitrary: spoiled(replies[endpoint], nowhere),
-            weight: 15,
-          },
+          { arbitrary: spoiled(replies[endpoint], nowhere), weight: 15 },
           { arbitrary: spoiledMessages, weight: endpoint === 'getupdates' ? 30 : 0 },
           { arbitrary: junk.map((body): Spoiled => ({ value: body, places: ['(body)'] })), weight: 1 },
         ),

@@ -41,7 +41,7 @@ test('the file keeps the newest, the rest is known all the same, after a restart
   expect(users).toHaveLength(701)
   expect(users.at(-1)).toMatchObject({ user_id: t.oldest, remaining: 6 })
   await t.gateway.close()
-  await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+  await using again = await t.beside()
   // Neither the default one, nor one that the log would name.
   expect(await again.send({ to: t.oldest, text: 'hello' })).toMatchObject({
     ...{ session: 'default', status: 'accepted', remaining: 5 },

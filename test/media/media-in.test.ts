@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path'
 import type { DownloadRequest } from '../../src/media/downloads.ts'
 import { directCall } from '../../src/model/call.ts'
 import { testClock } from '../support/clock.ts'
-import { failure } from '../support/failure.ts'
+import { codeOf, failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
@@ -171,9 +171,7 @@ describe('download', () => {
     expect(saved.path).toBe(join(outside, 'a.bin'))
     expect((await stat(outside)).mode & 0o777).toBe(0o755)
     await writeFile(join(t.mediaRoot, 'taken'), '')
-    expect(await failure(download(t, { message_id, save_dir: 'taken' }))).toMatchObject({
-      code: 'invalid_arguments',
-    })
+    expect(await codeOf(download(t, { message_id, save_dir: 'taken' }))).toBe('invalid_arguments')
   })
 
   it("nobody saves among svc's own files; the local user saves in the media root by its whole path", async t => {
@@ -183,9 +181,7 @@ describe('download', () => {
     await symlink(join(t.dir, 'default'), join(t.mediaRoot, 'in'))
     const folders = [t.dir, join(t.dir, 'default'), join(t.dir, 'new', 'deep'), join(outside, 'data')]
     for (const save_dir of [...folders, join(outside, 'data', 'new'), join(t.mediaRoot, 'in')]) {
-      expect(await failure(download(t, { message_id, save_dir }, { local: true }))).toMatchObject({
-        code: 'forbidden',
-      })
+      expect(await codeOf(download(t, { message_id, save_dir }, { local: true }))).toBe('forbidden')
     }
     expect(await filesIn(t.dir)).not.toContain('new')
     expect(await filesIn(join(t.dir, 'default'))).not.toContain('a.bin')
@@ -216,9 +212,7 @@ describe('download', () => {
     expect(await text(0)).toBe('first')
     expect(await text(1)).toBe('second')
     const wrong = download(t, { message_id: both!.message_id, item: 2 })
-    expect(await failure(wrong)).toMatchObject({
-      code: 'no_media',
-    })
+    expect(await codeOf(wrong)).toBe('no_media')
     const said = await t.sandbox.say('only words')
     await t.recv()
     expect(await failure(download(t, { message_id: said.message_id }))).toMatchObject({ code: 'no_media' })
@@ -228,9 +222,7 @@ describe('download', () => {
     })
     // The number that stands first in every message is not the one that is asked for.
     const [row] = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
-    expect(await failure(download(t, { message_id: String(row!.id) }))).toMatchObject({
-      code: 'message_not_found',
-    })
+    expect(await codeOf(download(t, { message_id: String(row!.id) }))).toBe('message_not_found')
     expect(
       await failure(t.gateway.media.open({ message_id: '12345', item: 0 }, new AbortController().signal)),
     ).toMatchObject({ code: 'message_not_found' })
@@ -289,9 +281,7 @@ describe('download', () => {
     if (mounted.exitCode !== 0) return
     try {
       const message_id = await sent(t, 'file', randomBytes(300_000), 'large.bin')
-      expect(await failure(download(t, { message_id, save_dir: 'small' }))).toMatchObject({
-        code: 'store_unavailable',
-      })
+      expect(await codeOf(download(t, { message_id, save_dir: 'small' }))).toBe('store_unavailable')
       expect(await filesIn(small)).toEqual([])
     } finally {
       Bun.spawnSync(['umount', small])

@@ -18,7 +18,7 @@ import { directCall } from '../../src/model/call.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import type { MediaContent } from '../../src/model/message.ts'
 import { testClock } from '../support/clock.ts'
-import { failure } from '../support/failure.ts'
+import { codeOf, failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
@@ -122,9 +122,7 @@ describe('path', () => {
       join(t.dir, 'none'),
     ]
     for (const path of ways) {
-      expect(await failure(send(t, { kind, path }, { local: true }))).toMatchObject({
-        code: 'forbidden',
-      })
+      expect(await codeOf(send(t, { kind, path }, { local: true }))).toBe('forbidden')
     }
     expect(t.requests('getuploadurl')).toBe(0)
     await writeFile(join(t.mediaRoot, 'in', 'mine'), 'mine')
@@ -163,9 +161,7 @@ describe('path', () => {
         expect(await failure(send(t, { kind: 'file', path: join(root, 'data', path) }, call))).toMatchObject({
           code: 'forbidden',
         })
-      expect(await send(t, { kind: 'file', path: join(root, 'mine') }, call)).toMatchObject({
-        success: true,
-      })
+      expect(await send(t, { kind: 'file', path: join(root, 'mine') }, call)).toMatchObject({ success: true })
     }
   })
 
@@ -208,13 +204,9 @@ describe('path', () => {
       expect(await failure(send(t, { kind: 'file', path }))).toMatchObject({ code: 'invalid_arguments' })
     }
     for (const path of ['/dev/zero', '/dev/stdin', '/proc/self/mem', join(t.mediaRoot, 'in', 'pipe')]) {
-      expect(await failure(send(t, { kind: 'file', path }, { local: true }))).toMatchObject({
-        code: 'invalid_arguments',
-      })
+      expect(await codeOf(send(t, { kind: 'file', path }, { local: true }))).toBe('invalid_arguments')
     }
-    expect(await failure(send(t, { kind: 'file', path: 'in/large' }))).toMatchObject({
-      code: 'payload_too_large',
-    })
+    expect(await codeOf(send(t, { kind: 'file', path: 'in/large' }))).toBe('payload_too_large')
     expect(watch.ms).toBeLessThan(8000)
     expect(await used(t)).toBe(0)
   })
@@ -300,10 +292,7 @@ describe('upload_id, data, url', () => {
       { body: streamOf(bytes), file_name: '../报告 2026.pdf', digest: 'sha256' },
       new AbortController().signal,
     )
-    expect(upload).toMatchObject({
-      size: 70_000,
-      sha256: createHash('sha256').update(bytes).digest('hex'),
-    })
+    expect(upload).toMatchObject({ size: 70_000, sha256: createHash('sha256').update(bytes).digest('hex') })
     expect(upload.expires_at - t.clock.now()).toBeGreaterThan(23.9 * 60 * 60_000)
     for (let i = 0; i < 2; i++) {
       await send(t, { kind: 'file', upload_id: upload.upload_id })
@@ -315,9 +304,7 @@ describe('upload_id, data, url', () => {
     await t.sandbox.advance(24 * 60 * 60_000)
     await t.sandbox.say('again')
     await t.until('open', async () => (await used(t)) === 0)
-    expect(await failure(send(t, { kind: 'file', upload_id: upload.upload_id }))).toMatchObject({
-      code: 'not_found',
-    })
+    expect(await codeOf(send(t, { kind: 'file', upload_id: upload.upload_id }))).toBe('not_found')
   })
 
   test('all uploads that wait are at most four times as large as the largest allowed, while they come too', async () => {
@@ -377,9 +364,7 @@ describe('upload_id, data, url', () => {
       expect(await failure(send(t, { kind: 'image', data }))).toMatchObject({ code: 'invalid_arguments' })
     }
     const large = Buffer.alloc(16 * 1024 * 1024 + 1).toString('base64')
-    expect(await failure(send(t, { kind: 'image', data: large }))).toMatchObject({
-      code: 'payload_too_large',
-    })
+    expect(await codeOf(send(t, { kind: 'image', data: large }))).toBe('payload_too_large')
     expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
   })
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { safeSessionName } from '../../src/migrate/target.ts'
 import { sessionName } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
-import { failure } from '../support/failure.ts'
+import { codeOf, failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import {
   contexts,
@@ -197,9 +197,7 @@ it('a target that is the source, lies in it, or is the sandbox’s is refused, a
   symlinkSync(at.from, link)
   const before = fingerprint(at.from)
   for (const into of [at.from, join(at.from, 'svc'), join(link, 'deep', 'svc')]) {
-    expect(await failure(move('weilink', { from: at.from, into }))).toMatchObject({
-      code: 'invalid_arguments',
-    })
+    expect(await codeOf(move('weilink', { from: at.from, into }))).toBe('invalid_arguments')
   }
   expect(fingerprint(at.from)).toEqual(before)
   await mkdir(join(at.into, 'sandbox'), { recursive: true })
@@ -213,9 +211,7 @@ it('a target that is the source, lies in it, or is the sandbox’s is refused, a
   await mkdir(empty)
   for (const program of ['weilink', 'openclaw'] as const) {
     for (const from of [empty, join(at.root, 'absent')]) {
-      expect(await failure(move(program, { from, into: join(at.root, 'x') }))).toMatchObject({
-        code: 'not_found',
-      })
+      expect(await codeOf(move(program, { from, into: join(at.root, 'x') }))).toBe('not_found')
     }
   }
   expect(existsSync(join(at.root, 'x'))).toBe(false)

@@ -17,13 +17,7 @@ const tool = (name: string): Tool => {
 /** What the gateway is asked when this input comes. */
 async function handedDown(name: string, input: unknown): Promise<unknown> {
   const gateway = new MemoryGateway()
-  gateway.known.push({
-    name: 'a',
-    connected: true,
-    status: 'connected',
-    is_default: true,
-    user_count: 0,
-  })
+  gateway.known.push({ name: 'a', connected: true, status: 'connected', is_default: true, user_count: 0 })
   await invoke(tool(name), gateway, input, directCall(), silentLog)
   return gateway.asked[0]?.request
 }
@@ -197,11 +191,7 @@ describe('what reaches the gateway', () => {
   test('download takes an id as string or integer', async () => {
     expect(
       await handedDown('download', { message_id: '18446744073709551615', item: 2, save_dir: 'x' }),
-    ).toEqual({
-      message_id: '18446744073709551615',
-      item: 2,
-      save_dir: 'x',
-    })
+    ).toEqual({ message_id: '18446744073709551615', item: 2, save_dir: 'x' })
     expect(await handedDown('download', { message_id: 7 })).toEqual({ message_id: '7', item: 0 })
     expect(fieldsOf(await failure('download', { message_id: 2 ** 60 }))).toEqual(['message_id'])
   })
@@ -265,12 +255,7 @@ describe('what reaches the gateway', () => {
     expect(await handedDown('login', {})).toEqual({ session_name: '', timeout: 30, force: false })
     expect(
       await handedDown('login', { session_name: '客服', timeout: 0, force: true, verify_code: 417 }),
-    ).toEqual({
-      session_name: '客服',
-      timeout: 0,
-      force: true,
-      verify_code: '417',
-    })
+    ).toEqual({ session_name: '客服', timeout: 0, force: true, verify_code: '417' })
   })
 
   test('the session verbs pass names on', async () => {

@@ -170,9 +170,7 @@ describe('messages as untrusted text', () => {
   test('the full form has every field', () => {
     const text = untrustedText(
       [{ ...exampleSent, status: 'refused', reason: 'a, b', reason_code: 'not_found' }],
-      {
-        format: 'full',
-      },
+      { format: 'full' },
     )
     for (const [key, value] of Object.entries(exampleSent))
       if (typeof value !== 'object' && !['id', 'text', 'status'].includes(key))

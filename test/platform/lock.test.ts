@@ -41,10 +41,7 @@ function worker(path: string, args: string[], env: Record<string, string> = {}) 
     stdout: 'pipe',
   })
   const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
-  return {
-    child,
-    said: async () => JSON.parse((await lines.read()).value ?? 'null'),
-  }
+  return { child, said: async () => JSON.parse((await lines.read()).value ?? 'null') }
 }
 
 test('two openings of one lock file exclude each other, and the file stays', async () => {

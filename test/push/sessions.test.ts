@@ -49,11 +49,11 @@ test('what another process did while nobody polled is told at the next start, an
   await t.gateway.close()
   await t.other.sessions.remove('b')
   await t.other.sessions.rename('c', 'd')
-  const first = await withGateway({ dir: t.dir, sandbox: t.sandbox, sessions: [], clock: t.clock })
+  const first = await t.beside()
   const found = await first.until('both are told', () => all(first, 5))
   expect(found.slice(3).sort()).toEqual(['b logged_out', 'd renamed c'])
   await first.gateway.close()
-  const second = await withGateway({ dir: t.dir, sandbox: t.sandbox, sessions: [], clock: t.clock })
+  const second = await t.beside()
   // Of a user of its own: a second bot of one user ends the first.
   await second.connect('late', await t.sandbox.addUser('late'))
   await until(second, 'late connected')

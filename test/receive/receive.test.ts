@@ -85,7 +85,7 @@ describe('the inbox', () => {
       await t.until('a failed commit', () => hasFailed(t))
     }
     await t.gateway.close()
-    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    await using again = await t.beside({ clock: testClock() })
     expect(texts(await again.recv())).toEqual(['late'])
   })
 
@@ -209,7 +209,7 @@ describe('a session in trouble', () => {
       if (kind === 'hang') {
         // Deadlines of requests run by the system's clock; who starts anew need not wait for them.
         await t.gateway.close()
-        await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+        await using again = await t.beside({ clock: testClock() })
         expect(texts(await again.recv())).toEqual(['for the sick one'])
         return
       }
@@ -219,10 +219,7 @@ describe('a session in trouble', () => {
   }
 
   test('answers that bring nothing but a new cursor slow the loop down', async () => {
-    await using t = await withGateway({
-      switches: { hold_ms: 0 },
-      clock: testClock({ runs: false }),
-    })
+    await using t = await withGateway({ switches: { hold_ms: 0 }, clock: testClock({ runs: false }) })
     await t.until('three polls', () => t.requests('getupdates') === 3)
     // The pauses: one second, two, three.
     for (const [ms, polls] of [
@@ -292,7 +289,7 @@ describe('changes during a long poll', () => {
     expect(t.sandbox.pollsAtOnce[record.bot_id]).toBe(1)
     // Where both are there from the start, one of them brings what arrives.
     await t.gateway.close()
-    await using next = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+    await using next = await t.beside()
     await t.sandbox.say('w')
     const [brought] = await next.recv()
     expect(brought?.text).toBe('w')
@@ -321,12 +318,7 @@ describe('changes during a long poll', () => {
 
 describe('two gateways on one directory', () => {
   it('one polls, the other reads the store, and takes over after the first closes', async first => {
-    await using second = await withGateway({
-      sandbox: first.sandbox,
-      dir: first.dir,
-      sessions: [],
-      clock: testClock({ runs: false }),
-    })
+    await using second = await first.beside({ clock: testClock({ runs: false }) })
     const { bot_id } = first.bots.get('default')!
     expect((await first.gateway.health()).role).toBe('poller')
     expect((await second.gateway.health()).role).toBe('watcher')

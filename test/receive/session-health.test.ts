@@ -110,9 +110,6 @@ async function accepted(t: TestGateway, polls: number): Promise<void> {
 const atOnce = (t: TestGateway) => t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]
 /** Polls that have failed; it pauses after each. While none is under way time may pass: one of seconds counts as held. */
 const failedPolls = (t: TestGateway) => t.lines.filter(line => line.includes('poll failed')).length
-/** Another process that follows this one. */
-const beside = (t: TestGateway) =>
-  withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
 /** What another process asks for is seen, by a look that comes every second, and answered by a poll that is held. */
 async function checked(t: TestGateway, polls: number): Promise<void> {
   const isAsked = async () => (await t.other.sessions.get('default'))?.bot?.check_at !== undefined
@@ -207,7 +204,7 @@ describe('-14 of another endpoint', () => {
 
   test('a process that only follows has it asked by the one that polls', async () => {
     await using t = await withTalk({ clock: testClock({ runs: false }) })
-    await using watcher = await beside(t)
+    await using watcher = await t.beside()
     expect((await watcher.gateway.health()).role).toBe('watcher')
     await t.sandbox.fail('sendmessage', 'expired', { times: 1 })
     const { user_id } = t.bots.get('default')!
@@ -270,7 +267,7 @@ describe('an expired session', () => {
     )
     expect(await t.hurry(check)).toEqual({ session: 'default', status: 'expired', answered: true })
     await t.sandbox.switches({ receive: 'open' })
-    await using watcher = await beside(t)
+    await using watcher = await t.beside()
     const works = { session: 'default', status: 'connected', answered: true }
     const polls = t.requests('getupdates')
     const checking = watcher.gateway.accounts.check('default')
@@ -328,7 +325,7 @@ describe('a lapse that began earlier', () => {
     await t.until('known', async () => (await t.other.sessions.get('default'))?.bot?.idle_at !== undefined)
     await t.gateway.close()
     await t.sandbox.switches({ receive: 'lapsed' })
-    await using next = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+    await using next = await t.beside()
     await passUntil(next, 1000, 'lapsed', async () => (await statusOf(next)) === 'lapsed')
   })
 
@@ -363,7 +360,7 @@ describe('polls that fail', () => {
       .split('\n')
       .find(line => line.startsWith('* default'))
     expect(row).toContain(localTime(failed?.failing_since))
-    await using watcher = await beside(t)
+    await using watcher = await t.beside()
     expect((await watcher.gateway.accounts.list())[0]).toMatchObject({ poll_error })
     expect(await watcher.gateway.health()).toMatchObject({ role: 'watcher', status: 'degraded', failing: 1 })
     const checking = t.gateway.accounts.check('')
@@ -409,7 +406,7 @@ describe('polls that fail', () => {
       poll_error_code: undefined,
       poll_error_quote: undefined,
     })
-    await using next = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+    await using next = await t.beside()
     const coded = async () => (await t.other.sessions.get('default'))?.bot?.poll_error_code !== undefined
     await passUntil(next, 500, 'told anew', coded)
     const { poll_error, poll_error_code, failing_since } = (await shown())!

@@ -4,28 +4,6 @@ import { withSandbox } from '../support/sandbox.ts'
 
 const isExpired = ({ ret, errcode }: Answer) => ret === -14 || errcode === -14
 
-test('one endpoint alone answers -14, and getupdates goes on', async () => {
-  await using sandbox = await withSandbox({ switches: { hold_ms: 1 } })
-  const { token, user_id } = sandbox.bot()
-  const bot = ilink(sandbox.url, token)
-  await sandbox.say('hi')
-  const asks = {
-    sendmessage: () => bot.send(user_id, 'x'),
-    getconfig: () => bot.post('getconfig', { ilink_user_id: user_id }),
-    sendtyping: () => bot.post('sendtyping', { ilink_user_id: user_id, typing_ticket: 't', status: 1 }),
-    getuploadurl: () => bot.post('getuploadurl', {}),
-  }
-  for (const refused of [...Object.keys(asks), 'all']) {
-    await sandbox.phone('POST', 'switches', { refused })
-    for (const [endpoint, ask] of Object.entries(asks))
-      expect([endpoint, isExpired(await ask())]).toEqual([
-        endpoint,
-        refused === endpoint || refused === 'all',
-      ])
-    expect(isExpired(await bot.poll())).toBe(false)
-  }
-})
-
 for (const shut of ['expired', 'lapsed'] as const) {
   const open = (answer: Answer) => 'msgs' in answer && 'get_updates_buf' in answer
   const says = (answer: Answer) =>

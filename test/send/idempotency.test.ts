@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
-import { withGateway } from '../support/gateway.ts'
+import type { withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { withTalk } from '../support/talk.ts'
 
@@ -19,7 +19,7 @@ test('the same key answers with the first result and sends nothing, after a rest
   await t.send({ text: 'between' })
   expect(await t.send({ text: 'once', ...key })).toEqual({ ...first, repeated: true })
   await t.gateway.close()
-  await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+  await using again = await t.beside()
   const to = t.bots.get('default')!.user_id
   expect(await again.send({ to, text: 'once', ...key })).toEqual({ ...first, repeated: true })
   expect(t.requests('sendmessage')).toBe(2)
@@ -161,7 +161,7 @@ test('it ends when the last one leaves, who hears what became of it', async () =
 it('a first call in another process is waited for, at most 30 s', async t => {
   // By a clock of its own: while that one jumps, the first call's own deadlines do not come.
   const clock = testClock()
-  await using other = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock })
+  await using other = await t.beside({ clock })
   const to = t.bots.get('default')!.user_id
   const held = Promise.withResolvers<void>()
   await t.sandbox.fail('sendmessage', 'slow', { until: held.promise })
@@ -192,7 +192,7 @@ describe('a first call that is taken for dead, and is only slow', () => {
     const t = await withTalk({ config: pace })
     const clock = testClock()
     clock.step(2 * hourMs)
-    const other = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock })
+    const other = await t.beside({ clock })
     const to = t.bots.get('default')!.user_id
     return {
       ...{ t, other, to },

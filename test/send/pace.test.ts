@@ -77,7 +77,7 @@ test('what waits for the pace goes by the pace of the service that runs', async 
   t.clock.advance(1000)
   await write(t)
   await t.gateway.close()
-  await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+  await using again = await t.beside()
   await nothingWaits(again)
   expect(t.requests('sendmessage')).toBe(3)
 })
@@ -117,13 +117,7 @@ for (const media of [[], [file]])
     await pass(t, pace.windowMs - 20_000)
     await t.until('it has a slot', () => slotsIn(t.dir) === 1)
     await t.gateway.close()
-    await using again = await withGateway({
-      config,
-      sandbox: t.sandbox,
-      dir: t.dir,
-      sessions: [],
-      clock: t.clock,
-    })
+    await using again = await t.beside({ config })
     await pass(again, 20_000)
     await nothingWaits(again)
     expect(t.requests('sendmessage')).toBe(2)

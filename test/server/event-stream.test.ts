@@ -2,8 +2,6 @@
 import { expect, test } from 'bun:test'
 import { eventTypes } from '../../src/model/event.ts'
 import { parse } from '../../src/operations/parse.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { receiver } from '../push/receiver.ts'
 import { eventSource } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -171,24 +169,6 @@ test('a place that is none is refused by the name that it came under', async () 
     expect([code, details.errors[0].field]).toEqual(['invalid_arguments', field])
     expect(detail).toStartWith(`${field}: `)
   }
-})
-
-test('what retention took before it was read is said to be gone', async () => {
-  await using t = await withGateway({ start: false })
-  await using rest = await restOf(t.gateway)
-  await using log = await writer(t)
-  const after = await t.gateway.events.head()
-  await log.say('old')
-  await log.say('old too')
-  await log.store.upkeep.close()
-  const path = `${t.dir}/messages.db`
-  const keep = { clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 1 }
-  const store = await SqliteStore.open({ path, ...keep })
-  await store.upkeep.prune()
-  await store.upkeep.close()
-  await using stream = await eventSource(`${rest.url}/events?after=${after}`)
-  expect((await stream.next())?.event).toBe('gone')
-  expect((await stream.next())?.data.data.text).toBe('old too')
 })
 
 test('streams end with the service, and a token is wanted where one is set', async () => {

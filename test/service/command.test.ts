@@ -58,10 +58,7 @@ async function service(args: readonly string[], env: Record<string, string> = {}
   const run = () => command(['service', ...args], env)
   const ended = await (args[0] === 'status' ? undisturbed(run) : run())
   const calls = (await kept('calls')).slice(before).split('\n').filter(Boolean)
-  return {
-    ...ended,
-    asked: calls.map(call => call.replace('--user --no-pager ', '')),
-  }
+  return { ...ended, asked: calls.map(call => call.replace('--user --no-pager ', '')) }
 }
 
 test.skipIf(!onLinux)(named('install, again, with other options, status, uninstall'), async () => {

@@ -168,9 +168,7 @@ onEach((it, openStore) => {
     await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', terms })
     expect(
       await enqueue(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', terms }),
-    ).toMatchObject({
-      verdict: { why: 'quota', left: 1 },
-    })
+    ).toMatchObject({ verdict: { why: 'quota', left: 1 } })
   })
 
   it('answers are counted from the message that the user wrote last; what was not spent is given back', async t => {

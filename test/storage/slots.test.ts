@@ -123,9 +123,7 @@ onEach(it => {
     const { id, parts } = again.entry
     expect(
       await t.store.outbox.begin([parts[0]!.id], 'b', how, { ...message, client_id: 'y' }),
-    ).toMatchObject({
-      slot: now + 25_000,
-    })
+    ).toMatchObject({ slot: now + 25_000 })
     await t.store.outbox.end(id, { code: 'shutting_down', detail: 'gone' })
     expect(await verdict(t, 'u', how)).toEqual({ go: 'later', slot: now + 25_000 })
   })

@@ -367,15 +367,6 @@ describe.each(engines)('state: %s', (_name, open) => {
       expect(await store.log.head()).toBe(3)
     }))
 
-  test('odd user ids are ids like any other', () =>
-    withState(async ({ sessions, contexts }, commit) => {
-      await sessions.save('s', bot('b'))
-      const odd = ['__proto__', 'constructor', '0', 'a/b\\c"\n', '中文@im.wechat']
-      await commit(odd.map(user_id => ({ user_id, token: `t ${user_id}`, received_at: 1000 })))
-      expect(new Set((await contexts.of('s')).keys())).toEqual(new Set(odd))
-      for (const user of odd) expect(await contexts.find('s', user)).toMatchObject({ token: `t ${user}` })
-    }))
-
   test('many batches at once: each ends by itself, those of one session in their order', () =>
     withStorage(async ({ state, ingest }) => {
       const all = Array.from({ length: 40 }, (_, i) => `n${i}`)

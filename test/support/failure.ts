@@ -22,3 +22,7 @@ export function fieldsOf(error: unknown): string[] {
   const errors: unknown = error instanceof SvcError ? error.details?.errors : undefined
   return Array.isArray(errors) ? errors.map(({ field }) => String(field)) : []
 }
+
+/** The code of the SvcError that the work fails with. */
+export const codeOf = async (work: Promise<unknown>): Promise<string | undefined> =>
+  ((await failure(work)) as Partial<SvcError>).code

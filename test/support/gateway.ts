@@ -49,6 +49,8 @@ export interface TestGateway extends AsyncDisposable {
   readonly bots: ReadonlyMap<string, TestBot>
   /** A session without a QR code: as a login in another process leaves it. `user`: of an existing user. */
   connect(name: string, user?: string): Promise<TestBot>
+  /** Another process on the same directory; by the same clock, if no other is given. */
+  beside(options?: TestGatewayOptions): Promise<TestGateway>
   /** Answers of recv, settled as written. */
   recv(request?: Partial<RecvRequest>, signal?: AbortSignal): Promise<Message[]>
   /** recv until `count` messages have come. */
@@ -150,6 +152,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
       bots.set(name, bot)
       return bot
     },
+    beside: more => withGateway({ sandbox, dir, clock, sessions: [], ...more }),
     async recv(request = {}, signal) {
       const call = directCall(signal ? { signal } : {})
       const messages = await gateway.inbox.recv(

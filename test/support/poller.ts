@@ -55,19 +55,12 @@ export async function withPoller(
       return counted(super.getUpdates(...asked))
     }
   }
-  const api = new Noting({
-    fetch: wanted,
-    channelVersion: '2.4.9',
-    version: '0',
-  })
+  const api = new Noting({ fetch: wanted, channelVersion: '2.4.9', version: '0' })
   const stop = new AbortController()
   const runtime = { clock, log, closing: stop.signal, bus: new Bus() }
   const poller = new Poller(
     {
-      upstream: {
-        api,
-        account: ({ token }) => ({ base_url: sandbox.url, token }),
-      },
+      upstream: { api, account: ({ token }) => ({ base_url: sandbox.url, token }) },
       sessions: new Proxy(state.sessions, {
         get(sessions, name) {
           const verb = Reflect.get(sessions, name)

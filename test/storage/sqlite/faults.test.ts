@@ -8,7 +8,7 @@ import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
 import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
-import { failure } from '../../support/failure.ts'
+import { codeOf, failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
 import { inOtherProcess, insert, message, openDirectory, openStore, startOther } from '../support.ts'
 import { bot, openTestState } from './state/support.ts'
@@ -37,10 +37,7 @@ test('what is no database is refused and left as it is', async () => {
     const path = join(dir, 'messages.db')
     const text = 'not a database, but somebody may want it back\n'.repeat(200)
     await writeFile(path, text)
-    expect(await failure(openAt(path))).toMatchObject({
-      code: 'store_unavailable',
-      hint: expect.any(String),
-    })
+    expect(await failure(openAt(path))).toMatchObject({ code: 'store_unavailable', hint: expect.any(String) })
     expect(await readFile(path, 'utf8')).toBe(text)
   })
 })
@@ -55,9 +52,7 @@ test('a store of a newer version is refused and left as it is', async () => {
     db.exec('PRAGMA user_version = 999')
     db.close()
     const before = await readFile(path)
-    expect(await failure(openAt(path))).toMatchObject({
-      code: 'store_unavailable',
-    })
+    expect(await codeOf(openAt(path))).toBe('store_unavailable')
     expect((await readFile(path)).equals(before)).toBe(true)
   })
 })
@@ -107,10 +102,7 @@ test('while another process holds the store for writing: store_unavailable, then
     await reader.read()
     expect(await t.store.upkeep.trouble()).toBeUndefined()
     expect(await failure(insert(t.store, batch))).toEqual(
-      expect.objectContaining({
-        code: 'store_unavailable',
-        hint: expect.any(String),
-      }),
+      expect.objectContaining({ code: 'store_unavailable', hint: expect.any(String) }),
     )
     // Reading goes on.
     expect(await t.store.log.head()).toBe(0)
