@@ -14,7 +14,6 @@ import {
   someHeaders,
   uploadBody,
 } from './requests.ts'
-import { secrets } from './secrets.ts'
 import type { Target } from './target.ts'
 import { firstId } from './upstream.ts'
 import {
@@ -178,35 +177,60 @@ export const methods: Record<string, fc.Arbitrary<unknown>> = {
   'notifications/progress': fc.constant({ progressToken: 1, progress: 1 }),
 }
 
-/** Reads the three lists of a running service. @returns calls of everything in them whose name contains `only` */
-export async function callsOf(target: Target, only = ''): Promise<fc.Arbitrary<Call>> {
-  const headers = { authorization: `Bearer ${secrets.api}` }
-  const [rest, panel] = await Promise.all(
-    Object.values(target.urls).map(
-      async url => (await (await fetch(`${url}/openapi.json`, { headers })).json()) as Json,
-    ),
-  )
+/** A call of REST or of the panel, as its document has it. */
+export interface Listed {
+  door: 'rest' | 'panel'
+  method: string
+  path: string
+  parameters: { in: string; name: string; schema: Schema }[]
+  /** Of a body of JSON. */
+  schema: Schema | undefined
+  hasBody: boolean
+  resolve(ref: string): Schema
+}
+export interface ListedTool {
+  name: string
+  inputSchema: Schema
+}
+
+/** Reads the three lists of a running service. */
+export async function listsOf(target: Target): Promise<{ operations: Listed[]; tools: ListedTool[] }> {
+  const ofDoor = async (door: Listed['door']) => {
+    const document: Json = await (
+      await fetch(`${target.urls[door]}/openapi.json`, { headers: bearer })
+    ).json()
+    const resolve = (ref: string) => document.components.schemas[ref.split('/').at(-1)!] as Schema
+    const paths = Object.entries(document.paths as Record<string, Record<string, Json>>)
+    return paths.flatMap(([path, methods]) =>
+      Object.entries(methods).map(
+        ([method, { parameters = [], requestBody }]): Listed => ({
+          ...{ door, method, path, parameters, resolve, hasBody: requestBody !== undefined },
+          schema: requestBody?.content?.['application/json']?.schema,
+        }),
+      ),
+    )
+  }
   const listed = await fetch(`${target.urls.rest}/mcp`, {
     method: 'POST',
-    headers: { ...headers, ...mcpHeaders, 'mcp-session-id': target.ids.session },
+    headers: { ...bearer, ...mcpHeaders, 'mcp-session-id': target.ids.session },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
   })
+  const { result } = JSON.parse((await listed.text()).replace(/^[\s\S]*?(?=\{)/, ''))
+  return { operations: [...(await ofDoor('rest')), ...(await ofDoor('panel'))], tools: result.tools }
+}
+
+/** @returns calls of everything that a running service lists whose name contains `only` */
+export async function callsOf(target: Target, only = ''): Promise<fc.Arbitrary<Call>> {
+  const { operations, tools } = await listsOf(target)
+  const of = (door: Listed['door']) => operations.filter(one => one.door === door)
   // Without the panel's pages, which are built, only what is below /api is there.
   const hasPages = (await fetch(target.urls.panel)).status === 200
-  const { result } = JSON.parse((await listed.text()).replace(/^[\s\S]*?(?=\{)/, ''))
   const kinds = [
-    { calls: operationsOf('rest', rest), weight: 5 },
-    { calls: operationsOf('panel', panel), weight: 4 },
-    { calls: mcpCalls(result.tools), weight: 4 },
+    { calls: of('rest').map(operationCalls), weight: 5 },
+    { calls: of('panel').map(operationCalls), weight: 4 },
+    { calls: mcpCalls(tools), weight: 4 },
     { calls: [{ name: 'elsewhere', arbitrary: elsewhere(hasPages), weight: 1 }], weight: 1 },
-    {
-      calls: [
-        ...longOperationsOf('rest', rest),
-        ...longOperationsOf('panel', panel),
-        ...longMcp(result.tools),
-      ],
-      weight: 5,
-    },
+    { calls: [...operations.flatMap(longOperationCalls), ...longMcp(tools)], weight: 5 },
   ]
   const wanted = kinds.map(({ calls, weight }) => ({
     calls: calls.filter(({ name }) => name.includes(only)),
@@ -222,77 +246,59 @@ interface Weighted {
   weight: number
 }
 
-function operationsOf(door: 'rest' | 'panel', document: Json): Weighted[] {
-  const resolve = (ref: string) => document.components.schemas[ref.split('/').at(-1)!] as Schema
-  return Object.entries(document.paths as Record<string, Record<string, Json>>).flatMap(
-    ([path, operations]) =>
-      Object.entries(operations).map(([method, operation]) => {
-        const parameters = (operation.parameters ?? []) as { in: string; name: string; schema: Schema }[]
-        const part = (where: string) =>
+function operationCalls({ door, method, path, parameters, schema, hasBody, resolve }: Listed): Weighted {
+  const part = (where: string) =>
+    fc.tuple(
+      ...parameters
+        .filter(one => one.in === where)
+        .map(({ name, schema }) =>
           fc.tuple(
-            ...parameters
-              .filter(one => one.in === where)
-              .map(({ name, schema }) =>
-                fc.tuple(
-                  fc.constant(name),
-                  fc.oneof(
-                    { arbitrary: valid(schema, known, resolve, name).map(String), weight: 4 },
-                    { arbitrary: hostileText, weight: 1 },
-                  ),
-                  fc.integer({ min: 0, max: 9 }),
-                ),
-              ),
-          )
-        const schema = operation.requestBody?.content?.['application/json']?.schema as Schema | undefined
-        const body = schema
-          ? jsonBody(places, valid(schema, known, resolve))
-          : operation.requestBody
-            ? uploadBody
-            : fc.constant(none)
-        const waits = /recv|login|events|status/.test(path)
-        const arbitrary = fc
-          .record({ params: part('path'), query: part('query'), body, headers: someHeaders, framing })
-          .map(made => {
-            const at = made.params.reduce(
-              (text, [name, value]) => text.replace(`{${name}}`, () => encoded(value).slice(0, 8000)),
-              path,
-            )
-            const query = made.query
-              .filter(([, , chance]) => chance < 4)
-              .map(([name, value]) => `${name}=${encoded(value).slice(0, 8000)}`)
-            return {
-              ...{ door, operation: `${method} ${path}`, method: method.toUpperCase(), waits },
-              path: at + (query.length > 0 ? `?${query.join('&')}` : ''),
-              headers: { ...made.body.headers, ...made.headers },
-              ...(made.body.body !== undefined && { body: made.body.body }),
-              framing: made.body.body === undefined ? 'length' : made.framing,
-              places: made.body.places,
-            } satisfies Call
-          })
-        return {
-          name: `${method} ${path}`,
-          arbitrary,
-          weight: 1 + (schema ? sizeOf(schema, resolve) : parameters.length),
-        }
-      }),
-  )
+            fc.constant(name),
+            fc.oneof(
+              { arbitrary: valid(schema, known, resolve, name).map(String), weight: 4 },
+              { arbitrary: hostileText, weight: 1 },
+            ),
+            fc.integer({ min: 0, max: 9 }),
+          ),
+        ),
+    )
+  const body = schema
+    ? jsonBody(places, valid(schema, known, resolve))
+    : hasBody
+      ? uploadBody
+      : fc.constant(none)
+  const waits = /recv|login|events|status/.test(path)
+  const name = `${method} ${path}`
+  const arbitrary = fc
+    .record({ params: part('path'), query: part('query'), body, headers: someHeaders, framing })
+    .map(made => {
+      const at = made.params.reduce(
+        (text, [name, value]) => text.replace(`{${name}}`, () => encoded(value).slice(0, 8000)),
+        path,
+      )
+      const query = made.query
+        .filter(([, , chance]) => chance < 4)
+        .map(([name, value]) => `${name}=${encoded(value).slice(0, 8000)}`)
+      return {
+        ...{ door, operation: name, method: method.toUpperCase(), waits },
+        path: at + (query.length > 0 ? `?${query.join('&')}` : ''),
+        headers: { ...made.body.headers, ...made.headers },
+        ...(made.body.body !== undefined && { body: made.body.body }),
+        framing: made.body.body === undefined ? 'length' : made.framing,
+        places: made.body.places,
+      } satisfies Call
+    })
+  return { name, arbitrary, weight: 1 + (schema ? sizeOf(schema, resolve) : parameters.length) }
 }
 
 /** Calls with one long text. */
-function longOperationsOf(door: 'rest' | 'panel', document: Json): Weighted[] {
-  const resolve = (ref: string) => document.components.schemas[ref.split('/').at(-1)!] as Schema
-  return Object.entries(document.paths as Record<string, Record<string, Json>>).flatMap(
-    ([template, operations]) =>
-      Object.entries(operations).flatMap(([method, operation]) => {
-        const schema = operation.requestBody?.content?.['application/json']?.schema as Schema | undefined
-        const path = template.replace(/\{\w+\}/g, 'work')
-        const call = { door, operation: `${method} ${template}`, method: method.toUpperCase(), path } as const
-        return schema ? longCalls(call, schema, resolve, { ...json, ...bearer }) : []
-      }),
-  )
+function longOperationCalls({ door, method, path: template, schema, resolve }: Listed): Weighted[] {
+  const path = template.replace(/\{\w+\}/g, 'work')
+  const call = { door, operation: `${method} ${template}`, method: method.toUpperCase(), path } as const
+  return schema ? longCalls(call, schema, resolve, { ...json, ...bearer }) : []
 }
 
-function longMcp(tools: { name: string; inputSchema: Schema }[]): Weighted[] {
+function longMcp(tools: readonly ListedTool[]): Weighted[] {
   const headers = {
     ...{ ...mcpHeaders, ...bearer },
     ...{ 'mcp-protocol-version': '2025-06-18', 'mcp-session-id': marks.session },
@@ -345,7 +351,7 @@ interface Asked {
   found: string[]
 }
 
-function mcpCalls(tools: { name: string; inputSchema: Schema }[]): Weighted[] {
+function mcpCalls(tools: readonly ListedTool[]): Weighted[] {
   const call = tools.map(({ name, inputSchema }) => ({
     name,
     arbitrary: spoiled(

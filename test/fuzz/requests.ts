@@ -23,15 +23,13 @@ export function jsonBody(places: readonly string[], source: fc.Arbitrary<unknown
   return fc.oneof(
     { arbitrary: whole, weight: 20 },
     {
-      arbitrary: fc
-        .tuple(whole, fc.nat({ max: 30 }))
-        .map(
-          ([{ body }, at]): Body => ({
-            headers: json,
-            body: (body as string).slice(0, at),
-            places: ['(cut)'],
-          }),
-        ),
+      arbitrary: fc.tuple(whole, fc.nat({ max: 30 })).map(
+        ([{ body }, at]): Body => ({
+          headers: json,
+          body: (body as string).slice(0, at),
+          places: ['(cut)'],
+        }),
+      ),
       weight: 1,
     },
     {

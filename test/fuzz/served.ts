@@ -4,7 +4,6 @@
  */
 import { connect, type Socket } from 'node:net'
 import fc from 'fast-check'
-import type { Json } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import {
   allEndless,
@@ -15,7 +14,7 @@ import {
   scattered,
   withMessages,
 } from './crowd.ts'
-import { methods } from './doors.ts'
+import { type Listed, listsOf, methods } from './doors.ts'
 import { bearer, json, mcpHeaders } from './requests.ts'
 import { startTarget, type Target, users } from './target.ts'
 import { message, textItem } from './upstream.ts'
@@ -299,23 +298,9 @@ async function largestCalls(target: Target): Promise<Case[]> {
       body: JSON.stringify({ jsonrpc: '2.0', id: ++asked, method, params }),
     })
   let asked = 1000
-  const listed = await fetch(`${target.urls.rest}/mcp`, {
-    ...{ method: 'POST', headers },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
-  })
-  const { result } = JSON.parse((await listed.text()).replace(/^[\s\S]*?(?=\{)/, ''))
-  const tools = result.tools as { name: string; inputSchema: Schema }[]
-  const doors = await Promise.all(
-    Object.entries(target.urls).map(async ([door, url]) =>
-      operationsOf(
-        door,
-        url,
-        (await (await fetch(`${url}/openapi.json`, { headers: bearer })).json()) as Json,
-      ),
-    ),
-  )
+  const { operations, tools } = await listsOf(target)
   return [
-    ...doors.flat(),
+    ...operations.map(one => largestOf(target.urls[one.door], one)),
     ...tools.map(({ name, inputSchema }) => ({
       name: `mcp: ${name}`,
       async run() {
@@ -332,29 +317,21 @@ async function largestCalls(target: Target): Promise<Case[]> {
   ]
 }
 
-function operationsOf(door: string, url: string, document: Json): Case[] {
-  const resolve = (ref: string) => document.components.schemas[ref.split('/').at(-1)!] as Schema
-  const paths = Object.entries(document.paths as Record<string, Record<string, Json>>)
-  return paths.flatMap(([template, operations]) =>
-    Object.entries(operations).map(([method, operation]) => ({
-      name: `${door}: ${method} ${template}`,
-      async run() {
-        const parameters = (operation.parameters ?? []) as { in: string; name: string; schema: Schema }[]
-        const place = template.replace(/\{(\w+)\}/g, (_, name) =>
-          encodeURIComponent(String(known[name] ?? 1)),
-        )
-        const query = parameters.filter(one => one.in === 'query')
-        const asked = inputsOf(
-          { type: 'object', properties: Object.fromEntries(query.map(({ name, schema }) => [name, schema])) },
-          resolve,
-        ).map(one => new URLSearchParams(Object.entries(one).map(([key, value]) => [key, String(value)])))
-        const body = operation.requestBody?.content?.['application/json']?.schema as Schema | undefined
-        const bodies = body ? inputsOf(body, resolve).map(one => JSON.stringify(one)) : [undefined]
-        const init = { method: method.toUpperCase(), ...(body && { headers: json }) }
-        for (const one of asked.slice(0, body ? 1 : asked.length))
-          for (const text of bodies)
-            await called(`${url}${place}?${one}`.slice(0, 60_000), { ...init, ...(text && { body: text }) })
-      },
-    })),
-  )
+function largestOf(url: string, { door, method, path, parameters, schema, resolve }: Listed): Case {
+  return {
+    name: `${door}: ${method} ${path}`,
+    async run() {
+      const place = path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(known[name] ?? 1)))
+      const query = parameters.filter(one => one.in === 'query')
+      const asked = inputsOf(
+        { type: 'object', properties: Object.fromEntries(query.map(({ name, schema }) => [name, schema])) },
+        resolve,
+      ).map(one => new URLSearchParams(Object.entries(one).map(([key, value]) => [key, String(value)])))
+      const bodies = schema ? inputsOf(schema, resolve).map(one => JSON.stringify(one)) : [undefined]
+      const init = { method: method.toUpperCase(), ...(schema && { headers: json }) }
+      for (const one of asked.slice(0, schema ? 1 : asked.length))
+        for (const text of bodies)
+          await called(`${url}${place}?${one}`.slice(0, 60_000), { ...init, ...(text && { body: text }) })
+    },
+  }
 }

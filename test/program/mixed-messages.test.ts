@@ -6,6 +6,8 @@ import { parseLossless } from '../../src/ilink/lossless.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
+const md5 = (text: string) => createHash('md5').update(text).digest('hex')
+
 const count = 1000
 const firstId = 2n ** 64n - 1n - BigInt(count * 3)
 const longText = '长文本 long text 👩‍👩‍👧 \\ " \u2028 '.repeat(1500)
@@ -35,12 +37,58 @@ interface Sample {
   quote?: Json
 }
 
+/** What is of a shape's own; the text is what stands in its text items. */
+interface Shape extends Pick<Sample, 'kinds' | 'quote'> {
+  items?: Json[]
+  text?: string
+  /** Beside those that every message has. */
+  fields?: Json
+}
+
+const picture = { type: 2, image_item: { media, mid_size: 1024, thumb_width: 120, thumb_height: 90 } }
+const voice = { type: 3, voice_item: { media, encode_type: 4, playtime: 3200, text: '转写' } }
+const video = { type: 5, video_item: { media, video_size: 4096, play_length: 12 } }
+const unknown = { type: 77, future_item: { deep: [1, { big: '18446744073709551615' }] } }
+const partial_text = { start: 'he', end: 'lo', startindex: 0, endindex: 0, quotemd5: md5('hello') }
+/** The store derives an id for it. */
+const nameless = 14
+
 /** One of every shape in turn; the number makes each message its own. */
 function sample(index: number, user: string, bot: string, previous: readonly Sample[]): Sample {
-  const id = String(firstId + BigInt(index) * 2n)
   const own = `#${index} ${texts[index % texts.length]}`
-  const textItem = { type: 1, text_item: { text: own } }
-  const base: Json = {
+  const said = { type: 1, text_item: { text: own } }
+  const plain: Shape = { items: [said], kinds: ['TEXT'], text: own }
+  const before = previous.findLast(one => one.id && one.text.startsWith('#') && one.kinds[0] === 'TEXT')
+  const hello = previous.findLast(one => one.id && one.text.includes('hello'))
+  const file = { type: 4, file_item: { media, file_name: `报告 ${index}.pdf`, len: '123456789012' } }
+  const second = { type: 1, text_item: { text: 'second text' } }
+  const shapes: Record<number, Shape> = {
+    3: { items: [picture], kinds: ['IMAGE'] },
+    4: { items: [voice], kinds: ['VOICE'] },
+    5: { items: [file], kinds: ['FILE'] },
+    6: { items: [video], kinds: ['VIDEO'] },
+    7: { items: [said, picture, second], kinds: ['TEXT', 'IMAGE', 'TEXT'], text: `${own}\nsecond text` },
+    8: {
+      ...plain,
+      items: [{ ...said, ref_msg: { svr_id: `@${before?.id}` } }],
+      quote: { message_id: before?.id, text: before?.text },
+    },
+    9: {
+      ...plain,
+      items: [{ ...said, ref_msg: { svr_id: `@${hello?.id}`, partial_text } }],
+      quote: { message_id: hello?.id, text: 'hello', partial: true },
+    },
+    10: { items: [unknown], kinds: ['UNKNOWN'] },
+    11: { items: [], kinds: [] },
+    12: { kinds: [] },
+    13: { items: [{ type: 1 }, { type: 1, text_item: {} }, {}], kinds: ['TEXT', 'TEXT', 'UNKNOWN'] },
+    15: { ...plain, fields: { group_id: 'g1@chatroom', new_field: { a: [true, null, 1.5] } } },
+  }
+  const shape = index % 16
+  const { items, kinds, text = '', fields, quote } = shapes[shape] ?? plain
+  const id = shape === nameless ? undefined : String(firstId + BigInt(index) * 2n)
+  const wire = JSON.stringify({
+    ...(id && { message_id: `@${id}` }),
     seq: index,
     from_user_id: user,
     to_user_id: bot,
@@ -50,112 +98,11 @@ function sample(index: number, user: string, bot: string, previous: readonly Sam
     message_type: 1,
     message_state: 2,
     context_token: `AARzJWAFAAAB${index}`,
-  }
-  const made = (
-    items: Json[],
-    kinds: string[],
-    text: string,
-    more: Partial<Sample> = {},
-    fields: Json = {},
-  ): Sample => {
-    const wire = JSON.stringify({ ...base, item_list: items, ...fields })
-    return { id, text, kinds, wire: wire.replace(/^\{/, `{"message_id":${id},`), ...more }
-  }
-  const quoted = previous.findLast(
-    one => one.id !== undefined && one.text.startsWith('#') && one.kinds[0] === 'TEXT',
-  )
-  switch (index % 16) {
-    case 0:
-    case 1:
-    case 2:
-      return made([textItem], ['TEXT'], own)
-    case 3:
-      return made(
-        [{ type: 2, image_item: { media, mid_size: 1024, thumb_width: 120, thumb_height: 90 } }],
-        ['IMAGE'],
-        '',
-      )
-    case 4:
-      return made(
-        [{ type: 3, voice_item: { media, encode_type: 4, playtime: 3200, text: '转写' } }],
-        ['VOICE'],
-        '',
-      )
-    case 5:
-      return made(
-        [{ type: 4, file_item: { media, file_name: `报告 ${index}.pdf`, len: '123456789012' } }],
-        ['FILE'],
-        '',
-      )
-    case 6:
-      return made([{ type: 5, video_item: { media, video_size: 4096, play_length: 12 } }], ['VIDEO'], '')
-    case 7:
-      return made(
-        [textItem, { type: 2, image_item: { media } }, { type: 1, text_item: { text: 'second text' } }],
-        ['TEXT', 'IMAGE', 'TEXT'],
-        `${own}\nsecond text`,
-      )
-    case 8: {
-      if (!quoted) return made([textItem], ['TEXT'], own)
-      const wire = JSON.stringify({ ...base, item_list: [{ ...textItem, ref_msg: { svr_id: '@' } }] })
-      return {
-        id,
-        text: own,
-        kinds: ['TEXT'],
-        wire: wire.replace(/^\{/, `{"message_id":${id},`).replace('"@"', quoted.id!),
-        quote: { message_id: quoted.id, text: quoted.text },
-      }
-    }
-    case 9: {
-      const long = previous.findLast(one => one.id !== undefined && one.text.includes('hello'))
-      if (!long) return made([textItem], ['TEXT'], own)
-      const partial = { start: 'he', end: 'lo', startindex: 0, endindex: 0, quotemd5: md5('hello') }
-      const wire = JSON.stringify({
-        ...base,
-        item_list: [{ ...textItem, ref_msg: { svr_id: '@', partial_text: partial } }],
-      })
-      return {
-        id,
-        text: own,
-        kinds: ['TEXT'],
-        wire: wire.replace(/^\{/, `{"message_id":${id},`).replace('"@"', long.id!),
-        quote: { message_id: long.id, text: 'hello', partial: true },
-      }
-    }
-    case 10:
-      return made(
-        [{ type: 77, future_item: { deep: [1, { big: '18446744073709551615' }] } }],
-        ['UNKNOWN'],
-        '',
-      )
-    case 11:
-      return made([], [], '', {}, { item_list: [] })
-    case 12: {
-      const { item_list: _, ...rest } = { ...base, item_list: undefined }
-      return { id, text: '', kinds: [], wire: JSON.stringify(rest).replace(/^\{/, `{"message_id":${id},`) }
-    }
-    case 13:
-      return made([{ type: 1 }, { type: 1, text_item: {} }, {}], ['TEXT', 'TEXT', 'UNKNOWN'], '')
-    case 14:
-      // No id at all: the store derives one.
-      return {
-        id: undefined,
-        text: own,
-        kinds: ['TEXT'],
-        wire: JSON.stringify({ ...base, item_list: [textItem] }),
-      }
-    default:
-      return made(
-        [textItem],
-        ['TEXT'],
-        own,
-        {},
-        { group_id: 'g1@chatroom', new_field: { a: [true, null, 1.5] } },
-      )
-  }
+    ...(items && { item_list: items }),
+    ...fields,
+  })
+  return { id, text, kinds, wire: wire.replace(/"@(\d+)"/g, '$1'), ...(quote && { quote }) }
 }
-
-const md5 = (text: string) => createHash('md5').update(text).digest('hex')
 
 describe('1,000 mixed messages', () => {
   test('every one comes out of recv once and of history whole', async () => {
