@@ -6,6 +6,8 @@
 /** With all its parts: no digits inside are taken for a number. */
 const anyNumber = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
 const longInteger = /^-?\d{16,}$/
+/** Before the quote that ends a key; one of the others may stand before the quote that opens a text. */
+const endOfKey = /[^\\,:[{\s]/
 /** Ends a value in JSON. */
 const ends = /^[,}\]\s]?$/
 
@@ -22,8 +24,8 @@ export function quoteLongIntegers(text: string): string {
     const before = text.charAt(at - 1)
     // Part of a text (a hash, a token, a word), or of a fraction.
     if (!/^[:,[\s-]?$/.test(before) || !ends.test(text.charAt(at + run.length))) return run
-    // Directly after a key: inside a string the quote before the colon would follow a backslash.
-    if (before === ':' && text[at - 2] === '"' && text[at - 3] !== '\\') return `"${run}"`
+    // Directly after a key: inside a string the quote before the colon would follow a backslash, or open the string.
+    if (before === ':' && text[at - 2] === '"' && endOfKey.test(text.charAt(at - 3))) return `"${run}"`
     isOpen = true
     return run
   })

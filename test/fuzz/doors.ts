@@ -61,17 +61,8 @@ const places = [
     'u@127.0.0.1',
     '0',
   ].map(host => `http://${host}:1/`),
-  ...[
-    'file:///etc/passwd',
-    'gopher://127.0.0.1:1/',
-    '//127.0.0.1:1/',
-    'http://',
-    'http:///a',
-    'http://[',
-    'data:,a',
-    'javascript:1',
-    '',
-  ],
+  ...['file:///etc/passwd', 'gopher://127.0.0.1:1/', '//127.0.0.1:1/', 'http://', 'http:///a', 'http://['],
+  ...['data:,a', 'javascript:1', ''],
 ]
 const paths = [
   'a.png',

@@ -88,39 +88,12 @@ const repeatedOf = (parts: readonly string[], length = size) =>
 const repeated = repeatedOf(units)
 
 const oddTexts = fc.constantFrom(
-  ...[
-    '',
-    ' ',
-    '\0',
-    '\ud83d',
-    '\ude00\ud83d',
-    '\u202egnp.exe',
-    '\u001b]0;x\u0007',
-    '\u009b2J',
-    '../../etc/passwd',
-    '%2e%2e%2f',
-  ],
-  ...[
-    '__proto__',
-    'constructor',
-    'toString',
-    'NaN',
-    'null',
-    '0x10',
-    '-0',
-    '1e309',
-    '18446744073709551616',
-    '{{7*7}}',
-  ],
-  ...[
-    "' OR 1=1 --",
-    '"><script>alert(1)</script>',
-    'con',
-    'nul.txt',
-    'a\nb: c',
-    '2026-13-45T99:99:99Z',
-    '\ufeff{}',
-  ],
+  ...['', ' ', '\0', '\ud83d', '\ude00\ud83d', '\u202egnp.exe', '\u001b]0;x\u0007', '\u009b2J'],
+  ...['../../etc/passwd', '%2e%2e%2f'],
+  ...['__proto__', 'constructor', 'toString', 'NaN', 'null', '0x10', '-0', '1e309', '18446744073709551616'],
+  ...['{{7*7}}'],
+  ...["' OR 1=1 --", '"><script>alert(1)</script>', 'con', 'nul.txt', 'a\nb: c', '2026-13-45T99:99:99Z'],
+  ...['\ufeff{}'],
 )
 
 const oddNumbers = fc.oneof(

@@ -169,41 +169,9 @@ onEach((it, openStore, share) => {
         return Math.floor((seed / 2 ** 32) * below)
       }
       const alphabet = [
-        ...'aAbBzZiI019 ',
-        ...[
-          '%',
-          '_',
-          '\\',
-          '"',
-          "'",
-          '*',
-          '-',
-          '(',
-          '\0',
-          '\n',
-          '\ue025',
-          '\ue05c',
-          '\ufffd',
-          '\ud83d',
-          '\udc4d',
-        ],
-        ...[
-          '中',
-          '文',
-          '好',
-          '，',
-          '👍',
-          '🏽',
-          'é',
-          'á',
-          'e',
-          '\u0301',
-          'ı',
-          'İ',
-          'ſ',
-          '\u212a',
-          '\u{f0025}',
-        ],
+        ...'aAbBzZiI019 %_\\"\'*-(\0\n\ue025\ue05c\ufffd\udc4d',
+        '\ud83d',
+        ...'中文好，👍🏽éáe\u0301ıİſ\u212a\u{f0025}',
       ]
       const make = (length: number) =>
         Array.from({ length }, () => alphabet[random(alphabet.length)]).join('')
