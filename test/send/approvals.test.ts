@@ -7,8 +7,8 @@ import { readStatus } from '../../src/inspect/status-report.ts'
 import { type Message, OutboxEntry, SendResult } from '../../src/model/message.ts'
 import { owner, panel, stdio } from '../../src/model/principal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
-import { codeOf, failure } from '../support/failure.ts'
-import type { TestGateway } from '../support/gateway.ts'
+import { failure } from '../support/failure.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { withTalk } from '../support/talk.ts'
 import { keptFiles, makers, pass, seen, write } from '../support/waiting.ts'
@@ -23,6 +23,9 @@ const states = async (t: TestGateway) => {
   const page = await t.gateway.history.page({ direction: 'sent', limit: 200, offset: 0 })
   return page.messages.reverse().map(({ text, status, reason_code }) => [text, status, reason_code])
 }
+/** A second process on the same directory. */
+const beside = (t: TestGateway) =>
+  withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
 
 describe('a yes', () => {
   it('sends what waited, in the ordinary way, once; before it nothing goes and nobody is held up', async t => {
@@ -75,7 +78,9 @@ describe('a yes', () => {
     const patient = await t.send({ text: 'when you can', approval, when_closed: 'queue' })
     await pass(t, 23 * hourMs)
     for (let used = 0; used < 10; used++) await t.send({ text: `filler ${used}` })
-    expect(await codeOf(t.gateway.outbox.approve(plain.outbox_id!, panel))).toBe('quota_exhausted')
+    expect(await failure(t.gateway.outbox.approve(plain.outbox_id!, panel))).toMatchObject({
+      code: 'quota_exhausted',
+    })
     // Whoever looks on hears of a yes also where it has to wait.
     const told: Message[] = []
     const stop = t.gateway.changes.subscribe({ message: message => void told.push(message) })
@@ -105,7 +110,7 @@ describe('a yes', () => {
   })
 
   it('of two processes at once counts once, whoever polls and whoever asked', async t => {
-    await using watcher = await t.beside()
+    await using watcher = await beside(t)
     const to = t.bots.get('default')!.user_id
     const path = join(t.mediaRoot, 'in', 'secret.txt')
     await writeFile(path, 'secret')
@@ -149,7 +154,9 @@ it('a no: never sent, no file left, and the key says so', async t => {
 it('nobody says yes for a day: refused, its files go; a yes that comes late is too late', async t => {
   const request = { text: 'anybody?', media: [file], approval, idempotency_key: 'alone' }
   const { outbox_id } = await t.send(request)
-  await using watcher = await t.beside({ start: false })
+  await using watcher = await withGateway({
+    ...{ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock, start: false },
+  })
   await pass(t, 24 * hourMs)
   expect(await failure(watcher.gateway.outbox.approve(outbox_id!, panel))).toMatchObject({
     code: 'not_found',

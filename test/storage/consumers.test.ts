@@ -15,6 +15,7 @@ import {
   insert,
   message,
   openStore,
+  outgoing,
   sending,
   startOther,
 } from './support.ts'
@@ -83,10 +84,9 @@ onEach((it, openStore) => {
   })
 
   it('a bot never hears itself', async t => {
-    const out = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
-    await sending(t.store, 's', 'b', { ...out, client_id: '1' })
+    await sending(t.store, 's', 'b', outgoing('1'))
     await add(t.store, 1)
-    await sending(t.store, 's', 'b', { ...out, client_id: '2' })
+    await sending(t.store, 's', 'b', outgoing('2'))
     expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([2])
     expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
     expect(await t.store.consumers.claim('default', { limit: 10, session: 's' })).toBeUndefined()
@@ -170,9 +170,7 @@ onEach((it, openStore) => {
     await t.store.consumers.claim('late', { limit: 1 })
     t.clock.at += 2 * 60 * 60_000
     await t.store.consumers.claim('default', { limit: 1 })
-    await sending(t.store, 's', 'b', {
-      ...{ client_id: '1', to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' },
-    })
+    await sending(t.store, 's', 'b', outgoing('1'))
     await add(t.store, 3)
     expect(await lags()).toEqual(new Map(Object.entries({ default: 4, late: 3 })))
     expect(await lags(1)).toEqual(new Map([['default', 4]]))
@@ -475,9 +473,7 @@ it('what another process commits between a look and the wait that follows ends t
     ...{ path: t.path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
   })
   try {
-    const own = await sending(t.store, 's', 'b', {
-      ...{ client_id: 'svc:1', to_user: 'u', msg_type: 'TEXT', text: 'x', timestamp: 1, raw: '{}' },
-    })
+    const own = await sending(t.store, 's', 'b', outgoing('svc:1'))
     for (const status of ['unknown', 'accepted'] as const) {
       const seen = await t.store.log.head()
       await other.outbox.settle(own, { status, spent: true })

@@ -10,7 +10,7 @@ import { failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import { type Opened, onEach } from './engines.ts'
 import { formsOf } from './memory-store.ts'
-import { type EngineStore, insert, message, open, openStore, sending } from './support.ts'
+import { type EngineStore, insert, message, open, openStore, outgoing, sending } from './support.ts'
 
 const it = given(openStore)
 
@@ -218,23 +218,13 @@ onEach((it, openStore, share) => {
     })
 
     it('finds what was sent, too', async t => {
-      await sending(t.store, 's', 'b', {
-        client_id: '1',
-        to_user: 'u',
-        msg_type: 'TEXT',
-        text: '发出去',
-        timestamp: 1,
-        raw: '{}',
-      })
+      await sending(t.store, 's', 'b', outgoing('发出去'))
       expect(await texts(t.store, { text_contains: '出去', direction: 'sent' })).toEqual(['发出去'])
       expect(await texts(t.store, { text_contains: '出去', direction: 'received' })).toEqual([])
     })
   })
 
   it('rows are found wherever the index ends, by the text that they have now', async t => {
-    const outgoing = (text: string, client_id = text) => ({
-      ...{ client_id, to_user: 'u', msg_type: 'TEXT' as const, text, timestamp: 1, raw: '{}' },
-    })
     const waiting = { kind: 'text' as const, waiting: { message: outgoing('alpha') } }
     const call = {
       session: 's',

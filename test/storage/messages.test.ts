@@ -4,7 +4,16 @@ import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
-import { byMessageId, inOtherProcess, insert, message, nameless, openStore, sending } from './support.ts'
+import {
+  byMessageId,
+  inOtherProcess,
+  insert,
+  message,
+  nameless,
+  openStore,
+  outgoing,
+  sending,
+} from './support.ts'
 
 const it = given(openStore)
 
@@ -56,15 +65,7 @@ onEach((it, openStore) => {
   })
 
   it('a received message is not lost because a sent one has its id', async t => {
-    const sent = {
-      client_id: 'c1',
-      to_user: 'u',
-      msg_type: 'TEXT',
-      text: 'out',
-      timestamp: 1,
-      raw: '{}',
-    } as const
-    const begun = await sending(t.store, 's', 'bot', sent)
+    const begun = await sending(t.store, 's', 'bot', outgoing('out'))
     await t.store.outbox.settle(begun, { status: 'accepted', spent: true, message_id: '77' })
     expect(await insert(t.store, [message('in', { message_id: '77' })], 's', 'bot')).toEqual([2])
     expect((await byMessageId(t.store, 'bot:77'))?.text).toBe('in')
@@ -193,9 +194,8 @@ onEach((it, openStore) => {
   })
 
   it('a sent message is local until upstream names it, and keeps its local id when the name is taken', async t => {
-    const sent = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
-    const a = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c1' })
-    const b = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c2' })
+    const a = await sending(t.store, 's', 'bot', outgoing('c1'))
+    const b = await sending(t.store, 's', 'bot', outgoing('c2'))
     expect(await byMessageId(t.store, 'local:c1')).toMatchObject({
       direction: 'sent',
       status: 'sending',

@@ -2,7 +2,7 @@ import { expect } from 'bun:test'
 import type { Terms } from '../../src/storage/outbox.ts'
 import { given } from '../support/given.ts'
 import { type Opened, onEach } from './engines.ts'
-import { open, openStore, sending, startOther } from './support.ts'
+import { open, openStore, outgoing, sending, startOther } from './support.ts'
 
 const it = given(openStore)
 
@@ -37,14 +37,7 @@ onEach(it => {
   it('lanes come with the slots that count for them, all of them or those of some users', async t => {
     const how = { ...terms(1, 2), context: { received_at: t.clock.at, used: 0 } }
     await send(t, 'u', how)
-    const message = {
-      client_id: 'w',
-      to_user: 'u',
-      msg_type: 'TEXT',
-      text: 'x',
-      timestamp: 1,
-      raw: '{}',
-    } as const
+    const message = outgoing('w')
     for (const [nth, [user, session]] of Object.entries({
       a: ['u', 's'],
       b: ['v', 's'],
@@ -105,14 +98,7 @@ onEach(it => {
     } as const
     const waiting = await t.store.outbox.enqueue(entry, how)
     if (waiting.state !== 'new') throw new Error('not written')
-    const message = {
-      client_id: 'w',
-      to_user: 'v',
-      msg_type: 'TEXT',
-      text: 'x',
-      timestamp: 1,
-      raw: '{}',
-    } as const
+    const message = outgoing('w', { to_user: 'v' })
     const begin = () => t.store.outbox.begin([waiting.entry.parts[0]!.id], 'b', how, message)
     expect(await begin()).toEqual({ go: 'later', slot: now + 10_000 })
     expect(await verdict(t, 'u', how)).toEqual({ go: 'later', slot: now + 20_000 })

@@ -118,6 +118,17 @@ export function message(text: string, more: Partial<ReceivedMessage> = {}): Rece
   }
 }
 
+/** A text to send, which is its id too unless told otherwise. */
+export const outgoing = (text: string, more: Partial<SentMessage> = {}): SentMessage => ({
+  client_id: text,
+  to_user: 'u',
+  msg_type: 'TEXT',
+  text,
+  timestamp: 1,
+  raw: '{}',
+  ...more,
+})
+
 /** Stores a batch of received messages. @returns their row ids */
 export const insert = (
   { intake }: EngineStore,
