@@ -10,38 +10,12 @@ const nameOf = (given: string) => fileNameOf(given, 'fallback').file_name
 
 test('a name that can be borne is kept as it is, and nothing is said of it', () => {
   const names = [
-    ...[
-      'report.pdf',
-      '.env',
-      '.gitignore',
-      '..env',
-      '...',
-      'a"b.txt',
-      "it's.txt",
-      'a:b.txt',
-      'what?<now>|*.txt',
-    ],
-    ...[
-      ' a  b .txt ',
-      'ends with a dot.',
-      'nul',
-      'CON.txt',
-      '照片 2026.jpg',
-      'файл.doc',
-      'ملف.pdf',
-      'हिन्दी.txt',
-    ],
-    ...[
-      'می\u200cخواهم.pdf',
-      '👩‍👩‍👧‍👦 ❤️.png',
-      '100%.txt',
-      '%2e%2e%2f',
-      '~',
-      '-rf',
-      '$(x)',
-      'a;b&c.txt',
-      'é.txt',
-    ],
+    ...['report.pdf', '.env', '.gitignore', '..env', '...', 'a"b.txt', "it's.txt", 'a:b.txt'],
+    ...['what?<now>|*.txt'],
+    ...[' a  b .txt ', 'ends with a dot.', 'nul', 'CON.txt', '照片 2026.jpg', 'файл.doc', 'ملف.pdf'],
+    ...['हिन्दी.txt'],
+    ...['می\u200cخواهم.pdf', '👩‍👩‍👧‍👦 ❤️.png', '100%.txt', '%2e%2e%2f', '~', '-rf', '$(x)', 'a;b&c.txt'],
+    ...['é.txt'],
     ...['x'.repeat(240), `${'长'.repeat(80)}.docx`, 'a\\'.slice(0, 1)],
   ]
   for (const name of names) expect(fileNameOf(name, 'fallback')).toEqual({ file_name: name })
