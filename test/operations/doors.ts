@@ -31,13 +31,26 @@ export interface Door extends AsyncDisposable {
 
 const isTool = (operation: Operation): boolean => tools.some(({ name }) => name === operation.name)
 
+/** Where HTTP callers find an operation, and what HTTP does there in a way of its own. */
+type OwnWays = Operation['rest'] & {
+  readonly panelOnly?: true
+  readonly takesFile?: true
+  readonly headers?: Readonly<Record<string, string>>
+}
+
 /** HTTP: a tool has its own path, the others say theirs. */
 export async function restDoor(): Promise<Door> {
   const rest = await restOf(new MemoryGateway())
   return {
-    offers: one => one.rest !== undefined || isTool(one),
-    ignores: ({ input, rest: shape }) =>
-      shape !== undefined && Object.keys(input.properties).every(key => shape.place.includes(`{${key}}`)),
+    offers: one => isTool(one) || (one.rest !== undefined && !(one.rest as OwnWays).panelOnly),
+    ignores({ input, rest: shape }) {
+      if (shape === undefined) return false
+      const { place, headers = {}, takesFile = false } = shape as OwnWays
+      const elsewhere = (key: string) => key in headers || place.includes(`{${key}}`)
+      return takesFile || Object.keys(input.properties).every(elsewhere)
+    },
+    // The bytes of its file are the body.
+    apart: ['upload_media'],
     async call(operation, input) {
       const place = operation.rest?.place ?? `POST /tools/default/${operation.name}`
       const [method = '', template = ''] = place.split(' ')
