@@ -31,7 +31,11 @@ const LoginStep = Type.Object({
 })
 const Done = Type.Object({ success: Type.Boolean() })
 const errors = ['upstream_error', 'upstream_timeout', 'not_found'] as const
-const login_id = Type.String({ maxLength: 64, description: 'From the start of the login.' })
+const login_id = Type.String({
+  maxLength: 64,
+  description: 'From the start of the login.',
+  examples: ['lg_1f9c'],
+})
 const sessionName = (description: string) => Type.String({ maxLength: 200, description })
 
 /** A login with its QR code drawn. */
@@ -91,7 +95,7 @@ export const giveLoginCode = operation({
   effect: 'write',
   right: 'login',
   description: 'Answers with what became of them: wrong_code as notice, or the next status.',
-  input: closed({ login_id, verify_code: bounded(32, 'The digits on the phone.') }),
+  input: closed({ login_id, verify_code: bounded(32, 'The digits on the phone.', { examples: ['42'] }) }),
   output: LoginStep,
   errors,
   examples: [],
@@ -122,7 +126,7 @@ export const cancelLogin = operation({
   },
 })
 
-const Account = closed({ name: bounded(200, 'Of a session.') })
+const Account = closed({ name: bounded(200, 'Of a session.', { examples: ['work'] }) })
 
 /** As the specification has it in the panel. */
 export const logoutAccount = operation({
@@ -149,7 +153,7 @@ export const renameAccount = operation({
   effect: renameSession.effect,
   right: renameSession.right,
   description: 'Its messages move along. A login of it that is under way ends.',
-  input: closed({ ...Account.properties, new_name: bounded(200) }),
+  input: closed({ ...Account.properties, new_name: bounded(200, 'Its new name.', { examples: ['shop'] }) }),
   output: Type.Object({ ...Done.properties, name: Type.String() }),
   errors: renameSession.errors,
   examples: [],

@@ -3,6 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Conversation, Hour } from '../model/conversation.ts'
 import { HistoryPage, Message, MessageKind } from '../model/message.ts'
 import { bounded, closed, flag, optional, told } from '../model/shapes.ts'
+import { exampleUser } from './example-values.ts'
 import { HistoryInput } from './history.ts'
 import { operation } from './operation.ts'
 import { RowId } from './schema.ts'
@@ -38,7 +39,10 @@ export const listConversations = operation({
   run: async ({ conversations }) => (await conversations.list()).map(lineOf),
 })
 
-const Ends = closed({ session: bounded(200), user_id: bounded(512) })
+const Ends = closed({
+  session: bounded(200, 'Of this session.', { examples: ['default'] }),
+  user_id: bounded(512, 'With this user.', { examples: [exampleUser] }),
+})
 const Done = Type.Object({ success: flag('True.') })
 
 export const markRead = operation({
@@ -50,7 +54,7 @@ export const markRead = operation({
     'For people: consumers of recv are not moved. A lower row than before changes nothing. Every open panel is told.',
   input: closed({
     ...Ends.properties,
-    up_to: RowId('Row id of the newest message that was looked at.'),
+    up_to: RowId('Row id of the newest message that was looked at.', { examples: [43] }),
   }),
   output: Done,
   errors: ['store_unavailable'],

@@ -1,10 +1,23 @@
 /** Every operation at every door that it names: its examples and its errors, the same at each. */
-import { describe, expect, spyOn, test } from 'bun:test'
+import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { SvcError } from '../../src/model/error.ts'
 import type { Operation } from '../../src/operations/operation.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
-import { commandDoor, type Input, libraryDoor, mcpDoor, restDoor } from './doors.ts'
+import { commandDoor, type Input, libraryDoor, mcpDoor, panelDoor, restDoor } from './doors.ts'
+
+/** What an operation does in place of its own work, by its name. A door may have a copy: so this is set before it has. */
+const ends = new Map<string, (input: Input) => unknown>()
+const spies = operations.map(one => {
+  const { run } = one
+  return spyOn(one, 'run').mockImplementation(async (gateway, input, call) => {
+    const end = ends.get(one.name)
+    return end ? end(input) : run(gateway, input, call)
+  })
+})
+afterAll(() => {
+  for (const spy of spies) spy.mockRestore()
+})
 
 const folder = folderOfFile()
 const doors = {
@@ -12,16 +25,7 @@ const doors = {
   command: forFile(await commandDoor(folder)),
   library: forFile(await libraryDoor(folder)),
   mcp: forFile(await mcpDoor()),
-}
-
-/** What an operation does in place of its own work, by its name. A door may have a copy: so this is set before it has. */
-const ends = new Map<string, (input: Input) => unknown>()
-for (const one of operations) {
-  const { run } = one
-  spyOn(one, 'run').mockImplementation(async (gateway, input, call) => {
-    const end = ends.get(one.name)
-    return end ? end(input) : run(gateway, input, call)
-  })
+  panel: forFile(await panelDoor()),
 }
 
 /** The operation ends like this from now on, at whichever door it is called. @returns the inputs that it was run with */

@@ -5,8 +5,10 @@ import { Svc } from '../../src/index.ts'
 import * as methods from '../../src/library/methods.ts'
 import { type ErrorCode, errorKind, isSvcError } from '../../src/model/error.ts'
 import type { Operation } from '../../src/operations/operation.ts'
+import { panelOperations } from '../../src/operations/operations.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { problemType } from '../../src/server/errors.ts'
+import { startAdmin } from '../support/admin.ts'
 import { svc } from '../support/command.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
@@ -31,52 +33,63 @@ export interface Door extends AsyncDisposable {
 
 const isTool = (operation: Operation): boolean => tools.some(({ name }) => name === operation.name)
 
-/** Where HTTP callers find an operation, and what HTTP does there in a way of its own. */
-type OwnWays = Operation['rest'] & {
-  readonly panelOnly?: true
-  readonly takesFile?: true
-  readonly headers?: Readonly<Record<string, string>>
-}
-
-/** HTTP: a tool has its own path, the others say theirs. */
+/** HTTP: each operation says its place. */
 export async function restDoor(): Promise<Door> {
   const rest = await restOf(new MemoryGateway())
   return {
-    offers: one => isTool(one) || (one.rest !== undefined && !(one.rest as OwnWays).panelOnly),
+    offers: one => one.rest !== undefined && !one.rest.panelOnly,
     ignores({ input, rest: shape }) {
-      if (shape === undefined) return false
-      const { place, headers = {}, takesFile = false } = shape as OwnWays
-      const elsewhere = (key: string) => key in headers || place.includes(`{${key}}`)
-      return takesFile || Object.keys(input.properties).every(elsewhere)
+      const elsewhere = (key: string) =>
+        shape?.place.includes(`{${key}}`) || shape?.headers?.[key] !== undefined
+      return shape?.takesFile || Object.keys(input.properties).every(elsewhere)
     },
     // The bytes of its file are the body.
     apart: ['upload_media'],
     async call(operation, input) {
-      const place = operation.rest?.place ?? `POST /tools/default/${operation.name}`
+      const { place = '', takesFile, needsBody } = operation.rest ?? {}
       const [method = '', template = ''] = place.split(' ')
       const others = new Map(Object.entries(input))
+      if (takesFile) others.delete('file')
       const path = template.replace(/\{(\w+)\}/g, (_all, key: string) => {
         const value = others.get(key)
         others.delete(key)
         return encodeURIComponent(String(value))
       })
       const given = Object.fromEntries(others)
-      const hasBody = method === 'POST' || method === 'PUT'
+      const hasBody = !takesFile && (method === 'POST' || method === 'PUT')
       const query = new URLSearchParams(given as Record<string, string>)
       const response = await fetch(rest.url + path + (hasBody || query.size === 0 ? '' : `?${query}`), {
         method,
-        ...(hasBody && others.size + Number(isTool(operation)) > 0 && jsonBody(given)),
+        ...(hasBody && (needsBody || others.size > 0) && jsonBody(given)),
+        ...(takesFile && { body: 'the bytes' }),
       })
-      const body = (await response.json()) as Json
-      if (response.ok) return { output: body }
-      const { code, detail } = body as { code: ErrorCode; detail: string }
-      expect(response.headers.get('content-type')).toBe('application/problem+json')
-      const { status, title } = errorKind(code)
-      expect(body).toMatchObject({ status, title, type: problemType(code) })
-      expect(response.status).toBe(status)
-      return { code, detail }
+      return await outcomeOf(response)
     },
     [Symbol.asyncDispose]: () => rest[Symbol.asyncDispose](),
+  }
+}
+
+/** What a response says. */
+async function outcomeOf(response: Response): Promise<Outcome> {
+  const body = (await response.json()) as Json
+  if (response.ok) return { output: body }
+  const { code, detail } = body as { code: ErrorCode; detail: string }
+  expect(response.headers.get('content-type')).toBe('application/problem+json')
+  const { status, title } = errorKind(code)
+  expect(body).toMatchObject({ status, title, type: problemType(code) })
+  expect(response.status).toBe(status)
+  return { code, detail }
+}
+
+/** The panel: its page calls an operation by its name. */
+export async function panelDoor(): Promise<Door> {
+  const panel = await startAdmin({ sessions: [], start: false })
+  const called = new Set<Operation>(Object.values(panelOperations).flat())
+  return {
+    offers: one => called.has(one),
+    call: async ({ name }, input) =>
+      outcomeOf(await fetch(`${panel.url}/api/call/${name}`, { method: 'POST', ...jsonBody(input) })),
+    [Symbol.asyncDispose]: () => panel[Symbol.asyncDispose](),
   }
 }
 
