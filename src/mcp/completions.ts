@@ -1,37 +1,37 @@
 /** Completions: session names, users and message ids, for the arguments of prompts and the variables of templates. */
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
-import type { Gateway } from '../gateway/gateway-api.ts'
 import { sessionKey } from '../model/session.ts'
-import type { McpContext } from './context.ts'
+import { verbs } from '../operations/tools.ts'
+import { listUsers } from '../operations/users.ts'
+import { ask, type McpContext } from './context.ts'
 import { readable } from './resources.ts'
 import { conversationTemplate, mediaTemplate, usersTemplate } from './uris.ts'
 
 /** The other arguments as far as they are filled in. */
 type Given = Readonly<Record<string, string>>
 /** What could stand there, the likeliest first. */
-type Completer = (gateway: Gateway, given: Given) => Promise<string[]>
+type Completer = (context: McpContext, given: Given) => Promise<string[]>
 
-const sessions: Completer = async gateway => readable(await gateway.accounts.list()).map(({ name }) => name)
+const sessions: Completer = async context =>
+  readable(await ask(context, verbs.sessions, {})).map(({ name }) => name)
 
 /** Ids and names, of the session that is filled in, else of all: who wrote last first. */
-const users: Completer = async (gateway, { session }) => {
-  const names = session ? [session] : await sessions(gateway, {})
-  const found = await Promise.all(names.map(name => gateway.accounts.users(name).catch(() => [])))
-  const byAge = found.flat().sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
+const users: Completer = async (context, { session }) => {
+  const found = await ask(context, listUsers, { session: session || undefined }).catch(() => [])
   return [
-    ...new Set(byAge.flatMap(({ user_id, name }) => (name === undefined ? [user_id] : [user_id, name]))),
+    ...new Set(found.flatMap(({ user_id, name }) => (name === undefined ? [user_id] : [user_id, name]))),
   ]
 }
 
-const withMedia = async (gateway: Gateway) =>
-  (await gateway.history.page({ limit: 200, offset: 0 })).messages.filter(({ items }) =>
+const withMedia = async (context: McpContext) =>
+  (await ask(context, verbs.history, { limit: 200 })).messages.filter(({ items }) =>
     items.some(item => item.has_media),
   )
 
-const messageIds: Completer = async gateway => (await withMedia(gateway)).map(({ message_id }) => message_id)
+const messageIds: Completer = async context => (await withMedia(context)).map(({ message_id }) => message_id)
 
-const items: Completer = async (gateway, { message_id }) => {
-  const found = (await withMedia(gateway)).find(message => message.message_id === message_id)
+const items: Completer = async (context, { message_id }) => {
+  const found = (await withMedia(context)).find(message => message.message_id === message_id)
   return (found?.items ?? []).filter(item => item.has_media).map((_item, index) => String(index))
 }
 
@@ -48,7 +48,7 @@ const completers = new Map<string, { readonly [Argument in string]?: Completer }
 const mostValues = 100
 
 /** Answers `completion/complete`. What begins with the given text comes before what only contains it. */
-export function addCompletions(server: McpServer, { gateway }: McpContext): void {
+export function addCompletions(server: McpServer, own: McpContext): void {
   server.server.registerCapabilities({ completions: {} })
   server.server.setRequestHandler('completion/complete', async ({ params }) => {
     const { ref, argument, context } = params
@@ -58,7 +58,7 @@ export function addCompletions(server: McpServer, { gateway }: McpContext): void
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is nothing to complete for ${key}`)
     const completer = Object.hasOwn(byArgument, argument.name) ? byArgument[argument.name] : undefined
     if (!completer) return { completion: { values: [], total: 0, hasMore: false } }
-    const values = matching(await completer(gateway, context?.arguments ?? {}), argument.value)
+    const values = matching(await completer(own, context?.arguments ?? {}), argument.value)
     const hasMore = values.length > mostValues
     return { completion: { values: values.slice(0, mostValues), total: values.length, hasMore } }
   })

@@ -1,9 +1,13 @@
 /** What everything that is offered over MCP (tools, resources, prompts) may use, and what it knows of its connection. */
 
 import type { ServerContext } from '@modelcontextprotocol/server'
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call, Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
+import { invoke } from '../operations/gate.ts'
+import type { TypedOperation } from '../operations/operation.ts'
+import type { GivenInput } from '../operations/schema.ts'
 import type { Tool } from '../operations/tools.ts'
 import type { Log } from '../platform/log.ts'
 import type { Waiting } from '../server/http-call.ts'
@@ -54,6 +58,14 @@ export interface CallDoor {
   /** Takes the delivery of an answer that is on its way, and settles it once it is known to be written or lost. */
   deliver(delivery: Delivery, ctx: ServerContext): void
 }
+
+/** What an operation gives to the caller behind this connection. @throws SvcError as `invoke` */
+export const ask = <I extends TObject, O extends TSchema>(
+  { by, closed, gateway, local, log }: McpContext,
+  operation: TypedOperation<I, O>,
+  input: GivenInput<I>,
+  signal: AbortSignal = closed,
+): Promise<Static<O>> => invoke(operation, gateway, input, { by, local, signal, onDelivered() {} }, log)
 
 /** Something that subscribers want to hear of. */
 export type Change = { readonly kind: 'updated'; readonly uri: string } | { readonly kind: 'list' }

@@ -1,63 +1,11 @@
 /** Conversations as agents read them: the newest messages with one user, and whether the bot may still answer. */
-import type { Gateway } from '../gateway/gateway-api.ts'
-import { isSvcError } from '../model/error.ts'
-import type { Message } from '../model/message.ts'
+import type { Static } from '@sinclair/typebox'
 import type { SessionUser } from '../model/session.ts'
+import type { getConversation } from '../operations/conversations.ts'
 import { untrustedText } from '../operations/untrusted.ts'
 import { localTime } from '../platform/format.ts'
 
-export interface Conversation {
-  session: string
-  user: string
-  /** The newest ones, oldest first. */
-  messages: Message[]
-  /** How many there are in all, at least. */
-  total: number
-  /** The right to answer; undefined when the user never wrote to the session as it is logged in now. */
-  standing?: SessionUser
-}
-
-/**
- * The newest messages with one user; undefined when there are none and the user is not known to the session.
- *
- * @throws SvcError `session_not_found`, `invalid_arguments`, `store_unavailable`
- */
-export async function conversationWith(
-  gateway: Gateway,
-  request: { session: string; user: string; limit: number; since?: number },
-  signal: AbortSignal,
-): Promise<Conversation | undefined> {
-  const { session, user, limit, since } = request
-  const [page, users] = await Promise.all([
-    gateway.history.page({ session, user_id: user, limit, offset: 0, since }, signal),
-    usersOf(gateway, session),
-  ])
-  const standing = users.known.find(({ user_id }) => user_id === user)
-  if (page.messages.length === 0) {
-    if (users.missing) throw users.missing
-    if (!standing) return undefined
-  }
-  return {
-    session: page.messages[0]?.session ?? session,
-    user,
-    messages: page.messages.toReversed(),
-    total: page.total,
-    standing,
-  }
-}
-
-/** The users of a session; of one that is logged out nobody, since nobody there can be answered. */
-async function usersOf(
-  gateway: Gateway,
-  session: string,
-): Promise<{ known: SessionUser[]; missing?: unknown }> {
-  try {
-    return { known: await gateway.accounts.users(session) }
-  } catch (error) {
-    if (isSvcError(error, 'session_not_found')) return { known: [], missing: error }
-    throw error
-  }
-}
+type Conversation = Static<(typeof getConversation)['output']>
 
 /** A conversation as text in which the user's words stand marked as what they are. */
 export function conversationText(conversation: Conversation, now: number, what = 'Conversation'): string {

@@ -8,12 +8,13 @@ import {
   type McpServer,
 } from '@modelcontextprotocol/server'
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
-import { badArgument } from '../model/error.ts'
+import { badArgument, isSvcError } from '../model/error.ts'
 import { optional, text } from '../model/shapes.ts'
+import { getConversation, listConversations } from '../operations/conversations.ts'
 import { problemsOf } from '../operations/parse.ts'
 import { parseTime, toJsonSchema } from '../operations/schema.ts'
-import type { McpContext } from './context.ts'
-import { type Conversation, conversationText, conversationWith } from './conversations.ts'
+import { ask, type McpContext } from './context.ts'
+import { conversationText } from './conversations.ts'
 
 /** Messages shown of each conversation that is to be answered. */
 const answerMessages = 20
@@ -70,7 +71,7 @@ const answering = [
 
 /** Registers `answer_newest` and `summarise_conversation`. */
 export function addPrompts(server: McpServer, context: McpContext): void {
-  const { gateway } = context
+  const { clock } = context.gateway
   // They never change while a process runs.
   server.server.registerCapabilities({ prompts: { listChanged: false } })
   server.registerPrompt(
@@ -92,7 +93,7 @@ export function addPrompts(server: McpServer, context: McpContext): void {
           'No WeChat conversation waits for an answer. To wait for new messages, call the tool recv with a timeout.',
         ])
       }
-      const now = gateway.clock.now()
+      const now = clock.now()
       return prompt(`${found.length} conversation${found.length === 1 ? '' : 's'} to answer`, [
         `Answer the newest WeChat messages below with the tool send of svc.\n\nRules:\n${answering.map(rule => `- ${rule}`).join('\n')}`,
         ...found.map((one, index) =>
@@ -113,13 +114,14 @@ export function addPrompts(server: McpServer, context: McpContext): void {
       const since = given ? parseTime(given) : undefined
       if (given && since === undefined)
         throw badArgument('since', 'expected ISO 8601, such as 2026-01-31, or Unix milliseconds')
-      const { user: user_id = user } = await gateway.events.wanted({ session, user })
-      const request = { session, user: user_id, since, limit: summaryMessages }
-      const found = await conversationWith(gateway, request, ctx.mcpReq.signal)
-      if (!found) throw badArgument('user', 'this session has no conversation with this user')
+      const request = { session, user, since, limit: summaryMessages }
+      const found = await ask(context, getConversation, request, ctx.mcpReq.signal).catch(error => {
+        if (!isSvcError(error, 'not_found')) throw error
+        throw badArgument('user', 'this session has no conversation with this user')
+      })
       return prompt('Conversation to summarise', [
         `Summarise the WeChat conversation below for your own user: what it is about, what was agreed, what is open and who has to do what, with dates. Quote only what matters. Send nothing.\n\n${untrusted}`,
-        conversationText(found, gateway.clock.now()),
+        conversationText(found, clock.now()),
       ])
     },
   )
@@ -127,12 +129,11 @@ export function addPrompts(server: McpServer, context: McpContext): void {
 
 /** The conversations that wait for an answer; one that was asked for by name whatever its newest message is. */
 async function toAnswer(
-  { gateway }: McpContext,
-  asked: { session?: string; user?: string },
+  context: McpContext,
+  { session, user }: { session?: string; user?: string },
   signal: AbortSignal,
-): Promise<Conversation[]> {
-  const { session, user } = await gateway.events.wanted(asked)
-  const newest = await gateway.conversations.list({ session, user_id: user, limit: recentConversations })
+) {
+  const newest = await ask(context, listConversations, { session, user, limit: recentConversations })
   const wanted =
     user === undefined
       ? newest.filter(({ last_message }) => last_message.direction === 'received')
@@ -140,12 +141,11 @@ async function toAnswer(
   if (wanted.length === 0 && user !== undefined)
     throw badArgument('user', 'there is no conversation with this user')
   const limit = answerMessages
-  const found = await Promise.all(
+  return await Promise.all(
     wanted
       .slice(0, answerConversations)
-      .map(one => conversationWith(gateway, { session: one.session, user: one.user_id, limit }, signal)),
+      .map(one => ask(context, getConversation, { session: one.session, user: one.user_id, limit }, signal)),
   )
-  return found.filter(one => one !== undefined)
 }
 
 const prompt = (description: string, texts: string[]): GetPromptResult => ({

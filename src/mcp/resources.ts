@@ -6,13 +6,17 @@ import {
   ResourceTemplate,
   type Variables,
 } from '@modelcontextprotocol/server'
-import { SvcError } from '../model/error.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
 import type { Session } from '../model/session.ts'
+import { getConversation, listConversations } from '../operations/conversations.ts'
+import { getMedia } from '../operations/media.ts'
+import { verbs } from '../operations/tools.ts'
 import { aliasLine, untrustedText } from '../operations/untrusted.ts'
+import { listUsers } from '../operations/users.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
 import { blobMaxBytes, wholeOf } from './content.ts'
-import type { McpContext } from './context.ts'
-import { answerText, conversationText, conversationWith } from './conversations.ts'
+import { ask, type McpContext } from './context.ts'
+import { answerText, conversationText } from './conversations.ts'
 import * as uris from './uris.ts'
 
 /** Messages of a conversation or of the inbox. */
@@ -44,7 +48,7 @@ export function addResources(server: McpServer, context: McpContext): void {
 }
 
 /** Adds what has one address. */
-function addFixed(server: McpServer, { gateway }: McpContext): void {
+function addFixed(server: McpServer, context: McpContext): void {
   server.registerResource(
     'sessions',
     uris.sessionsUri,
@@ -53,7 +57,7 @@ function addFixed(server: McpServer, { gateway }: McpContext): void {
       description: 'Every registered WeChat bot account with its status, as the tool sessions gives it.',
       mimeType: 'application/json',
     },
-    async uri => json(uri.href, { sessions: await gateway.accounts.list() }),
+    async uri => json(uri.href, { sessions: await ask(context, verbs.sessions, {}) }),
   )
 
   server.registerResource(
@@ -66,8 +70,7 @@ function addFixed(server: McpServer, { gateway }: McpContext): void {
       annotations: { audience: ['assistant'], priority: 0.9 },
     },
     async uri => {
-      const filter = { direction: 'received', limit: shownMessages, offset: 0 } as const
-      const { messages } = await gateway.history.page(filter)
+      const { messages } = await ask(context, verbs.history, { direction: 'received', limit: shownMessages })
       const count = messages.length
       const heading = `Inbox: the newest ${count} message${count === 1 ? '' : 's'}, oldest first.`
       return text(uri.href, untrustedText(messages.toReversed(), { heading }) || 'Inbox: no messages.')
@@ -84,8 +87,8 @@ function addFixed(server: McpServer, { gateway }: McpContext): void {
       annotations: { audience: ['assistant'], priority: 0.8 },
     },
     async uri => {
-      const users = (await gateway.users.list()).slice(0, listedUsers)
-      const now = gateway.clock.now()
+      const users = (await ask(context, listUsers, {})).slice(0, listedUsers)
+      const now = context.gateway.clock.now()
       const lines = users.map(user => `${aliasLine(user)}: ${answerText(user, now)}`)
       return text(uri.href, lines.join('\n') || 'Nobody has written yet, so nobody can be answered.')
     },
@@ -93,12 +96,12 @@ function addFixed(server: McpServer, { gateway }: McpContext): void {
 }
 
 /** Adds the users of each session. */
-function addUsers(server: McpServer, { gateway }: McpContext): void {
+function addUsers(server: McpServer, context: McpContext): void {
   server.registerResource(
     'users',
     new ResourceTemplate(uris.usersTemplate, {
       list: async () => ({
-        resources: readable(await gateway.accounts.list())
+        resources: readable(await ask(context, verbs.sessions, {}))
           .slice(0, listedSessions)
           .map(({ name, user_count }) => ({
             uri: uris.usersUri(name),
@@ -115,17 +118,18 @@ function addUsers(server: McpServer, { gateway }: McpContext): void {
     },
     async (uri, variables) => {
       const session = needed(variables, 'session', uri)
-      return json(uri.href, { session, users: await gateway.accounts.users(session) })
+      const known = await ask(context, listUsers, { session })
+      return json(uri.href, { session, users: known.map(({ session: _, ...user }) => user) })
     },
   )
 }
 
-function addConversations(server: McpServer, { gateway }: McpContext): void {
+function addConversations(server: McpServer, context: McpContext): void {
   server.registerResource(
     'conversation',
     new ResourceTemplate(uris.conversationTemplate, {
       list: async () => ({
-        resources: (await gateway.conversations.list({ limit: listedConversations })).map(
+        resources: (await ask(context, listConversations, { limit: listedConversations })).map(
           ({ session, user_id, last_message: { timestamp, user_name } }) => ({
             uri: uris.conversationUri(session, user_id),
             name: `conversation of ${session} with ${user_id}`,
@@ -143,10 +147,12 @@ function addConversations(server: McpServer, { gateway }: McpContext): void {
     async (uri, variables, ctx) => {
       const [session, user] = [needed(variables, 'session', uri), needed(variables, 'user', uri)]
       const limit = shownMessages
-      const { user: id = user } = await gateway.events.wanted({ session, user })
-      const found = await conversationWith(gateway, { session, user: id, limit }, ctx.mcpReq.signal)
-      if (!found) throw absent(uri)
-      return text(uri.href, conversationText(found, gateway.clock.now()))
+      const found = await ask(context, getConversation, { session, user, limit }, ctx.mcpReq.signal).catch(
+        error => {
+          throw isSvcError(error, 'not_found') ? absent(uri) : error
+        },
+      )
+      return text(uri.href, conversationText(found, context.gateway.clock.now()))
     },
   )
 }
@@ -169,13 +175,14 @@ function addMedia(server: McpServer, context: McpContext): void {
 }
 
 async function readMedia(
-  { gateway, local }: McpContext,
+  context: McpContext,
   request: { message_id: string; item: number },
   signal: AbortSignal,
 ): Promise<ReadResourceResult> {
-  const opened = await gateway.media.open(request, signal)
+  const { local } = context
+  const { media } = await ask(context, getMedia, request, signal)
   const most = blobMaxBytes(local)
-  const bytes = await wholeOf(opened, most)
+  const bytes = await wholeOf(media, most)
   if (!bytes)
     throw new SvcError(
       'payload_too_large',
@@ -188,7 +195,7 @@ async function readMedia(
     )
   const blob = bytes.toString('base64')
   return {
-    contents: [{ uri: uris.mediaUri(request.message_id, request.item), mimeType: opened.content_type, blob }],
+    contents: [{ uri: uris.mediaUri(request.message_id, request.item), mimeType: media.content_type, blob }],
   }
 }
 

@@ -13,6 +13,7 @@ import { wordingAt } from '../inspect/advised-commands.ts'
 import { errorKind, type SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { invoke, toSvcError } from '../operations/gate.ts'
+import { getMedia } from '../operations/media.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { describedFor, type Tool, verbs } from '../operations/tools.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
@@ -20,7 +21,7 @@ import { problemOf } from '../server/errors.ts'
 import { McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
 import { contentOf, fromOutside, inlineMediaBytes, mostCounted, wholeOf } from './content.ts'
-import type { McpContext } from './context.ts'
+import { ask, type McpContext } from './context.ts'
 import { apart, inputSchemaOf } from './reading.ts'
 
 /** Where a result carries the problem object of an error, besides its text. */
@@ -161,13 +162,13 @@ const pictureMs = 5000
 
 /** What cannot be had now is there for download, and its messages are shown all the same. */
 async function pictureOf(
-  { gateway }: McpContext,
+  context: McpContext,
   request: { message_id: string; item: number },
   signal: AbortSignal,
 ): Promise<Buffer | undefined> {
   try {
     const within = AbortSignal.any([signal, AbortSignal.timeout(pictureMs)])
-    return await wholeOf(await gateway.media.open(request, within), inlineMediaBytes)
+    return await wholeOf((await ask(context, getMedia, request, within)).media, inlineMediaBytes)
   } catch {
     return undefined
   }

@@ -1,12 +1,14 @@
 /** Conversations as a person reads them: their list, pages of messages, marks, and how much is going on. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Conversation, Hour } from '../model/conversation.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
 import { HistoryPage, Message, MessageKind } from '../model/message.ts'
-import { bounded, closed, flag, optional, told } from '../model/shapes.ts'
+import { SessionUser } from '../model/session.ts'
+import { between, bounded, closed, flag, integer, optional, told } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
 import { HistoryInput } from './history.ts'
 import { operation } from './operation.ts'
-import { RowId } from './schema.ts'
+import { RowId, Time } from './schema.ts'
 
 /** So much of the text of a message stands in a line of the list. */
 const shortText = 200
@@ -32,11 +34,60 @@ export const listConversations = operation({
   right: 'history',
   description:
     'All conversations, the newest first: each with its newest message in short, what is unread, and until when and how often the bot may answer.',
-  input: closed({}),
+  input: closed({
+    session: optional(bounded(200, 'Only those of this session.')),
+    user: optional(bounded(512, 'Only those with this user, by id or name.')),
+    limit: optional(between(1, 1000, 'Most of them; all without it.')),
+  }),
   output: Type.Array(ConversationLine),
-  errors: ['store_unavailable'],
+  errors: ['session_not_found', 'store_unavailable'],
   examples: [],
-  run: async ({ conversations }) => (await conversations.list()).map(lineOf),
+  async run({ conversations, events }, { limit, ...named }) {
+    const { session, user: user_id } = await events.wanted(named)
+    return (await conversations.list({ session, user_id, limit })).map(lineOf)
+  },
+})
+
+/** For agents, who are told with the messages whether they may answer. */
+export const getConversation = operation({
+  name: 'get_conversation',
+  title: 'Read a conversation',
+  effect: 'read',
+  right: 'history',
+  description:
+    'The newest messages of a session with one user, oldest first, and what is left of the right to answer.',
+  input: closed({
+    session: bounded(200, 'Name of the session.', { examples: ['default'] }),
+    user: bounded(512, 'Id or name of the user.', { examples: [exampleUser] }),
+    since: optional(Time('Only messages not older than this.')),
+    limit: between(1, 200, 'Most messages.', { examples: [50] }),
+  }),
+  output: Type.Object({
+    session: Type.String(),
+    messages: Type.Array(Message, { description: 'Oldest first.' }),
+    total: integer('How many there are in all, at least.'),
+    standing: optional(SessionUser),
+  }),
+  errors: ['not_found', 'session_not_found', 'store_unavailable'],
+  examples: [],
+  async run({ accounts, events, history }, { session, limit, since, ...named }, { signal }) {
+    const { user = named.user } = await events.wanted({ session, user: named.user })
+    const [page, users] = await Promise.all([
+      history.page({ session, user_id: user, limit, offset: 0, since }, signal),
+      // Of one that is logged out nobody can be answered.
+      accounts.users(session).catch(error => {
+        if (isSvcError(error, 'session_not_found')) return error
+        throw error
+      }),
+    ])
+    const standing = Array.isArray(users) ? users.find(({ user_id }) => user_id === user) : undefined
+    if (page.messages.length === 0 && !standing)
+      throw Array.isArray(users)
+        ? new SvcError('not_found', 'this session has no conversation with this user')
+        : users
+    const messages = page.messages.toReversed()
+    return { session: messages[0]?.session ?? session, messages, total: page.total, standing }
+  },
 })
 
 const Ends = closed({

@@ -9,7 +9,14 @@ import {
   startLogin,
 } from './accounts.ts'
 import { checkSessions } from './check.ts'
-import { countMessages, listConversations, listMessages, markRead, markUnread } from './conversations.ts'
+import {
+  countMessages,
+  getConversation,
+  listConversations,
+  listMessages,
+  markRead,
+  markUnread,
+} from './conversations.ts'
 import { followEvents, linkEvents } from './events.ts'
 import { logout } from './logout.ts'
 import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
@@ -109,6 +116,7 @@ export const operations: readonly Operation[] = [
     ...serviceOperations,
     showTyping,
     checkSessions,
+    getConversation,
     ...Object.values(panelOperations).flat(),
     logoutAccount,
     renameAccount,

@@ -33,6 +33,7 @@ const ofAgents = new Set([
   'logout_account',
   'rename_account',
   'list_conversations',
+  'get_conversation',
   'list_messages',
   'count_messages',
 ])
