@@ -218,9 +218,9 @@ export class Accounts {
     return listed.find(({ unreadable }) => unreadable !== undefined)?.unreadable
   }
 
-  /** Whether the login of a session has a context token for a user. */
-  async knows(session: string, user: string): Promise<boolean> {
-    return (await this.#ports.state.contexts.find(session, user))?.token !== undefined
+  /** What the login of a session knows of a user. */
+  context(session: string, user: string): Promise<UserContext | undefined> {
+    return this.#ports.state.contexts.find(session, user)
   }
 
   /**

@@ -1,6 +1,6 @@
 /** Which session sends to a user: the one that got the newest context token for them, else the first connected one. */
 import { SvcError } from '../model/error.ts'
-import { notConnected, sessionName } from '../model/session.ts'
+import { notConnected, sessionName, type UserContext } from '../model/session.ts'
 import { expired } from '../receive/token-check.ts'
 import type { Accounts, ConnectedSession, WrittenSession } from './accounts.ts'
 import { newestFirst } from './users.ts'
@@ -9,21 +9,22 @@ import { newestFirst } from './users.ts'
  * The session asked for; else the one that most recently got a context token for that user; else the first connected one
  * (the default, else the oldest), and a session without a login that the user wrote to.
  *
- * @returns `before`: where they wrote, if no login has heard of them since
+ * @returns `context`: what the session knows of the user; `before`: where they wrote, if no login has heard of them since
  * @throws SvcError `not_connected`, `session_not_found`, `session_expired`
  */
 export async function routeTo(
   accounts: Accounts,
   to: string,
   wanted: string | undefined,
-): Promise<ConnectedSession & { before?: WrittenSession | undefined }> {
+): Promise<ConnectedSession & { context?: UserContext | undefined; before?: WrittenSession | undefined }> {
   if (wanted !== undefined) {
     const { name, bot, unreadable } = await accounts.named(sessionName(wanted))
     if (!bot) throw unreadable ?? notConnected(name)
     if (bot.expired_at !== undefined) throw expired(name)
-    if (await accounts.knows(name, to)) return { name, bot }
+    const context = await accounts.context(name, to)
+    if (context?.token !== undefined) return { name, bot, context }
     const before = (await accounts.wroteTo(to)).find(one => one.session === name)
-    return { name, bot, before }
+    return { name, bot, context, before }
   }
   const known = await accounts.knowing(to)
   const [newest] = newestFirst(known.filter(({ bot }) => bot.expired_at === undefined))
@@ -36,7 +37,8 @@ export async function routeTo(
     const own = written.find(one => one.session === session.name)
     // Whoever logged it in can write to it, whatever they wrote to before.
     const elsewhere = session.bot.user_id === to ? undefined : (loggedOut ?? written[0])
-    return { ...session, before: own ?? elsewhere }
+    const context = await accounts.context(session.name, to)
+    return { ...session, context, before: own ?? elsewhere }
   }
   const unreadable = await accounts.unreadable()
   if (unreadable) throw unreadable

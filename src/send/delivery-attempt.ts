@@ -2,17 +2,17 @@
 import type { Upstream } from '../ilink/api.ts'
 import { mediaItem, type UploadedMedia } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
-import type { SendRules, Verdict } from '../model/admission.ts'
+import type { SendRules } from '../model/admission.ts'
 import type { SvcError } from '../model/error.ts'
-import { type BotInfo, countNow, rightToAnswer } from '../model/session.ts'
+import type { BotInfo, UserContext } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Began, Begun, Entry, Lane, Settlement, Terms } from '../storage/outbox.ts'
+import type { Began, Begun, Entry, Lane, SendMode, Settlement, Terms } from '../storage/outbox.ts'
 import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
 import { type DeliveryResult, deliver, type Letter, letter } from './delivery.ts'
 import type { MediaFiles } from './media-files.ts'
-import { type Handed, Muting, type MutingPorts } from './muting.ts'
-import { endReasonOf } from './problems.ts'
+import { Muting, type MutingPorts } from './muting.ts'
+import { endReasonOf, notTried, stopped } from './problems.ts'
 
 /** Says what getupdates says, when another endpoint has refused a session with -14. */
 export interface TokenCheck {
@@ -34,13 +34,56 @@ export interface SendPorts {
   rules: SendRules
 }
 
-/** A message that may be out from now on, or why it is none. */
-export type Started =
-  | { go: 'begun'; begun: Begun; letter: Letter }
-  | { go: 'gone' }
-  | { go: 'stopped' }
-  | Extract<Began, { go: 'no' }>
+/** A message that may be out from now on. */
+export interface Started {
+  begun: Begun
+  letter: Letter
+}
 
+/** One message of an entry: these of its parts, by this bot, as this item. */
+export interface Outgoing {
+  to: Pick<Lane, 'session' | 'user'>
+  bot: BotInfo
+  parts: readonly number[]
+  item: WireItem
+  /** `queue`: what is refused waits again. `fail`: what is behind a message that failed is refused too. */
+  mode: SendMode
+  /** Ends the wait for a slot, and what has begun but is not handed over yet. */
+  signal: AbortSignal
+  /** Where it began in the commit that enqueued it. */
+  started?: Started | undefined
+}
+
+export type Attempted =
+  /** `entries`: those of its parts as they stand then; undefined where the disk did not take it. */
+  | { go: 'sent'; result: DeliveryResult; entries: readonly Entry[] | undefined }
+  /** The signal aborted before it began. */
+  | { go: 'stopped' }
+  | Extract<Began, { go: 'gone' | 'no' }>
+
+/** The bot that sends for a session; none while it is logged out. */
+export async function botOf({ sessions }: SendPorts['state'], session: string): Promise<BotInfo | undefined> {
+  const bot = (await sessions.get(session))?.bot
+  return bot?.expired_at === undefined ? bot : undefined
+}
+
+/** What a user may be answered by, and the token of that. */
+export type AnswerTerms = Terms & { token: string | undefined }
+
+/** As far as this process knows. */
+export const termsOf = async (
+  { rules, state }: Pick<SendPorts, 'rules' | 'state'>,
+  session: string,
+  user: string,
+) => termsBy(rules, await state.contexts.find(session, user))
+
+export const termsBy = (rules: SendRules, context: UserContext | undefined): AnswerTerms => ({
+  context: context ?? { used: 0 },
+  rules,
+  token: context?.token,
+})
+
+/** Every message goes this way: it begins, it is handed over, what became of it is stored. */
 export class DeliveryAttempts {
   readonly #ports: SendPorts
   readonly #runtime: Runtime
@@ -59,58 +102,14 @@ export class DeliveryAttempts {
     this.#cut.abort(reason)
   }
 
-  /** What a user may be answered by, as far as this process knows. */
-  async terms(session: string, user: string): Promise<Terms & { token: string | undefined }> {
-    const { contexts } = this.#ports.state
-    const { rules } = this.#ports
-    const context = await contexts.find(session, user)
-    return { context: context ?? { used: 0 }, rules, token: context?.token }
-  }
-
   /** Resolves when what became of messages is noted of their accounts. */
   get noted(): Promise<void> {
     return this.#muting.noted
   }
 
-  /** Whether `count` messages to a user may go now; nothing is taken. */
-  async verdict(session: string, user: string, count: number): Promise<Verdict> {
-    return this.#ports.store.outbox.verdict(session, user, count, await this.terms(session, user))
-  }
-
-  /** What is left of the right to answer a user. */
-  async right(session: string, user: string): Promise<ReturnType<typeof rightToAnswer>> {
-    const { context } = await this.terms(session, user)
-    const counters = await this.#ports.store.outbox.counters(session, user)
-    const now = this.#runtime.clock.now()
-    return rightToAnswer(countNow(context, counters.get(user), now), now)
-  }
-
-  /**
-   * Begins a message of these parts, once the pace lets it go.
-   *
-   * @returns `stopped`: the signal aborted while it waited for its slot
-   */
-  async begin(
-    { session, user }: Pick<Lane, 'session' | 'user'>,
-    bot: BotInfo,
-    { parts, item }: { parts: readonly number[]; item: WireItem },
-    signal: AbortSignal,
-  ): Promise<Started> {
-    const { clock } = this.#runtime
-    while (!signal.aborted) {
-      const terms = await this.terms(session, user)
-      const next = letter(user, item, terms.token, clock.now())
-      const began = await this.#ports.store.outbox.begin(parts, bot.bot_id, terms, next.row)
-      if (began.go === 'begun') return { go: 'begun', begun: began.begun, letter: next }
-      if (began.go !== 'later') return began
-      await clock.sleep(began.slot - clock.now(), signal)
-    }
-    return { go: 'stopped' }
-  }
-
   /** Uploads a file for a user. @returns its item; @throws what `upload` does, and as `TokenCheck.settled` */
   async upload(
-    { session, user }: Pick<Lane, 'session' | 'user'>,
+    { session, user }: Outgoing['to'],
     bot: BotInfo,
     upload: () => Promise<UploadedMedia>,
   ): Promise<WireItem> {
@@ -124,34 +123,66 @@ export class DeliveryAttempts {
     }
   }
 
-  /** Hands a message over that was begun. */
-  async deliver(session: string, bot: BotInfo, { wire, row }: Letter, begun: Begun): Promise<DeliveryResult> {
+  /** Begins a message once the pace lets it go, hands it over, and stores what became of it. */
+  async send(message: Outgoing): Promise<Attempted> {
+    const { signal, started = await this.#begin(message) } = message
+    if ('go' in started) return started
+    const result: DeliveryResult = signal.aborted
+      ? { status: 'refused', spent: false, unseen: true, error: stopped(signal) }
+      : await this.#deliver(message, started)
+    return { go: 'sent', result, entries: await this.#settle(message, started, result) }
+  }
+
+  async #begin({
+    to,
+    bot,
+    parts,
+    item,
+    signal,
+  }: Outgoing): Promise<Started | Exclude<Attempted, { go: 'sent' }>> {
+    const { clock } = this.#runtime
+    const { session, user } = to
+    while (!signal.aborted) {
+      const terms = await termsOf(this.#ports, session, user)
+      const next = letter(user, item, terms.token, clock.now())
+      const began = await this.#ports.store.outbox.begin(parts, bot.bot_id, terms, next.row)
+      if (began.go === 'begun') return { begun: began.begun, letter: next }
+      if (began.go !== 'later') return began
+      await clock.sleep(began.slot - clock.now(), signal)
+    }
+    return { go: 'stopped' }
+  }
+
+  async #deliver(
+    { to: { session, user }, bot }: Outgoing,
+    { begun, letter }: Started,
+  ): Promise<DeliveryResult> {
     const { clock, log } = this.#runtime
     const { account, api } = this.#ports.upstream
     const { check, rules } = this.#ports
     // Not cancelled when the caller leaves: half a request is the one thing that cannot be told apart later.
     const post = () =>
-      check.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
-    const result = await deliver(post, row.to_user, begun, { rules, now: () => clock.now() })
+      check.settled(session, bot, () => api.sendMessage(account(bot), letter.wire, this.#cut.signal))
+    const result = await deliver(post, user, begun, { rules, now: () => clock.now() })
     const { error, status } = result
-    // Whoever sends is told; here it is for whoever looks back.
+    // The caller is told. This is for whoever reads the log later.
     if (error) log.info('send failed', { session, error, as: status, code: error.code })
     return result
   }
 
-  /** @returns the entries of the message's parts as they stand then; undefined where the disk did not take it */
-  async settle(begun: Begun, settlement: Settlement, handed: Handed): Promise<Entry[] | undefined> {
+  async #settle(message: Outgoing, { begun, letter }: Started, result: DeliveryResult) {
     const { bus, log } = this.#runtime
     const { media, store } = this.#ports
-    const taken = settlement.status === 'accepted' || settlement.status === 'suspect'
+    const { bot, to } = message
+    const { status } = result
+    const isTaken = status === 'accepted' || status === 'suspect'
+    const settlement = settlementOf(message.mode, result)
     try {
-      const { entries, files } = await store.outbox.settle(begun, {
-        ...settlement,
-        ...(taken && begun.hold && { hold: null }),
-      })
+      const hold = isTaken && begun.hold ? null : settlement.hold
+      const { entries, files } = await store.outbox.settle(begun, { ...settlement, hold })
       const parts = entries.flatMap(({ parts }) => parts)
       bus.tell('handedOver', settlement.status, parts.find(({ id }) => begun.parts.includes(id))?.msg_type)
-      if (taken) this.#muting.handedOver(handed, settlement.status as 'accepted' | 'suspect')
+      if (isTaken) this.#muting.handedOver({ session: to.session, bot, at: letter.row.timestamp }, status)
       await media.kept.discard(files)
       return entries
     } catch (error) {
@@ -162,8 +193,19 @@ export class DeliveryAttempts {
   }
 }
 
-/** What becomes of the rows of a message. */
-export const settlementOf = (result: DeliveryResult): Settlement => {
-  const { status, message_id, error, spent, unseen, hold } = result
-  return { status, message_id, error: error && endReasonOf(error), spent, unseen, hold }
+/** What becomes of the rows of a message, and of those behind it in its entry. */
+function settlementOf(mode: SendMode, result: DeliveryResult): Settlement {
+  const { status, message_id, error, spent, unseen, giveUp, pause } = result
+  const waits = mode === 'queue' && status === 'refused' && !giveUp
+  // What follows a failed part would arrive out of its order, and a refusal must not be hammered.
+  const isLast = mode === 'queue' ? giveUp : status === 'refused' || status === 'unknown'
+  return {
+    status: waits ? 'queued' : status,
+    message_id,
+    error: error && endReasonOf(error),
+    spent,
+    unseen,
+    rest: isLast && error ? endReasonOf(notTried(error)) : undefined,
+    hold: (mode === 'queue' ? pause : undefined) ?? result.hold,
+  }
 }

@@ -6,6 +6,7 @@ import type { BotInfo } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { KeptFile, NewEntry, NewPart, SendMode } from '../storage/outbox.ts'
 import { described } from './delivery.ts'
+import type { AnswerTerms } from './delivery-attempt.ts'
 import type { MediaFiles, StagedFile } from './media-files.ts'
 import { contentOf, type Piece, type SendRequest } from './plan.ts'
 
@@ -14,6 +15,7 @@ export interface Draft {
   request: SendRequest
   session: string
   bot: BotInfo
+  terms: AnswerTerms
   pieces: Piece[]
   files: StagedFile[]
 }

@@ -55,7 +55,7 @@ export class Outbox {
     })
     bus.on('roleChanged', role => {
       this.#polls = role === 'poller'
-      ports.worker.crowded.clear()
+      ports.worker.foresight.crowded.clear()
     })
   }
 
@@ -73,7 +73,7 @@ export class Outbox {
     return Promise.all(
       entries.map(async entry => {
         const lane = entry.asked ?? entry.parts[0]?.lane
-        if (!waiting.has(lane)) waiting.set(lane, this.#ports.worker.waiting(entry))
+        if (!waiting.has(lane)) waiting.set(lane, this.#ports.worker.foresight.waiting(entry))
         return this.#shown(entry, await waiting.get(lane))
       }),
     )
@@ -88,7 +88,7 @@ export class Outbox {
     const { worker } = this.#ports
     const entry = await this.#entry(outboxId)
     if (entry?.mode !== 'queue') throw unknownSend('outbox')
-    return this.#shown(entry, entry.ended ? {} : await worker.waiting(entry))
+    return this.#shown(entry, entry.ended ? {} : await worker.foresight.waiting(entry))
   }
 
   async #entry(outboxId: string | number): Promise<Entry | undefined> {
@@ -141,15 +141,15 @@ export class Outbox {
     const { worker } = this.#ports
     const entry = await this.#entry(outboxId)
     if (!entry) throw unknownSend('approvals')
-    const approved = entry.asked && (await worker.approve(entry, by))
-    if (!approved) {
+    const lane = entry.asked && (await worker.approve(entry, by))
+    if (lane === undefined) {
       throw new SvcError('not_found', 'nothing of this id waits for a yes', {
         hint: 'It was approved, declined or given up; history tells.',
         next: { action: 'see', what: 'approvals' },
       })
     }
     log.info('send approved', { outbox: outboxId })
-    await worker.watch(entry.id, approved.lane, undefined)
+    await worker.watch(entry.id, lane, undefined)
     return this.get(outboxId)
   }
 
@@ -204,11 +204,12 @@ export class Outbox {
       this.#renewedAt = clock.monotonic()
       for (const lane of worker.flushing.keys()) await store.outbox.claim(lane)
     }
-    if (!of) worker.crowded.clear()
+    if (!of) worker.foresight.crowded.clear()
     const lanes = await store.outbox.lanes(rules, of)
     const busy = lanes.flatMap(({ id }) => worker.flushing.get(id) ?? [])
-    const mayGo = worker.judge()
-    for (const lane of lanes) if (await mayGo(lane)) void this.#guarded(() => worker.flush(lane.id))
+    const mayGo = worker.foresight.judge()
+    for (const lane of lanes.filter(({ id }) => !worker.flushing.has(id)))
+      if (await mayGo(lane)) void this.#guarded(() => worker.flush(lane.id))
     return busy
   }
 

@@ -8,7 +8,13 @@ import { span } from '../platform/format.ts'
 import type { EndReason } from '../storage/outbox.ts'
 import { textLimitBytes } from './split.ts'
 
-/** @param send how many messages it needs, and how many of them are of its text */
+/** How many messages a send needs, and how many of them are of its text. */
+export const countsOf = (parts: readonly { kind: string }[]) => ({
+  count: parts.length,
+  texts: parts.filter(({ kind }) => kind === 'text').length,
+})
+
+/** @param send as `countsOf` */
 export function closedError(
   closed: Closed,
   send: { count: number; texts: number },

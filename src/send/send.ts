@@ -7,19 +7,19 @@
 import { textItem } from '../ilink/encode.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
-import { type BotInfo, rightToAnswer } from '../model/session.ts'
+import { type BotInfo, rightToAnswer, type UserContext } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked, untilAborted } from '../platform/signals.ts'
 import type { Enqueued, Entry, KeptFile } from '../storage/outbox.ts'
-import { type Letter, letter } from './delivery.ts'
-import type { SendPorts } from './delivery-attempt.ts'
+import { letter } from './delivery.ts'
+import { type SendPorts, termsBy, termsOf } from './delivery-attempt.ts'
 import { type Draft, newEntry, waitingParts } from './draft.ts'
 import type { Caller } from './media-files.ts'
-import { sendOwn } from './own-entry.ts'
 import { isSame, isUserId, look, namesOf, type Piece, release, type SendRequest, stage } from './plan.ts'
 import {
   closedError,
   conflict,
+  countsOf,
   endReasonOf,
   neverWrote,
   stopped,
@@ -47,6 +47,8 @@ const isTypingAlone = ({ typing, text, media }: SendRequest): boolean =>
 interface Route {
   name: string
   bot: BotInfo
+  /** What the session knows of the user at this moment. */
+  context?: UserContext | undefined
   /** The session that the user wrote to, where no login that there is now has heard of them. */
   before?: { session: string; isLoggedIn: boolean } | undefined
 }
@@ -124,10 +126,10 @@ export class Sender {
     const { idempotency_key: key } = asked
     if (key !== undefined && durable && (await outbox.keyed(key))) return 'known'
     const request = await this.#addressed(asked)
-    await this.#routed(request, async ({ name }) => {
+    await this.#routed(request, async route => {
       if (isTypingAlone(request)) return
       const texts = await look(request, this.#ports.media, caller)
-      await this.#mayGo(name, request, texts.length)
+      await this.#mayGo(route, request, texts.length)
     })
     return 'new'
   }
@@ -143,11 +145,16 @@ export class Sender {
   }
 
   /** @throws SvcError when it may neither go now nor wait */
-  async #mayGo(session: string, { to, media, when_closed }: SendRequest, texts: number): Promise<void> {
+  async #mayGo(
+    { name, context }: Route,
+    { to, media, when_closed }: SendRequest,
+    texts: number,
+  ): Promise<void> {
+    const { rules, store, upstream } = this.#ports
     if (when_closed === 'queue') return
     const count = texts + media.length
-    const verdict = await this.#ports.worker.attempts.verdict(session, to, count)
-    if (verdict.go === 'no') throw closedError(verdict, { count, texts }, this.#ports.upstream.sandboxed)
+    const verdict = await store.outbox.verdict(name, to, count, termsBy(rules, context))
+    if (verdict.go === 'no') throw closedError(verdict, { count, texts }, upstream.sandboxed)
   }
 
   /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */
@@ -224,17 +231,14 @@ export class Sender {
     })
   }
 
-  async #sentBy(
-    { name: session, bot }: Route,
-    request: SendRequest,
-    caller: Caller,
-  ): Promise<SendResult | undefined> {
-    const { media } = this.#ports
+  async #sentBy(route: Route, request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
+    const { media, rules } = this.#ports
+    const { name: session, bot, context } = route
     const { approval } = request
     // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
     const texts = await look(request, media, caller)
     // Before anything is read, fetched or uploaded: a shut window should cost nothing.
-    if (approval || request.media.length > 0) await this.#mayGo(session, request, texts.length)
+    if (approval || request.media.length > 0) await this.#mayGo(route, request, texts.length)
     const files = await stage(request, media, caller)
     try {
       if (caller.signal.aborted) throw stopped(caller.signal)
@@ -242,7 +246,10 @@ export class Sender {
         ...texts.map(text => ({ kind: 'text' as const, text })),
         ...files.map(file => ({ kind: file.kind, file })),
       ]
-      const draft = { by: caller.by, request, session, bot, pieces, files }
+      // The user may write while files are read or fetched.
+      const terms =
+        files.length === 0 ? termsBy(rules, context) : await termsOf(this.#ports, session, request.to)
+      const draft = { by: caller.by, request, session, bot, terms, pieces, files }
       const result = await (request.when_closed === 'queue' || approval
         ? this.#queue(draft, caller)
         : this.#send(draft, caller))
@@ -257,18 +264,17 @@ export class Sender {
     const { clock } = this.#runtime
     const { sandboxed } = this.#ports.upstream
     const { rules, store, worker } = this.#ports
-    const { request, session, bot, pieces, files } = draft
+    const { request, session, bot, terms, pieces, files } = draft
     const { to } = request
-    const { token, ...terms } = await worker.attempts.terms(session, to)
     const isFirst = !worker.lines.isBusy(session, to)
     const line = worker.lines.line(session, to)
     const over = new AbortController()
     try {
       const [text] = pieces
       // A plain text is on its way with the commit that notes it.
-      const first: Letter | undefined =
+      const first =
         isFirst && files.length === 0 && text && 'text' in text
-          ? letter(to, textItem(text.text), token, clock.now())
+          ? letter(to, textItem(text.text), terms.token, clock.now())
           : undefined
       const entry = newEntry(
         draft,
@@ -276,11 +282,8 @@ export class Sender {
       )
       const enqueued = await store.outbox.enqueue(entry, terms, first?.row)
       if (enqueued.state === 'known') return undefined
-      if (enqueued.state === 'closed') {
-        const texts = pieces.length - files.length
-        throw closedError(enqueued.verdict, { count: pieces.length, texts }, sandboxed)
-      }
-      this.#meanwhile(draft, enqueued.entry, token, over.signal)
+      if (enqueued.state === 'closed') throw closedError(enqueued.verdict, countsOf(pieces), sandboxed)
+      this.#meanwhile(draft, enqueued.entry, over.signal)
       if (!isFirst)
         await worker.lines
           .turn(line.ahead, rules.patienceMs, caller.signal)
@@ -288,9 +291,8 @@ export class Sender {
             await store.outbox.end(enqueued.entry.id, endReasonOf(error))
             throw error
           })
-      const begun = enqueued.begun && first && { begun: enqueued.begun, letter: first }
-      const own = { entry: enqueued.entry, bot, pieces, caller, first: begun }
-      return this.#result(await sendOwn(own, { ports: this.#ports, attempts: worker.attempts }))
+      const started = enqueued.begun && first && { begun: enqueued.begun, letter: first }
+      return this.#result(await worker.sendNow({ entry: enqueued.entry, bot, pieces, started }, caller))
     } finally {
       line.leave()
       // Without a reason each abort makes an exception, with a stack.
@@ -313,11 +315,10 @@ export class Sender {
     }
     const { entry, lane, verdict } = enqueued
     let last: Entry | undefined
-    const isNext = verdict !== 'behind' && verdict.go !== 'no' && !worker.crowded.has(entry.session)
+    const isNext = verdict !== 'behind' && verdict.go !== 'no' && !worker.foresight.crowded.has(entry.session)
     if (!entry.asked && isNext) {
       const left = new AbortController()
-      const { token } = await worker.attempts.terms(draft.session, draft.request.to)
-      this.#meanwhile(draft, entry, token, left.signal)
+      this.#meanwhile(draft, entry, left.signal)
       const gone = untilAborted(caller.signal).then(() => 'left' as const)
       const watching = worker.watch(entry.id, lane, caller.progress)
       const watched = await Promise.race([watching, gone]).finally(() => left.abort('over'))
@@ -332,10 +333,9 @@ export class Sender {
 
   async #enqueued(draft: Draft, kept: KeptFile[], { signal }: Caller): Promise<Enqueued> {
     const { clock } = this.#runtime
-    const { media, store, worker } = this.#ports
-    const { to } = draft.request
+    const { media, store } = this.#ports
     const parts = await waitingParts(draft, { media, clock, kept, signal })
-    return store.outbox.enqueue(newEntry(draft, parts), await worker.attempts.terms(draft.session, to))
+    return store.outbox.enqueue(newEntry(draft, parts), draft.terms)
   }
 
   /** Who leaves before the answer cannot know of what would wait. */
@@ -347,12 +347,7 @@ export class Sender {
   }
 
   /** While a call takes long the bot is typing, and the entry says that it still runs. */
-  #meanwhile(
-    { session, bot, request }: Draft,
-    entry: Entry,
-    token: string | undefined,
-    over: AbortSignal,
-  ): void {
+  #meanwhile({ session, bot, request, terms }: Draft, entry: Entry, over: AbortSignal): void {
     const { account, api } = this.#ports.upstream
     const { check } = this.#ports
     const doubt = () => check.doubt(session, bot)
@@ -362,7 +357,7 @@ export class Sender {
       if (over.aborted) return
       void this.#renewed(entry, over)
       if (request.typing !== false)
-        await showTyping({ api, ...this.#runtime }, account(bot), request.to, token, doubt, over)
+        await showTyping({ api, ...this.#runtime }, account(bot), request.to, terms.token, doubt, over)
     }
     const showing: Promise<void> = shown().finally(() => this.#running.delete(showing))
     this.#running.add(showing)
@@ -370,16 +365,15 @@ export class Sender {
 
   /** That the bot is typing, or is not any more, and no message. */
   async #typed(
-    { name: session, bot }: Route,
+    { name: session, bot, context }: Route,
     { to, typing = true }: SendRequest,
     signal: AbortSignal,
   ): Promise<SendResult> {
     const { check, upstream, worker } = this.#ports
-    const { token } = await worker.attempts.terms(session, to)
-    if (token === undefined) throw neverWrote()
-    const at = { user: to, contextToken: token, typing }
+    if (context?.token === undefined) throw neverWrote()
+    const at = { user: to, contextToken: context.token, typing }
     await check.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), at, signal))
-    const right = await worker.attempts.right(session, to)
+    const right = await worker.foresight.right(session, to)
     return { success: true, status: 'accepted', session, parts: [], ...right }
   }
 
@@ -399,7 +393,8 @@ export class Sender {
     const { counter, mode, session, user } = entry
     // As it was: a call that is repeated has the answer of the first.
     if (counter) return resultOf(entry, rightToAnswer(counter, 0))
-    const right = await worker.attempts.right(session, user)
-    return resultOf(entry, right, mode === 'queue' ? await worker.waiting(entry) : {})
+    const { foresight } = worker
+    const right = await foresight.right(session, user)
+    return resultOf(entry, right, mode === 'queue' ? await foresight.waiting(entry) : {})
   }
 }

@@ -1,33 +1,37 @@
 /**
- * Sends what waits in the outbox for a user, whichever process took it in. One message at a time goes to one user, and
- * each goes the same way: begin (admission, intent on disk) → POST → settle.
+ * Sends entries of the outbox, message by message. An entry of mode `fail` is sent by the process that its caller waits in,
+ * at once and to its end. What waits in a lane is sent by the process that holds the lane. One message at a time goes to one
+ * user.
  */
 import { Buffer } from 'node:buffer'
 import { textItem, type UploadedMedia } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
-import {
-  admit,
-  afterRefusal,
-  nobody,
-  type SendRules,
-  untilWritten,
-  type Verdict,
-} from '../model/admission.ts'
-import { isSvcError } from '../model/error.ts'
-import type { MediaKind, Waiting } from '../model/message.ts'
+import { afterRefusal, untilWritten, type Verdict } from '../model/admission.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
+import type { MediaKind } from '../model/message.ts'
 import { type Principal, principalText } from '../model/principal.ts'
-import { type BotInfo, countNow, notConnected } from '../model/session.ts'
-import { backoffMs, turns } from '../platform/clock.ts'
+import { type BotInfo, notConnected } from '../model/session.ts'
+import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Begun, Entry, EntryPart, Lane, WaitingLane } from '../storage/outbox.ts'
+import type { Entry, EntryPart, Lane } from '../storage/outbox.ts'
 import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
-import { DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
+import { botOf, DeliveryAttempts, type SendPorts, type Started, termsOf } from './delivery-attempt.ts'
+import { Foresight, isPaused } from './foresight.ts'
 import { Lines } from './lines.ts'
 import type { Caller } from './media-files.ts'
-import type { Handed } from './muting.ts'
-import { closedError, endReasonOf, notTried, uploadError } from './problems.ts'
+import type { Piece } from './plan.ts'
+import { closedError, countsOf, endReasonOf, notTried, stopped, takenOver, uploadError } from './problems.ts'
 import { textLimitBytes } from './split.ts'
+
+/** An entry of mode `fail`, with what it is sent from. */
+interface OwnEntry {
+  entry: Entry
+  bot: BotInfo
+  pieces: readonly Piece[]
+  /** Its first message, where the commit that enqueued it began it. */
+  started: Started | undefined
+}
 
 /** A caller who waits for a queued entry: told how far uploads are, and given the entry as it stood last. */
 interface Watcher {
@@ -39,14 +43,11 @@ interface Watcher {
 const calmMs = 5 * 60_000
 /** Sends of one lane in one go; the next look goes on. */
 const mostInOneGo = 50
-/** A pause longer than this was set by a clock that has been set back since. */
-const longestPauseMs = 10 * 60_000
 
 export class Worker {
   readonly lines: Lines
   readonly attempts: DeliveryAttempts
-  /** Sessions in which some found no slot at the last look: those that come free are given out by looks alone. */
-  readonly crowded = new Set<string>()
+  readonly foresight: Foresight
   readonly #ports: SendPorts
   readonly #runtime: Runtime
   readonly #flushes = new Map<number, Promise<void>>()
@@ -57,6 +58,7 @@ export class Worker {
     this.#runtime = runtime
     this.lines = new Lines(runtime.clock)
     this.attempts = new DeliveryAttempts(ports, runtime)
+    this.foresight = new Foresight(ports, runtime)
   }
 
   /** Sends what may go now of a lane; resolves when the rest must wait, or the lane is another process's. */
@@ -66,36 +68,6 @@ export class Worker {
     const flush = this.#flush(lane).finally(() => this.#flushes.delete(lane))
     this.#flushes.set(lane, flush)
     return flush
-  }
-
-  /**
-   * Tells whether what waits in a lane may go now, as of the facts that came with it. Asked of one after the other, in their
-   * order: of a session no more may go than there are slots for.
-   */
-  judge(): (lane: WaitingLane) => Promise<boolean> {
-    const { clock } = this.#runtime
-    const { rules } = this.#ports
-    const bots = new Map<string, BotInfo | undefined>()
-    const taken = new Map<string, number>()
-    const turn = turns(clock)
-    return async lane => {
-      const { counter, hold, id, session, slot, user } = lane
-      await turn()
-      const now = clock.now()
-      if (this.#flushes.has(id) || isPaused(lane, now)) return false
-      if (!bots.has(session)) bots.set(session, await this.#bot(session))
-      if (!bots.get(session)) return false
-      const { context } = await this.attempts.terms(session, user)
-      const { received_at: receivedAt, used } = countNow(context, counter, now)
-      const slots = { ...lane.slots, last: taken.get(session) ?? lane.slots.last }
-      const verdict = admit({ now, receivedAt, used, ahead: nobody, hold, slots, slot }, 1, rules)
-      if (verdict.go === 'no') {
-        if (verdict.why === 'pace' && isFull(slots.last, now, rules)) this.crowded.add(session)
-        return false
-      }
-      if (slot === undefined && verdict.slot !== undefined) taken.set(session, verdict.slot)
-      return true
-    }
   }
 
   get flushing(): ReadonlyMap<number, Promise<void>> {
@@ -116,44 +88,65 @@ export class Worker {
   }
 
   /**
-   * A person says yes to a send that waits for that. What was to fail where it may not go goes on waiting for a yes then.
+   * Sends an entry of mode `fail` to its end. All its files go up first: one that cannot go up spends no answer.
+   *
+   * @returns it as it ended
+   * @throws SvcError why nothing of it went out
+   */
+  async sendNow(
+    { entry, bot, pieces, started }: OwnEntry,
+    { signal, progress }: Pick<Caller, 'signal' | 'progress'>,
+  ): Promise<Entry> {
+    const { attempts } = this
+    const { media, upstream } = this.#ports
+    let last = entry
+    try {
+      const items: WireItem[] = []
+      for (const piece of pieces) {
+        if ('text' in piece) items.push(textItem(piece.text))
+        else {
+          const account = upstream.account(bot)
+          const upload = () => media.upload(account, entry.user, piece.file, signal, progress)
+          items.push(await attempts.upload(entry, bot, upload))
+        }
+      }
+      for (const [nth, { id }] of entry.parts.entries()) {
+        const message = { to: entry, bot, parts: [id], item: items[nth]!, mode: entry.mode, signal }
+        const sent = await attempts.send({ ...message, started: nth === 0 ? started : undefined })
+        if (sent.go === 'stopped') throw stopped(signal)
+        if (sent.go === 'gone') throw takenOver()
+        if (sent.go === 'no') throw closedError(sent, countsOf(pieces), upstream.sandboxed)
+        last = sent.entries?.find(one => one.id === entry.id) ?? settledHere(last, nth, sent.result)
+        if (sent.result.error) break
+      }
+      return last
+    } catch (error) {
+      return this.#refused(entry, signal.aborted ? stopped(signal) : uploadError(error, entry.user))
+    }
+  }
+
+  /** What has not been sent of an entry never will be. @returns it; @throws `error` when that is all of it, or no SvcError */
+  async #refused(entry: Entry, error: unknown): Promise<Entry> {
+    const known = error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error')
+    const ended = await this.#ports.store.outbox.end(entry.id, endReasonOf(known))
+    const isAll = ended?.entry.parts.every(({ status }) => status === 'refused') ?? true
+    if (isAll || !(error instanceof SvcError)) throw error
+    return ended!.entry
+  }
+
+  /**
+   * A person says yes to a send that waits for that. Where it was to fail and may not go now, it goes on waiting for a yes.
    *
    * @returns the lane that it goes out from; undefined when it waits for no yes any more
    * @throws SvcError `not_connected`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`
    */
-  async approve(
-    { asked, id, parts, session, user }: Entry,
-    by: Principal,
-  ): Promise<{ lane: number } | undefined> {
-    const { store, upstream } = this.#ports
-    if (asked === 'fail' && !(await this.#bot(session))) throw notConnected(session)
-    const terms = await this.attempts.terms(session, user)
+  async approve({ asked, id, parts, session, user }: Entry, by: Principal): Promise<number | undefined> {
+    const { state, store, upstream } = this.#ports
+    if (asked === 'fail' && !(await botOf(state, session))) throw notConnected(session)
+    const terms = await termsOf(this.#ports, session, user)
     const said = await store.outbox.approve(id, terms, principalText(by))
-    if (said?.state !== 'closed') return said
-    const texts = parts.filter(({ kind }) => kind === 'text').length
-    throw closedError(said.verdict, { count: parts.length, texts }, upstream.sandboxed)
-  }
-
-  /** What holds an entry of mode `queue` back. */
-  async waiting({ asked, session, user, parts }: Entry): Promise<Waiting> {
-    const { store } = this.#ports
-    if (asked) return { waits_for: 'approval' }
-    const next = parts.find(({ status }) => status === 'queued')
-    if (!next) return {}
-    if (!(await this.#bot(session))) return { waits_for: 'login' }
-    const verdict = await this.attempts.verdict(session, user, 1)
-    const lane = await store.outbox.lane(next.lane)
-    const now = this.#runtime.clock.now()
-    if (verdict.go === 'no') {
-      if (verdict.why === 'window' || verdict.why === 'quota') return { waits_for: 'user' }
-      const waits_for = verdict.why === 'pace' ? 'pace' : verdict.why === 'held' ? 'refusal' : 'user'
-      return { waits_for, not_before: Math.ceil(now + verdict.waitMs) }
-    }
-    // The slot that it has, as long as there is a pace; the verdict is of a message behind it.
-    const slot = verdict.slot && (next.slot ?? verdict.slot)
-    if (slot !== undefined && slot > now) return { waits_for: 'pace', not_before: Math.ceil(slot) }
-    if (lane && isPaused(lane, now)) return { waits_for: 'retry', not_before: lane.not_before }
-    return lane?.busy ? { waits_for: 'busy' } : {}
+    if (said?.state === 'closed') throw closedError(said.verdict, countsOf(parts), upstream.sandboxed)
+    return said?.lane
   }
 
   async #flush(id: number): Promise<void> {
@@ -163,8 +156,8 @@ export class Worker {
     for (let sent = 0; sent < mostInOneGo && !closing.aborted; sent++) {
       const lane = await outbox.lane(id)
       if (!lane || isPaused(lane, clock.now())) break
-      if (sent > 0 && this.crowded.has(lane.session)) break
-      const bot = await this.#bot(lane.session)
+      if (sent > 0 && this.foresight.crowded.has(lane.session)) break
+      const bot = await botOf(this.#ports.state, lane.session)
       const parts = bot && joinable(await outbox.next(id), lane.hold !== undefined)
       if (!parts || !(await outbox.claim(id))) break
       isOurs = true
@@ -179,64 +172,38 @@ export class Worker {
     if (isOurs) await outbox.release(id)
   }
 
-  /** Who sends for a session; nobody while it is logged out. */
-  async #bot(session: string): Promise<BotInfo | undefined> {
-    const bot = (await this.#ports.state.sessions.get(session))?.bot
-    return bot?.expired_at === undefined ? bot : undefined
-  }
-
   /** Sends the first message of what waits. @returns whether the next one may follow at once */
   async #next(lane: Lane, parts: Group, bot: BotInfo): Promise<boolean> {
-    const { closing, log } = this.#runtime
+    const { clock, closing, log } = this.#runtime
     const { store } = this.#ports
     const { session, user } = lane
     const [first] = parts
     let item: WireItem
     if (first.kind === 'text') item = textItem(parts.map(part => part.text).join('\n\n'))
     else {
-      // Looked at first: an upload that may not be sent for minutes is wasted.
-      const { context, rules } = await this.attempts.terms(session, user)
-      const verdict = await store.outbox.verdict(session, user, 1, { context, rules })
-      if (isShut(verdict, first)) return false
+      // An upload that may not be sent for minutes is wasted.
+      const terms = await termsOf(this.#ports, session, user)
+      if (isShut(await store.outbox.verdict(session, user, 1, terms), first)) return false
       try {
         item = await this.attempts.upload(lane, bot, () => this.#uploaded(first, bot, user))
       } catch (error) {
-        return this.#notUploaded(lane, first, context.received_at, error)
+        return this.#notUploaded(lane, first, terms.context.received_at, error)
       }
     }
-    const message = { parts: parts.map(({ id }) => id), item }
-    const started = await this.attempts.begin(lane, bot, message, closing)
-    if (started.go === 'stopped' || started.go === 'no') return false
-    if (started.go === 'gone') return store.outbox.claim(lane.id)
-    const result = await this.attempts.deliver(session, bot, started.letter, started.begun)
-    if (result.status === 'accepted') log.info('sent from the outbox', { session, messages: parts.length })
-    const handed = { session, bot, at: started.letter.row.timestamp }
-    return this.#ended(lane, started.begun, result, handed)
-  }
-
-  /** Notes what became of a message that waited. @returns whether the next one may follow */
-  async #ended(lane: Lane, begun: Begun, result: DeliveryResult, handed: Handed): Promise<boolean> {
-    const { clock, log } = this.#runtime
-    const { store } = this.#ports
-    const { status, error, giveUp } = result
-    const waits = status === 'refused' && !giveUp
-    if (giveUp) log.warn('queued message refused for good', { session: lane.session, code: error?.code })
-    const settled = await this.attempts.settle(
-      begun,
-      {
-        ...settlementOf(result),
-        ...(waits && { status: 'queued' }),
-        ...(giveUp && error && { rest: endReasonOf(notTried(error)) }),
-        ...(result.pause && { hold: result.pause }),
-      },
-      handed,
-    )
-    for (const entry of settled ?? []) {
+    const ids = parts.map(({ id }) => id)
+    const message = { to: lane, bot, parts: ids, item, mode: 'queue', signal: closing } as const
+    const sent = await this.attempts.send(message)
+    if (sent.go === 'gone') return store.outbox.claim(lane.id)
+    if (sent.go !== 'sent') return false
+    for (const entry of sent.entries ?? []) {
       const watcher = this.#watchers.get(entry.id)
       if (watcher) watcher.last = entry
     }
+    const { status, error, giveUp, spent, pause } = sent.result
+    if (status === 'accepted') log.info('sent from the outbox', { session, messages: parts.length })
+    if (giveUp) log.warn('queued message refused for good', { session, code: error?.code })
     if (status === 'unknown') await store.outbox.later(lane.id, clock.now() + calmMs, 0)
-    else if (waits && !result.spent && !result.pause) await this.#later(lane)
+    else if (status === 'refused' && !giveUp && !spent && !pause) await this.#later(lane)
     else if (lane.failures > 0) await store.outbox.later(lane.id, 0, 0)
     return status === 'accepted' || status === 'suspect' || giveUp === true
   }
@@ -292,14 +259,17 @@ export class Worker {
   }
 }
 
+/** The entry where the disk did not take what became of its `nth` part. */
+function settledHere(entry: Entry, nth: number, { status, message_id, error }: DeliveryResult): Entry {
+  const parts = entry.parts.map((part, at): EntryPart => {
+    if (at === nth) return { ...part, status, message_id, error: error && endReasonOf(error) }
+    return at > nth && error ? { ...part, status: 'refused', error: endReasonOf(notTried(error)) } : part
+  })
+  return { ...entry, parts }
+}
+
 /** Parts that go as one message. */
 type Group = [EntryPart, ...EntryPart[]]
-
-const isPaused = ({ not_before }: Lane, now: number) => not_before > now && not_before - now <= longestPauseMs
-
-/** Whether a session has no slot to give that is near enough. */
-const isFull = (last = 0, now: number, { pace, patienceMs }: SendRules): boolean =>
-  pace !== 'off' && last + 1000 / pace.perSecond - now > patienceMs
 
 /** The pace lets go what has its slot already: the verdict is of a message behind it. */
 const isShut = (verdict: Verdict, { slot }: EntryPart): boolean =>
