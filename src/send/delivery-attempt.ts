@@ -144,7 +144,7 @@ export class DeliveryAttempts {
     const { session, user } = to
     while (!signal.aborted) {
       const terms = await termsOf(this.#ports, session, user)
-      const next = letter(user, item, terms.token, clock.now())
+      const next = letter(user, item, terms, clock.now())
       const began = await this.#ports.store.outbox.begin(parts, bot.bot_id, terms, next.row)
       if (began.go === 'begun') return { begun: began.begun, letter: next }
       if (began.go !== 'later') return began

@@ -36,9 +36,14 @@ export interface Letter {
   row: SentMessage
 }
 
-export function letter(to: string, item: WireItem, token: string | undefined, now: number): Letter {
-  const clientId = newClientId(now)
-  const wire = outgoingMessage({ to, item, clientId, ...(token && { contextToken: token }) })
+export function letter(
+  to: string,
+  item: WireItem,
+  { token }: { token?: string | undefined },
+  now: number,
+  clientId = newClientId(now),
+): Letter {
+  const wire = outgoingMessage({ to, item, clientId, contextToken: token })
   const row = { client_id: clientId, to_user: to, timestamp: now, raw: JSON.stringify(wire) }
   return { wire, row: { ...row, ...described(item) } }
 }
@@ -127,7 +132,7 @@ function refused(
 }
 
 /** The index columns of one item. */
-export function described(item: WireItem): Pick<SentMessage, 'msg_type' | 'text'> {
+function described(item: WireItem): Pick<SentMessage, 'msg_type' | 'text'> {
   if (item.text_item) return { msg_type: 'TEXT', text: item.text_item.text ?? '' }
   const msg_type = item.image_item ? 'IMAGE' : item.video_item ? 'VIDEO' : 'FILE'
   return { msg_type, text: textOf(item.file_item?.file_name) ?? '' }

@@ -6,6 +6,13 @@ import { behind, stopped } from './problems.ts'
 /** Those ahead may hang beyond what the pace foresees; one request that gets no answer takes 15 s. */
 const hangMs = 15_000
 
+export interface Line {
+  /** Nobody was there. */
+  readonly isFirst: boolean
+  /** Resolves when everybody before is done. */
+  readonly ahead: Promise<void>
+}
+
 export class Lines {
   readonly #clock: Clock
   /** By session and user: when whoever sends there now is done. */
@@ -15,19 +22,11 @@ export class Lines {
     this.#clock = clock
   }
 
-  /** Whether somebody here sends to that user, or is about to. */
-  isBusy(session: string, user: string): boolean {
-    return this.#lines.has(keyOf(session, user))
-  }
-
-  /**
-   * A place in the line of those who send to a user.
-   *
-   * @returns `ahead` resolves when everybody before is done; `leave` lets the next one go
-   */
-  line(session: string, user: string): { ahead: Promise<void>; leave(): void } {
-    const key = keyOf(session, user)
-    const ahead = this.#lines.get(key) ?? Promise.resolve()
+  /** A place in the line of those who send to a user. Disposing of it lets the next one go. */
+  line(session: string, user: string): Line & Disposable {
+    const key = `${session}\n${user}`
+    const before = this.#lines.get(key)
+    const ahead = before ?? Promise.resolve()
     const { promise, resolve } = Promise.withResolvers<void>()
     const end = ahead.then(() => promise)
     this.#lines.set(key, end)
@@ -35,7 +34,7 @@ export class Lines {
       resolve()
       if (this.#lines.get(key) === end) this.#lines.delete(key)
     }
-    return { ahead, leave }
+    return { isFirst: before === undefined, ahead, [Symbol.dispose]: leave }
   }
 
   /**
@@ -54,5 +53,3 @@ export class Lines {
     if (!first) throw behind()
   }
 }
-
-const keyOf = (session: string, user: string) => `${session}\n${user}`

@@ -1,13 +1,22 @@
-/** What a call of send is about to send. Touches nothing upstream; what can never be sent is an error here. */
+/**
+ * What a call of send is about to send, and how the outbox is told of it. Touches nothing upstream; what can never be sent
+ * is an error here.
+ */
 import { Buffer } from 'node:buffer'
+import { textItem, waitingItem } from '../ilink/encode.ts'
 import type { Unanswered } from '../model/call.ts'
 import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { Bearer } from '../model/next-step.ts'
-import { quotaPerInbound, sessionKey, sessionName } from '../model/session.ts'
+import { type Principal, principalText } from '../model/principal.ts'
+import { type BotInfo, quotaPerInbound, sessionKey, sessionName } from '../model/session.ts'
+import type { Clock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import type { KeptFile, NewEntry, NewPart, SendMode } from '../storage/outbox.ts'
 import type { Sessions } from '../storage/state.ts'
 import type { Names } from '../storage/store.ts'
+import { letter } from './delivery.ts'
+import type { AnswerTerms } from './delivery-attempt.ts'
 import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
 import { splitText, textLimitBytes } from './split.ts'
 
@@ -189,5 +198,64 @@ export async function isSame(
     return named
   }
 }
+
+/** A call on its way into the outbox. */
+export interface Draft {
+  by: Principal
+  request: SendRequest
+  session: string
+  bot: BotInfo
+  terms: AnswerTerms
+  pieces: Piece[]
+  files: StagedFile[]
+}
+
+/** What the outbox is told of a call. */
+export function newEntry({ by, request, session, bot, files }: Draft, parts: NewPart[]): NewEntry {
+  const { approval, idempotency_key: key, to, when_closed = 'fail' } = request
+  const mode: SendMode = approval ? 'queue' : when_closed
+  return {
+    made_by: principalText(by),
+    session,
+    bot_id: bot.bot_id,
+    user: to,
+    mode,
+    ...(approval && { asked: when_closed }),
+    parts,
+    ...(key !== undefined && { key, content: contentOf(request, files) }),
+  }
+}
+
+/**
+ * The parts of a call that may wait: each is a message of the log from now on.
+ *
+ * @param kept takes the files that were copied, also when it fails
+ */
+export async function waitingParts(
+  draft: Draft,
+  { media, clock, kept, signal }: { media: MediaFiles; clock: Clock; kept: KeptFile[]; signal: AbortSignal },
+): Promise<NewPart[]> {
+  const { to } = draft.request
+  const parts: NewPart[] = []
+  // One moment for all: who looks at them knows by it what goes together.
+  const timestamp = clock.now()
+  for (const [nth, piece] of draft.pieces.entries()) {
+    const file = 'file' in piece ? await media.kept.keep(piece.file, signal) : undefined
+    if (file) {
+      kept.push(file)
+      // Files stand last. Who says yes is not to be taken in by a name.
+      const source = draft.request.approval && sourceOf(draft.request.media.at(nth - draft.pieces.length))
+      if (source) file.source = source
+    }
+    const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
+    const clientId = `queued-${timestamp}-${crypto.randomUUID().slice(0, 8)}-${nth}`
+    const message = letter(to, item, {}, timestamp, clientId).row
+    parts.push({ kind: piece.kind, waiting: { message, file } })
+  }
+  return parts
+}
+
+const sourceOf = ({ path, url, upload_id }: Partial<MediaContent> = {}) =>
+  path ?? url ?? (upload_id === undefined ? 'data' : `upload ${upload_id}`)
 
 const sha256 = (text: string) => nodeCrypto().createHash('sha256').update(text).digest('base64url')

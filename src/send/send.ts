@@ -13,9 +13,20 @@ import { linked, untilAborted } from '../platform/signals.ts'
 import type { Enqueued, Entry, KeptFile } from '../storage/outbox.ts'
 import { letter } from './delivery.ts'
 import { type SendPorts, termsBy, termsOf } from './delivery-attempt.ts'
-import { type Draft, newEntry, waitingParts } from './draft.ts'
 import type { Caller } from './media-files.ts'
-import { isSame, isUserId, look, namesOf, type Piece, release, type SendRequest, stage } from './plan.ts'
+import {
+  type Draft,
+  isSame,
+  isUserId,
+  look,
+  namesOf,
+  newEntry,
+  type Piece,
+  release,
+  type SendRequest,
+  stage,
+  waitingParts,
+} from './plan.ts'
 import {
   closedError,
   conflict,
@@ -250,104 +261,90 @@ export class Sender {
       const terms =
         files.length === 0 ? termsBy(rules, context) : await termsOf(this.#ports, session, request.to)
       const draft = { by: caller.by, request, session, bot, terms, pieces, files }
-      const result = await (request.when_closed === 'queue' || approval
-        ? this.#queue(draft, caller)
-        : this.#send(draft, caller))
-      return result && withNames(result, files)
+      const isPatient = request.when_closed === 'queue' || approval !== undefined
+      const entry = await (isPatient ? this.#queue(draft, caller) : this.#send(draft, caller))
+      return entry && withNames(await this.#result(entry), files)
     } finally {
       await release(files)
     }
   }
 
-  /** Mode `fail`: this process sends it now, or nobody does. */
-  async #send(draft: Draft, caller: Caller): Promise<SendResult | undefined> {
+  /** Mode `fail`: this process sends it now, or nobody does. @returns it as it ended; undefined when its key was taken */
+  async #send(draft: Draft, caller: Caller): Promise<Entry | undefined> {
     const { clock } = this.#runtime
-    const { sandboxed } = this.#ports.upstream
-    const { rules, store, worker } = this.#ports
-    const { request, session, bot, terms, pieces, files } = draft
+    const { store, upstream, worker } = this.#ports
+    const { request, session, bot, terms, pieces } = draft
     const { to } = request
-    const isFirst = !worker.lines.isBusy(session, to)
-    const line = worker.lines.line(session, to)
-    const over = new AbortController()
-    try {
-      const [text] = pieces
-      // A plain text is on its way with the commit that notes it.
-      const first =
-        isFirst && files.length === 0 && text && 'text' in text
-          ? letter(to, textItem(text.text), terms.token, clock.now())
-          : undefined
-      const entry = newEntry(
-        draft,
-        pieces.map(({ kind }) => ({ kind })),
-      )
-      const enqueued = await store.outbox.enqueue(entry, terms, first?.row)
-      if (enqueued.state === 'known') return undefined
-      if (enqueued.state === 'closed') throw closedError(enqueued.verdict, countsOf(pieces), sandboxed)
-      this.#meanwhile(draft, enqueued.entry, over.signal)
-      if (!isFirst)
-        await worker.lines
-          .turn(line.ahead, rules.patienceMs, caller.signal)
-          .catch(async (error: SvcError) => {
-            await store.outbox.end(enqueued.entry.id, endReasonOf(error))
-            throw error
-          })
-      const started = enqueued.begun && first && { begun: enqueued.begun, letter: first }
-      return this.#result(await worker.sendNow({ entry: enqueued.entry, bot, pieces, started }, caller))
-    } finally {
-      line.leave()
-      // Without a reason each abort makes an exception, with a stack.
-      over.abort('over')
-    }
+    using line = worker.lines.line(session, to)
+    const [piece] = pieces
+    // A plain text is on its way with the commit that notes it.
+    const isPlain = line.isFirst && pieces.every(({ kind }) => kind === 'text')
+    const first =
+      isPlain && piece?.kind === 'text' ? letter(to, textItem(piece.text), terms, clock.now()) : undefined
+    const parts = pieces.map(({ kind }) => ({ kind }))
+    const enqueued = await store.outbox.enqueue(newEntry(draft, parts), terms, first?.row)
+    if (enqueued.state === 'known') return undefined
+    if (enqueued.state === 'closed') throw closedError(enqueued.verdict, countsOf(pieces), upstream.sandboxed)
+    const { begun, entry } = enqueued
+    using _shown = this.#meanwhile(draft, entry)
+    const started = begun && first && { begun, letter: first }
+    // The place in the line, and the typing, last until it has ended.
+    return await worker.sendNow({ entry, bot, pieces, line, started }, caller)
   }
 
-  /** Mode `queue`: it waits in the outbox as long as it may not go, or as a person has to say yes first. */
-  async #queue(draft: Draft, caller: Caller): Promise<SendResult | undefined> {
+  /**
+   * Mode `queue`: it waits in the outbox as long as it may not go, or as a person has to say yes first.
+   *
+   * @returns it as it stands; undefined when its key was taken
+   */
+  async #queue(draft: Draft, caller: Caller): Promise<Entry | undefined> {
     const { closing, log } = this.#runtime
-    const { media, worker } = this.#ports
-    const kept: KeptFile[] = []
-    const enqueued = await this.#enqueued(draft, kept, caller).catch(async error => {
-      await media.kept.discard(kept)
-      throw error
-    })
-    if (enqueued.state !== 'new') {
-      await media.kept.discard(kept)
-      return undefined
-    }
+    const { store, worker } = this.#ports
+    const enqueued = await this.#enqueued(draft, caller)
+    if (enqueued.state !== 'new') return undefined
     const { entry, lane, verdict } = enqueued
     let last: Entry | undefined
     const isNext = verdict !== 'behind' && verdict.go !== 'no' && !worker.foresight.crowded.has(entry.session)
     if (!entry.asked && isNext) {
-      const left = new AbortController()
-      this.#meanwhile(draft, entry, left.signal)
+      using _shown = this.#meanwhile(draft, entry)
       const gone = untilAborted(caller.signal).then(() => 'left' as const)
-      const watching = worker.watch(entry.id, lane, caller.progress)
-      const watched = await Promise.race([watching, gone]).finally(() => left.abort('over'))
+      const watched = await Promise.race([worker.watch(entry.id, lane, caller.progress), gone])
       if (watched === 'left' && !closing.aborted) return this.#cancelled(entry, caller.signal)
       last = watched === 'left' ? undefined : watched
     }
-    const now = last?.ended ? last : ((await this.#ports.store.outbox.entry(entry.id)) ?? last ?? entry)
+    const now = last?.ended ? last : ((await store.outbox.entry(entry.id)) ?? last ?? entry)
     if (!now.ended)
       log.info('send queued', { session: entry.session, outbox: entry.id, messages: entry.parts.length })
-    return this.#result(now)
+    return now
   }
 
-  async #enqueued(draft: Draft, kept: KeptFile[], { signal }: Caller): Promise<Enqueued> {
-    const { clock } = this.#runtime
+  /** Files are kept for as long as the entry needs them. */
+  async #enqueued(draft: Draft, { signal }: Caller): Promise<Enqueued> {
     const { media, store } = this.#ports
-    const parts = await waitingParts(draft, { media, clock, kept, signal })
-    return store.outbox.enqueue(newEntry(draft, parts), draft.terms)
+    const kept: KeptFile[] = []
+    let isNew = false
+    try {
+      const parts = await waitingParts(draft, { media, clock: this.#runtime.clock, kept, signal })
+      const enqueued = await store.outbox.enqueue(newEntry(draft, parts), draft.terms)
+      isNew = enqueued.state === 'new'
+      return enqueued
+    } finally {
+      if (!isNew) await media.kept.discard(kept)
+    }
   }
 
   /** Who leaves before the answer cannot know of what would wait. */
-  async #cancelled(entry: Entry, signal: AbortSignal): Promise<SendResult> {
+  async #cancelled(entry: Entry, signal: AbortSignal): Promise<Entry> {
     const { media, store } = this.#ports
     const ended = await store.outbox.end(entry.id, endReasonOf(stopped(signal)))
     await media.kept.discard(ended?.files ?? [])
-    return this.#result(ended?.entry ?? entry)
+    return ended?.entry ?? entry
   }
 
-  /** While a call takes long the bot is typing, and the entry says that it still runs. */
-  #meanwhile({ session, bot, request, terms }: Draft, entry: Entry, over: AbortSignal): void {
+  /** While a call takes long the bot is typing, and the entry says that it still runs; until it is disposed of. */
+  #meanwhile({ session, bot, request, terms }: Draft, entry: Entry): Disposable {
+    const ended = new AbortController()
+    const over = ended.signal
     const { account, api } = this.#ports.upstream
     const { check } = this.#ports
     const doubt = () => check.doubt(session, bot)
@@ -361,6 +358,8 @@ export class Sender {
     }
     const showing: Promise<void> = shown().finally(() => this.#running.delete(showing))
     this.#running.add(showing)
+    // Without a reason each abort makes an exception, with a stack.
+    return { [Symbol.dispose]: () => ended.abort('over') }
   }
 
   /** That the bot is typing, or is not any more, and no message. */

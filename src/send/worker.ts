@@ -18,7 +18,7 @@ import type { Entry, EntryPart, Lane } from '../storage/outbox.ts'
 import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
 import { botOf, DeliveryAttempts, type SendPorts, type Started, termsOf } from './delivery-attempt.ts'
 import { Foresight, isPaused } from './foresight.ts'
-import { Lines } from './lines.ts'
+import { type Line, Lines } from './lines.ts'
 import type { Caller } from './media-files.ts'
 import type { Piece } from './plan.ts'
 import { closedError, countsOf, endReasonOf, notTried, stopped, takenOver, uploadError } from './problems.ts'
@@ -29,6 +29,7 @@ interface OwnEntry {
   entry: Entry
   bot: BotInfo
   pieces: readonly Piece[]
+  line: Line
   /** Its first message, where the commit that enqueued it began it. */
   started: Started | undefined
 }
@@ -94,13 +95,14 @@ export class Worker {
    * @throws SvcError why nothing of it went out
    */
   async sendNow(
-    { entry, bot, pieces, started }: OwnEntry,
+    { entry, bot, pieces, line, started }: OwnEntry,
     { signal, progress }: Pick<Caller, 'signal' | 'progress'>,
   ): Promise<Entry> {
     const { attempts } = this
-    const { media, upstream } = this.#ports
+    const { media, rules, upstream } = this.#ports
     let last = entry
     try {
+      if (!line.isFirst) await this.lines.turn(line.ahead, rules.patienceMs, signal)
       const items: WireItem[] = []
       for (const piece of pieces) {
         if ('text' in piece) items.push(textItem(piece.text))
@@ -161,13 +163,9 @@ export class Worker {
       const parts = bot && joinable(await outbox.next(id), lane.hold !== undefined)
       if (!parts || !(await outbox.claim(id))) break
       isOurs = true
-      const line = this.lines.line(lane.session, lane.user)
-      try {
-        await line.ahead
-        if (!(await this.#next(lane, parts, bot))) break
-      } finally {
-        line.leave()
-      }
+      using line = this.lines.line(lane.session, lane.user)
+      await line.ahead
+      if (!(await this.#next(lane, parts, bot))) break
     }
     if (isOurs) await outbox.release(id)
   }
