@@ -1,6 +1,6 @@
 /** One message on its way: what it may be sent by, the request, and its result on disk. */
 import type { Upstream } from '../ilink/api.ts'
-import { mediaItem, type UploadedMedia } from '../ilink/encode.ts'
+import { mediaItem } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import type { SendRules } from '../model/admission.ts'
 import type { SvcError } from '../model/error.ts'
@@ -10,7 +10,7 @@ import type { Began, Begun, Entry, Lane, SendMode, Settlement, Terms } from '../
 import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
 import { type DeliveryResult, deliver, type Letter, letter } from './delivery.ts'
-import type { MediaFiles } from './media-files.ts'
+import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
 import { Muting, type MutingPorts } from './muting.ts'
 import { endReasonOf, notTried, stopped } from './problems.ts'
 
@@ -41,7 +41,7 @@ export interface Started {
 }
 
 /** One message of an entry: these of its parts, by this bot, as this item. */
-export interface Outgoing {
+export interface Attempt {
   to: Pick<Lane, 'session' | 'user'>
   bot: BotInfo
   parts: readonly number[]
@@ -107,14 +107,17 @@ export class DeliveryAttempts {
     return this.#muting.noted
   }
 
-  /** Uploads a file for a user. @returns its item; @throws what `upload` does, and as `TokenCheck.settled` */
+  /** Uploads a file for a user. @returns its item; @throws as `MediaFiles.upload` and `TokenCheck.settled` */
   async upload(
-    { session, user }: Outgoing['to'],
+    { session, user }: Attempt['to'],
     bot: BotInfo,
-    upload: () => Promise<UploadedMedia>,
+    file: StagedFile,
+    { signal, progress }: Pick<Caller, 'signal' | 'progress'>,
   ): Promise<WireItem> {
+    const { check, media, upstream } = this.#ports
+    const upload = () => media.upload(upstream.account(bot), user, file, signal, progress)
     try {
-      const item = mediaItem(await this.#ports.check.settled(session, bot, upload))
+      const item = mediaItem(await check.settled(session, bot, upload))
       this.#muting.uploaded(session, bot, user)
       return item
     } catch (error) {
@@ -124,8 +127,9 @@ export class DeliveryAttempts {
   }
 
   /** Begins a message once the pace lets it go, hands it over, and stores what became of it. */
-  async send(message: Outgoing): Promise<Attempted> {
-    const { signal, started = await this.#begin(message) } = message
+  async send(message: Attempt): Promise<Attempted> {
+    const { signal } = message
+    const started = message.started ?? (await this.#begin(message))
     if ('go' in started) return started
     const result: DeliveryResult = signal.aborted
       ? { status: 'refused', spent: false, unseen: true, error: stopped(signal) }
@@ -139,7 +143,7 @@ export class DeliveryAttempts {
     parts,
     item,
     signal,
-  }: Outgoing): Promise<Started | Exclude<Attempted, { go: 'sent' }>> {
+  }: Attempt): Promise<Started | Exclude<Attempted, { go: 'sent' }>> {
     const { clock } = this.#runtime
     const { session, user } = to
     while (!signal.aborted) {
@@ -154,7 +158,7 @@ export class DeliveryAttempts {
   }
 
   async #deliver(
-    { to: { session, user }, bot }: Outgoing,
+    { to: { session, user }, bot }: Attempt,
     { begun, letter }: Started,
   ): Promise<DeliveryResult> {
     const { clock, log } = this.#runtime
@@ -170,7 +174,7 @@ export class DeliveryAttempts {
     return result
   }
 
-  async #settle(message: Outgoing, { begun, letter }: Started, result: DeliveryResult) {
+  async #settle(message: Attempt, { begun, letter }: Started, result: DeliveryResult) {
     const { bus, log } = this.#runtime
     const { media, store } = this.#ports
     const { bot, to } = message

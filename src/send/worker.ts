@@ -4,7 +4,7 @@
  * user.
  */
 import { Buffer } from 'node:buffer'
-import { textItem, type UploadedMedia } from '../ilink/encode.ts'
+import { textItem } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import { afterRefusal, untilWritten, type Verdict } from '../model/admission.ts'
@@ -96,22 +96,21 @@ export class Worker {
    */
   async sendNow(
     { entry, bot, pieces, line, started }: OwnEntry,
-    { signal, progress }: Pick<Caller, 'signal' | 'progress'>,
+    caller: Pick<Caller, 'signal' | 'progress'>,
   ): Promise<Entry> {
     const { attempts } = this
-    const { media, rules, upstream } = this.#ports
+    const { rules, upstream } = this.#ports
+    const { signal } = caller
     let last = entry
     try {
       if (!line.isFirst) await this.lines.turn(line.ahead, rules.patienceMs, signal)
       const items: WireItem[] = []
-      for (const piece of pieces) {
-        if ('text' in piece) items.push(textItem(piece.text))
-        else {
-          const account = upstream.account(bot)
-          const upload = () => media.upload(account, entry.user, piece.file, signal, progress)
-          items.push(await attempts.upload(entry, bot, upload))
-        }
-      }
+      for (const piece of pieces)
+        items.push(
+          piece.kind === 'text'
+            ? textItem(piece.text)
+            : await attempts.upload(entry, bot, piece.file, caller),
+        )
       for (const [nth, { id }] of entry.parts.entries()) {
         const message = { to: entry, bot, parts: [id], item: items[nth]!, mode: entry.mode, signal }
         const sent = await attempts.send({ ...message, started: nth === 0 ? started : undefined })
@@ -183,7 +182,7 @@ export class Worker {
       const terms = await termsOf(this.#ports, session, user)
       if (isShut(await store.outbox.verdict(session, user, 1, terms), first)) return false
       try {
-        item = await this.attempts.upload(lane, bot, () => this.#uploaded(first, bot, user))
+        item = await this.#uploaded(lane, bot, first)
       } catch (error) {
         return this.#notUploaded(lane, first, terms.context.received_at, error)
       }
@@ -206,14 +205,12 @@ export class Worker {
     return status === 'accepted' || status === 'suspect' || giveUp === true
   }
 
-  async #uploaded(part: EntryPart, bot: BotInfo, user: string): Promise<UploadedMedia> {
-    const { closing } = this.#runtime
-    const { account } = this.#ports.upstream
-    const { media } = this.#ports
-    const file = await media.kept.open(part.file!, part.kind as MediaKind)
+  async #uploaded(lane: Lane, bot: BotInfo, part: EntryPart): Promise<WireItem> {
+    const { closing: signal } = this.#runtime
+    const file = await this.#ports.media.kept.open(part.file!, part.kind as MediaKind)
     const progress = this.#watchers.get(part.entry)?.progress
     try {
-      return await media.upload(account(bot), user, file, closing, progress)
+      return await this.attempts.upload(lane, bot, file, { signal, progress })
     } finally {
       await file.release()
     }
