@@ -1,6 +1,6 @@
 /** Operations as commands: words, arguments, options and help come from the definition, and a view says what people see. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
-import type { TypedOperation } from '../operations/operation.ts'
+import type { CommandShape, TypedOperation } from '../operations/operation.ts'
 import type { CommandSpec } from './command.ts'
 import { declareFlags, exampleLines, inFlags } from './input-flags.ts'
 import type { View } from './view.ts'
@@ -13,7 +13,7 @@ export function operationCommand<I extends TObject, O extends TSchema>(
   const { cli, title, description } = operation
   if (!cli) throw new Error(`${operation.name} has no command`)
   const { path, also, summary = title.charAt(0).toLowerCase() + title.slice(1), about = description } = cli
-  const shape = { ...operation, cli }
+  const shape = operation as typeof operation & { readonly cli: CommandShape }
   return {
     words: path.join(' '),
     also,
