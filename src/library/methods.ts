@@ -56,6 +56,10 @@ export type Method<D> = (
 
 export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
 
+/** Every group is a field of `Svc`. */
+export const groups = { outbox, webhooks }
+export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }
+
 type Invoke = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>
 
 /** The methods of some operations, by their names there. */

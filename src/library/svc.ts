@@ -22,7 +22,7 @@ import { isNode, onStopSignals, spareLoopbackTheProxy } from '../platform/proces
 import { linked } from '../platform/signals.ts'
 import { version } from '../version.ts'
 import { type HandlerOptions, Handlers, type MessageHandler } from './handlers.ts'
-import { type Methods, methodsOf, outbox, webhooks } from './methods.ts'
+import { type Groups, groups, methodsOf } from './methods.ts'
 import { type OpenedOptions, openedOptions, type SvcOptions } from './options.ts'
 import {
   type DefaultSet,
@@ -67,13 +67,13 @@ export interface EventsOptions {
 }
 
 /** What waits in the outbox, shared with every process of the data directory that has the store. */
-export type SvcOutbox = Methods<typeof outbox>
+export type SvcOutbox = Groups['outbox']
 
 /**
  * Webhook endpoints. Whichever program or service of the data directory polls delivers to them: this one from
  * `runBackground` on.
  */
-export type SvcWebhooks = Methods<typeof webhooks>
+export type SvcWebhooks = Groups['webhooks']
 
 /** close() waits this long for what is being done with messages. */
 const usualGraceMs = 2000
@@ -94,7 +94,7 @@ interface Timing {
  *   await svc.send({ to: message.from_user, text: `You said: ${message.text}` })
  * }
  */
-export class Svc implements AsyncDisposable, AsyncIterable<Message> {
+export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   /** Sends that wait until their user writes; they are made with `when_closed: 'queue'`. */
   readonly outbox: SvcOutbox
   /** Endpoints that events are delivered to, shared with every process of the data directory that has the store. */
@@ -129,8 +129,8 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     this.phoneUrl = sandbox && `${sandbox.url}/phone`
     this.#stopSandbox = async () => sandbox?.stop?.()
     const run: Parameters<typeof methodsOf>[1] = (operation, input) => this.#run(operation, input)
-    this.outbox = methodsOf(outbox, run)
-    this.webhooks = methodsOf(webhooks, run)
+    this.outbox = methodsOf(groups.outbox, run)
+    this.webhooks = methodsOf(groups.webhooks, run)
     this.#handlers = new Handlers({
       follow: (reading, signal) => gateway.follow(reading, signal),
       end: () => gateway.end(),

@@ -2,7 +2,7 @@
 import { expect } from 'bun:test'
 import { join } from 'node:path'
 import { Svc } from '../../src/index.ts'
-import * as methods from '../../src/library/methods.ts'
+import { groups } from '../../src/library/methods.ts'
 import { type ErrorCode, errorKind, isSvcError } from '../../src/model/error.ts'
 import type { Operation } from '../../src/operations/operation.ts'
 import { panelOperations } from '../../src/operations/operations.ts'
@@ -153,7 +153,7 @@ const methodNames: Readonly<Record<string, string>> = { list_users: 'users', nam
 
 /** The method of an operation: of a group of `methods`, or of the library itself. */
 function methodOf(library: Svc, operation: Operation): Method {
-  for (const [group, operations] of Object.entries(methods)) {
+  for (const [group, operations] of Object.entries(groups)) {
     const found = Object.entries(operations).find(([, one]) => (one as unknown) === operation)
     if (found) return (library as unknown as Record<string, Record<string, Method>>)[group]![found[0]]!
   }
