@@ -323,9 +323,10 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     signal,
     onGone,
     types,
-    ...wanted
+    session,
+    user,
   }: EventsOptions = {}): AsyncGenerator<Event, void, void> {
-    const events = await this.#run(followEvents, { ...wanted, after, types: types?.join(',') })
+    const events = await this.#run(followEvents, { after, types: types?.join(','), session, user })
     await this.runBackground()
     using ended = linked(signal ?? this.#stop.signal, this.#stop.signal)
     yield* events.follow(ended.signal, { onGone })

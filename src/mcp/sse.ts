@@ -72,10 +72,12 @@ export class SseSessions {
   }
 }
 
-/** A frame on its way out, and the message in it. */
+/** A frame on its way out. */
 interface Frame {
   readonly text: string
-  readonly message?: JSONRPCMessage | undefined
+  readonly isMessage: boolean
+  /** Settles the delivery of the answer in it. */
+  readonly settle?: ((written: boolean) => void) | undefined
 }
 
 class SseTransport implements Transport {
@@ -88,6 +90,8 @@ class SseTransport implements Transport {
   readonly deliveries = new Deliveries()
   readonly #queue: Frame[] = []
   /** A reader that never reads is cut off when all streams together have no room left. */
+  /** Of the answers that have not drained. */
+  readonly #unsettled = new Set<(written: boolean) => void>()
   readonly #backlog = backlogs.open(() => void this.close())
   /** Characters in the queue. */
   #waiting = 0
@@ -100,13 +104,16 @@ class SseTransport implements Transport {
   constructor(endpoint: string, caller: string, signal: AbortSignal) {
     this.caller = caller
     this.#signal = signal
-    this.#push(`event: endpoint\ndata: ${endpoint}\n\n`)
+    this.#push({ text: `event: endpoint\ndata: ${endpoint}\n\n`, isMessage: false })
   }
 
   async start(): Promise<void> {
     if (this.#signal.aborted) this.#gone()
     else this.#signal.addEventListener('abort', this.#gone, { once: true })
-    this.#keepAlive = setInterval(() => this.#push(': keepalive\n\n'), keepAliveMs)
+    this.#keepAlive = setInterval(
+      () => this.#push({ text: ': keepalive\n\n', isMessage: false }),
+      keepAliveMs,
+    )
   }
 
   response(): Response {
@@ -123,7 +130,7 @@ class SseTransport implements Transport {
           this.#wake = resolve
         })
       // A client that hung up before is heard now; the kernel would take the frame all the same.
-      if (this.#queue[0]?.message) await turn()
+      if (this.#queue[0]?.isMessage) await turn()
       const frame = this.#queue.shift()
       if (!frame) return
       this.#waiting -= frame.text.length
@@ -131,15 +138,19 @@ class SseTransport implements Transport {
       const bytes = encoder.encode(frame.text)
       yield bytes
       // From here on it is delivered, also to a client that closes: its session ends with the stream, and nothing can tell.
-      const settle = frame.message && this.deliveries.take(frame.message)
-      if (settle) void flushed(bytes.length).then(() => settle(true))
+      const { settle } = frame
+      if (!settle) continue
+      this.#unsettled.delete(settle)
+      void flushed(bytes.length).then(() => settle(true))
     }
   }
 
   /** Never rejects, as that of stdio. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return
-    this.#push(`event: message\ndata: ${JSON.stringify(message)}\n\n`, message)
+    const settle = this.deliveries.take(message)
+    if (settle) this.#unsettled.add(settle)
+    this.#push({ text: `event: message\ndata: ${JSON.stringify(message)}\n\n`, isMessage: true, settle })
   }
 
   async close(): Promise<void> {
@@ -148,6 +159,7 @@ class SseTransport implements Transport {
     clearInterval(this.#keepAlive)
     this.#signal.removeEventListener('abort', this.#gone)
     this.deliveries.lose()
+    for (const settle of this.#unsettled) settle(false)
     this.#queue.length = 0
     this.#waiting = 0
     this.#backlog.end()
@@ -155,9 +167,9 @@ class SseTransport implements Transport {
     this.onclose?.()
   }
 
-  #push(text: string, message?: JSONRPCMessage): void {
-    this.#queue.push({ text, message })
-    this.#waiting += text.length
+  #push(frame: Frame): void {
+    this.#queue.push(frame)
+    this.#waiting += frame.text.length
     this.#wake?.()
     this.#backlog.holds(this.#waiting, false)
   }

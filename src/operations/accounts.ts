@@ -139,7 +139,13 @@ export const logoutAccount = operation({
   output: Done,
   errors: logout.errors,
   examples: [],
-  rest: { place: 'POST /sessions/{name}/logout', tag: 'accounts', operationId: 'logout', panelOnly: true },
+  rest: {
+    place: 'POST /sessions/{name}/logout',
+    tag: 'accounts',
+    operationId: 'logout',
+    panelOnly: true,
+    body: 'may',
+  },
   async run({ accounts }, { name }) {
     const { success } = await accounts.logout(name)
     return { success }

@@ -57,7 +57,11 @@ export const getConversation = operation({
   description:
     'The newest messages of a session with one user, oldest first, and what is left of the right to answer.',
   input: closed({
-    session: bounded(200, 'Name of the session.', { examples: ['default'] }),
+    session: Type.String({
+      maxLength: 200,
+      description: 'Name of the session; "" is the default one.',
+      examples: ['default'],
+    }),
     user: bounded(512, 'Id or name of the user.', { examples: [exampleUser] }),
     since: optional(Time('Only messages not older than this.')),
     limit: between(1, 200, 'Most messages.', { examples: [50] }),

@@ -99,8 +99,11 @@ export interface RestShape<Input = unknown, Output = unknown> {
   readonly notByHead?: readonly string[]
   /** Query parameters that the door itself reads, for the docs. */
   readonly ownQuery?: Readonly<Record<string, JsonSchema>>
-  /** A call without a body is refused, even if no key is required. */
-  readonly needsBody?: true
+  /**
+   * must: a call without a body is refused, even if no key is required. may: a body is read and judged, even if the operation
+   * has no keys. Without it, that of an operation without keys is not read.
+   */
+  readonly body?: 'must' | 'may'
   /** The body is the key `file`, a `SentFile`: raw bytes, or the file of a form, whose other fields are keys too. */
   readonly takesFile?: true
   /** What the answer is if it is not JSON. */
@@ -244,7 +247,7 @@ export function defineTool<I extends TObject, O extends TSchema, const N extends
   const rest: RestShape = {
     place: `POST /tools/default/${name}`,
     tag: 'messages',
-    needsBody: true,
+    body: 'must',
     ...definition.rest,
   }
   return { ...definition, ...operation({ ...definition, rest }), rest, cli }

@@ -200,7 +200,7 @@ export class Worker {
     if (status === 'accepted') log.info('sent from the outbox', { session, messages: parts.length })
     if (giveUp) log.warn('queued message refused for good', { session, code: error?.code })
     if (status === 'unknown') await store.outbox.later(lane.id, clock.now() + calmMs, 0)
-    else if (status === 'refused' && !giveUp && !spent && !pause) await this.#later(lane)
+    else if (status === 'refused' && !giveUp && !spent && !pause && !closing.aborted) await this.#later(lane)
     else if (lane.failures > 0) await store.outbox.later(lane.id, 0, 0)
     return status === 'accepted' || status === 'suspect' || giveUp === true
   }

@@ -40,7 +40,7 @@ const jsonInit = { headers: new Headers(jsonAnswer.headers) }
 const prometheusInit = { headers: { 'content-type': metricsType, 'cache-control': 'no-store' } }
 
 const jsonAnswerOf = (
-  { needsBody, otherStatus, answerHeaders }: RestShape,
+  { body, otherStatus, answerHeaders }: RestShape,
   { gateway }: RouteContext,
 ): AnswerOf => {
   return (output, call, input) => {
@@ -50,7 +50,8 @@ const jsonAnswerOf = (
         written(text, call, headers ? { headers: { ...jsonAnswer.headers, ...headers } } : jsonInit),
       )
     if (otherStatus?.when(output)) return new Response(text, { ...jsonInit, status: otherStatus.status })
-    if (!needsBody && isWorthCompressing(text, call.request)) return compressed(text, jsonAnswer.headers)
+    if (body !== 'must' && !call.delivery.awaited && isWorthCompressing(text, call.request))
+      return compressed(text, jsonAnswer.headers)
     return written(text, call, jsonInit)
   }
 }

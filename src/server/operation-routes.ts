@@ -15,7 +15,7 @@ import { doneWith, filesLimit, jsonLimit, readJson } from './body.ts'
 import { sentFile } from './file-body.ts'
 import { HttpCall } from './http-call.ts'
 import { isHead, queryOf } from './paths.ts'
-import { bodyOf, declared, decoded, doorErrors, failed, noted, type RouteContext } from './route.ts'
+import { bodyOf, declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
 
 /** Adds the routes of operations that have one, below `prefix`. */
 export function addOperations(
@@ -56,7 +56,7 @@ function partsOf({ inputSchema, rest }: Placed): Parts {
   }
   const params = inPath.length > 0 ? { params: some(inPath) } : {}
   const others = Object.keys(properties).filter(key => !elsewhere.has(key))
-  if (others.length === 0 && !rest.needsBody) return { elsewhere, ...params }
+  if (others.length === 0 && !rest.body) return { elsewhere, ...params }
   const hasBody = /^(POST|PUT) /.test(rest.place) && !rest.takesFile
   return { elsewhere, ...params, [hasBody ? 'body' : 'query']: some(others) }
 }
@@ -72,18 +72,21 @@ function inputReader(
   const { elsewhere, params, query, body } = parts
   // Only files make an input larger than usual.
   const limit = inputSchema.properties?.media ? filesLimit(maxBodyBytes) : jsonLimit(maxBodyBytes)
-  const readBody = rest.needsBody ? readJson : bodyOf
+  const readBody = rest.body === 'must' ? readJson : bodyOf
   if (body && elsewhere.size === 0) return request => readBody(request, limit)
   const headers = Object.entries(rest.headers ?? {})
   return async (request, given) => {
     const inQuery = query ? spelled(query, queryOf(request)) : {}
-    const mayHaveBody = body || (!query && !rest.takesFile && request.body)
-    const sent = mayHaveBody ? await readBody(request, limit) : inQuery
+    const sent = body ? await readBody(request, limit) : inQuery
     if (!isObject(sent)) return sent
     const twice = [...elsewhere].filter(([key]) => Object.hasOwn(sent, key))
     if (twice.length > 0)
       throw invalid(twice.map(([field, place]) => ({ field, problem: `stands in ${place}` })))
-    const input: Record<string, unknown> = { ...sent, ...(params && spelled(params, decoded(given))) }
+    // Elysia gives null for what is no percent-encoding.
+    const broken = Object.keys(params?.properties ?? {}).filter(key => typeof given[key] !== 'string')
+    if (broken.length > 0)
+      throw invalid(broken.map(field => ({ field, problem: 'expected percent-encoded UTF-8' })))
+    const input: Record<string, unknown> = { ...sent, ...(params && spelled(params, given)) }
     for (const [key, header] of headers) input[key] = request.headers.get(header) || undefined
     if (isHead(request)) for (const key of rest.notByHead ?? []) delete input[key]
     return rest.takesFile ? await sentFile(request, input, context.maxUploadBytes ?? 0) : input
@@ -173,7 +176,7 @@ function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
         open: rest.open,
         examples: examples.map(({ summary, input = {}, output }) => {
           const sent = Object.entries(input).filter(([key]) => !elsewhere.has(key))
-          const isSent = body && (sent.length > 0 || rest.needsBody)
+          const isSent = body && (sent.length > 0 || rest.body === 'must')
           return { summary, output, ...(isSent && { input: Object.fromEntries(sent) }) }
         }),
       }),
@@ -181,8 +184,8 @@ function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
   }
 }
 
-const jsonBody = (schema: JsonSchema, { needsBody }: RestShape) => ({
-  ...(needsBody && { required: true }),
+const jsonBody = (schema: JsonSchema, { body }: RestShape) => ({
+  ...(body === 'must' && { required: true }),
   content: { 'application/json': { schema } },
 })
 

@@ -8,7 +8,6 @@ import { toSvcError } from '../operations/gate.ts'
 import { parse } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
 import type { Clock } from '../platform/clock.ts'
-import { decodedUri } from '../platform/header.ts'
 import type { Log } from '../platform/log.ts'
 import { type BodyLimit, doneWith, jsonLimit, readJson } from './body.ts'
 import { takesCoding } from './docs.ts'
@@ -147,7 +146,3 @@ export async function bodyOf(request: Request, limit: BodyLimit = usualLimit): P
   if (request.headers.get('content-type') === null && !request.body) return {}
   return await readJson(request, limit)
 }
-
-/** What stands in a path in place of its parameters, as it is meant. */
-export const decoded = (params: Record<string, string>): Record<string, string> =>
-  Object.fromEntries(Object.entries(params).map(([key, text]) => [key, decodedUri(text) ?? text]))

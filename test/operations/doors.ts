@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Svc } from '../../src/index.ts'
 import { groups } from '../../src/library/methods.ts'
 import { type ErrorCode, errorKind, isSvcError } from '../../src/model/error.ts'
-import type { Operation } from '../../src/operations/operation.ts'
+import type { Operation, RestShape } from '../../src/operations/operation.ts'
 import { panelOperations } from '../../src/operations/operations.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { problemType } from '../../src/server/errors.ts'
@@ -46,7 +46,7 @@ export async function restDoor(): Promise<Door> {
     // The bytes of its file are the body.
     apart: ['upload_media'],
     async call(operation, input) {
-      const { place = '', takesFile, needsBody } = operation.rest ?? {}
+      const { place, takesFile, body } = operation.rest as RestShape
       const [method = '', template = ''] = place.split(' ')
       const others = new Map(Object.entries(input))
       if (takesFile) others.delete('file')
@@ -60,7 +60,7 @@ export async function restDoor(): Promise<Door> {
       const query = new URLSearchParams(given as Record<string, string>)
       const response = await fetch(rest.url + path + (hasBody || query.size === 0 ? '' : `?${query}`), {
         method,
-        ...(hasBody && (needsBody || others.size > 0) && jsonBody(given)),
+        ...(hasBody && (body === 'must' || others.size > 0) && jsonBody(given)),
         ...(takesFile && { body: 'the bytes' }),
       })
       return await outcomeOf(response)

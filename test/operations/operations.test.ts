@@ -156,6 +156,8 @@ test('what stands in the path stands nowhere else, and what is in no schema is r
   }
   for (const [method, path, body, field] of [
     ['PUT', '/users/a%40im.wechat/name', { name: 'Mum', user_id: 'b@im.wechat' }, 'user_id'],
+    ['PUT', '/users/a%zz/name', { name: 'Mum' }, 'user_id'],
+    ['GET', '/media/a%b/0', undefined, 'message_id'],
     ['POST', '/webhooks/wh_1/replay', { from: 'x-1', id: 'wh_2' }, 'id'],
     ['POST', '/webhooks/wh_1/replay', { from: 'never' }, 'from'],
     ['GET', '/webhooks/wh_1/log?id=wh_2', undefined, 'id'],

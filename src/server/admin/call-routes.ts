@@ -36,7 +36,12 @@ export function addCallRoutes(app: Elysia, context: RouteContext): void {
   for (const tag of ['panel', 'accounts', 'messages', 'webhooks'] as const)
     for (const operation of panelOperations[tag]) {
       const { name } = operation
-      const call = at(operation, { place: `POST /call/${name}`, tag, operationId: `call_${name}` })
+      const call = at(operation, {
+        place: `POST /call/${name}`,
+        tag,
+        operationId: `call_${name}`,
+        body: 'may',
+      })
       addOperations(app, context, [call], '/api')
     }
 }
