@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 const root = join(import.meta.dir, '..')
 const folders = [
-  ...['accounts', 'cli', 'library', 'mcp', 'media', 'receive', 'send', 'server', 'storage', 'tools'],
+  ...['accounts', 'cli', 'library', 'mcp', 'media', 'receive', 'send', 'server', 'storage', 'operations'],
 ]
 
 for (const folder of folders)
