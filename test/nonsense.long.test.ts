@@ -4,7 +4,8 @@ import { join } from 'node:path'
 
 const root = join(import.meta.dir, '..')
 const folders = [
-  ...['accounts', 'cli', 'library', 'mcp', 'media', 'receive', 'send', 'server', 'storage', 'operations'],
+  ...['accounts', 'cli', 'library', 'mcp', 'media', 'operations', 'receive', 'send', 'server', 'storage'],
+  'tools',
 ]
 
 for (const folder of folders)

@@ -68,10 +68,11 @@ describe.each(Object.entries(doors))('%s', (_door, door) => {
 
   test.each(named)('%s: each of its errors reaches the caller', async (_name, one) => {
     for (const code of one.errors) {
+      const told = new SvcError(code, `Told as ${code}`)
       using run = runs(one, () => {
-        throw new SvcError(code, `Told as ${code}`)
+        throw told
       })
-      expect(await door.call(one, anyInput(one))).toEqual({ code, detail: `Told as ${code}` })
+      expect(await door.call(one, anyInput(one))).toEqual({ code, detail: told.message })
       expect(run.arrived).toHaveLength(1)
     }
   })
