@@ -120,8 +120,8 @@ function asTyped(shape: Flagged, field: string, command: Command): string {
 
 /** The problem with the choices as help and shell have them. */
 function asShown(shape: Flagged, field: string, problem: string): string {
-  const schema = schemaOf(shape, field)
-  return problem.replace(words(schema), words({ ...schema, enum: choicesOf(schema) }))
+  const choices = choicesOf(schemaOf(shape, field))
+  return choices ? `expected ${words({ enum: choices })}` : problem
 }
 
 const choicesOf = (schema: JsonSchema) => schema.enum?.map(one => String(one).toLowerCase())

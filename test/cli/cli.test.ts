@@ -28,6 +28,7 @@ const serve = async (
 function expectOneLine(ended: Ended, status: number, ...parts: string[]) {
   expect(ended).toEqual({ status, stdout: '', stderr: expect.stringMatching(/^error: [^\n]+\. [^\n]+\.\n$/) })
   for (const part of parts) expect(ended.stderr).toContain(part)
+  return ended.stderr
 }
 
 describe('help', () => {
@@ -73,13 +74,13 @@ describe('help', () => {
 describe('wrong usage is one line and status 2', () => {
   // What each command refuses is told in `commands.test.ts`, and each option in `config.test.ts`.
   const cases: [args: string[], ...parts: string[]][] = [
-    [['--nope'], "unknown option '--nope'", 'See svc --help.'],
-    [['opnapi'], "unknown command 'opnapi'", 'openapi', 'See svc --help.'],
-    [['openapi', '--prot', '1'], "'--prot'", 'Did you mean --port?', 'See svc openapi --help.'],
-    [['constructor'], "unknown command 'constructor'. See svc --help."],
-    [['foo', '--help'], "unknown command 'foo'", 'See svc --help.'],
-    [['openapi', '--port'], "'-p, --port <port>' argument missing", 'See svc openapi --help.'],
-    [['openapi', '-p', 'abc'], '-p: ', 'got "abc"', 'See svc openapi --help.'],
+    [['--nope'], " '--nope'", 'See svc --help.'],
+    [['opnapi'], " 'opnapi'", ' openapi?', 'See svc --help.'],
+    [['openapi', '--prot', '1'], "'--prot'", ' --port?', 'See svc openapi --help.'],
+    [['constructor'], " 'constructor'. See svc --help."],
+    [['foo', '--help'], " 'foo'", 'See svc --help.'],
+    [['openapi', '--port'], "'-p, --port <port>'", 'See svc openapi --help.'],
+    [['openapi', '-p', 'abc'], '-p: ', ' "abc"', ' svc openapi --help.'],
   ]
   for (const [args, ...parts] of cases) {
     test(`svc ${args.join(' ')}`, async () => expectOneLine(await svc(args), 2, ...parts))
@@ -87,7 +88,7 @@ describe('wrong usage is one line and status 2', () => {
 
   test('a bad token is not shown, by the program neither', async () => {
     const ended = await svcProcess(['openapi', '--token', 'my secret'], { home })
-    expectOneLine(ended, 2, '--token: expected')
+    expectOneLine(ended, 2, '--token: ')
     expect(ended.stderr).not.toContain('secret')
   })
 })
@@ -101,14 +102,16 @@ describe('what cannot be served is one line and status 1', () => {
     expectOneLine(
       await svc([...args, '-p', port, '--sandbox-port', '0']),
       1,
-      `port ${port} on 127.0.0.1 cannot be served: it is in use`,
-      '--port',
+      ` ${port} `,
+      ' 127.0.0.1 ',
+      ' --port,',
     )
     expectOneLine(
       await svc([...args, '-p', '0', '--sandbox-port', port]),
       1,
-      `port ${port} on 127.0.0.1 cannot be served: it is in use`,
-      '--sandbox-port',
+      ` ${port} `,
+      ' 127.0.0.1 ',
+      ' --sandbox-port,',
     )
   })
 
@@ -118,10 +121,11 @@ describe('what cannot be served is one line and status 1', () => {
     const args = ['openapi', '--sandbox', '-d', service.dir, '-p', new URL(service.url).port]
     const { status, stderr } = await svc([...args, '--log-level', 'ERROR'])
     expect(status).toBe(1)
-    for (const part of [`process ${process.pid} `, service.url, panel]) expect(stderr).toContain(part)
+    for (const part of [`${service.dir}: `, ` ${process.pid} `, service.url, panel])
+      expect(stderr).toContain(part)
     await using other = await serve()
     const elsewhere = await svc(['openapi', '-d', other.dir, '--sandbox', '-p', new URL(service.url).port])
-    expect(elsewhere.stderr).not.toContain(`process ${process.pid} `)
+    expect(elsewhere.stderr).not.toContain('http://')
   })
 
   test('a port that a command does not serve is not in its way', async () => {
@@ -129,35 +133,34 @@ describe('what cannot be served is one line and status 1', () => {
     const port = String(taken.port)
     const env = { SVC_PORT: port, SVC_ADMIN_PORT: port }
     const dir = join(home, 'admin-alone')
-    expectOneLine(
-      await svc(['admin', '-d', dir], { env }),
-      1,
-      `port ${port} on 127.0.0.1 cannot be served: it is in use`,
-    )
+    expectOneLine(await svc(['admin', '-d', dir], { env }), 1, ` ${port} `, ' 127.0.0.1 ', ' --admin-port,')
     // Over stdio nothing listens on the usual --port; this address is nobody's, so the panel's is never taken.
     expectOneLine(
       await svc(['mcp', '-t', 'stdio', '-d', dir, '--host', '192.0.2.1', '--admin-port', '8000']),
       1,
-      '192.0.2.1 is not an address of this machine',
+      '192.0.2.1 ',
+      ' --host: ',
     )
     expectOneLine(
       await svc(['mcp', '-t', 'http', '-d', dir, '--admin-port', '8000']),
       2,
-      '--admin-port: expected another port than --port, got 8000 again',
+      '--admin-port: ',
+      ' --port,',
+      ' 8000 ',
     )
   })
 
   test('what is no address at all, or one of another machine', async () => {
     for (const host of ['999.1.1.1', 'nohost.invalid', '192.0.2.1']) {
       const ended = await svc(['openapi', '-d', join(home, 'elsewhere'), '-p', '0', '--host', host])
-      expectOneLine(ended, 1, `${host} is not an address of this machine`, '--host')
+      expectOneLine(ended, 1, `${host} `, ' --host: ')
     }
   })
 
   test('a data directory that is a file', async () => {
     const file = join(home, 'file')
     await writeFile(file, '')
-    expectOneLine(await svc(['openapi', '-d', file, '-p', '0']), 1, `${file} cannot be used: it is a file`)
+    expectOneLine(await svc(['openapi', '-d', file, '-p', '0']), 1, ` ${file} `, ' --base-path.')
   })
 
   test('a media root that is a file', async () => {
@@ -166,8 +169,8 @@ describe('what cannot be served is one line and status 1', () => {
     expectOneLine(
       await svc(['openapi', '-d', join(home, 'media-root'), '-p', '0', '--media-root', file]),
       1,
-      `the media root ${file} cannot be used: it is a file`,
-      '--media-root',
+      ` ${file} `,
+      ' --media-root.',
     )
   })
 
@@ -178,8 +181,8 @@ describe('what cannot be served is one line and status 1', () => {
     expectOneLine(
       await svc(['openapi', '-d', dir, '-p', '0', '--sandbox', '--sandbox-port', '0']),
       1,
-      "the sandbox's world in",
-      'move it away',
+      ` ${join(dir, 'sandbox', 'world.db')} `,
+      ' -wal ',
     )
   })
 
@@ -267,22 +270,17 @@ describe('a directory has one kind', () => {
     expectOneLine(
       await svc(['openapi', '-d', dir, '--sandbox', '-p', '0', '--sandbox-port', '0']),
       2,
-      `${dir} holds real sessions`,
+      `--sandbox: ${dir} `,
       '--base-path',
     )
-    expectOneLine(await svc(['sandbox', '-d', dir, '--sandbox-port', '0']), 2, `${dir} holds real sessions`)
+    expectOneLine(await svc(['sandbox', '-d', dir, '--sandbox-port', '0']), 2, `--sandbox: ${dir} `)
     expect(await readdir(dir)).toEqual(['default'])
   })
 
   test('a sandbox is not taken for real', async () => {
     const dir = join(home, 'pretend')
     await mkdir(join(dir, 'sandbox'), { recursive: true })
-    expectOneLine(
-      await svc(['openapi', '-d', dir, '-p', '0']),
-      2,
-      `${dir} belongs to the sandbox`,
-      'Add --sandbox',
-    )
+    expectOneLine(await svc(['openapi', '-d', dir, '-p', '0']), 2, `-d: ${dir} `, ' --sandbox,')
     expect(await readdir(dir)).toEqual(['sandbox'])
   })
 
@@ -295,8 +293,9 @@ describe('a directory has one kind', () => {
       expectOneLine(
         await svc([...words, '--sandbox', '-d', dir]),
         2,
-        `--sandbox: ${dir} was used without it`,
-        'Leave --sandbox out, or choose another folder with --base-path',
+        `--sandbox: ${dir} `,
+        ' sandbox/ ',
+        ' --base-path.',
       )
     }
     expect((await readdir(dir)).filter(name => !before.includes(name))).toEqual([])
@@ -306,8 +305,8 @@ describe('a directory has one kind', () => {
   test('one of the sandbox with no account in it says how it becomes a real one', async () => {
     const dir = join(home, 'taken')
     await mkdir(join(dir, 'sandbox'), { recursive: true })
-    const told = 'For real accounts here, move away '
-    expectOneLine(await svc(['recv', '-t', '0', '-d', dir]), 2, `${told}${join(dir, 'sandbox')}`)
+    const told = ` ${join(dir, 'sandbox')} `
+    expectOneLine(await svc(['recv', '-t', '0', '-d', dir]), 2, told)
     // What only reads takes it as what it is, and names it so.
     expect((await svc(['sessions', '-d', dir])).stderr).toContain(`svc login --sandbox -d ${dir}`)
     await rename(join(dir, 'sandbox'), join(home, 'taken-away'))
@@ -316,7 +315,7 @@ describe('a directory has one kind', () => {
     await mkdir(join(dir, 'default'))
     await writeFile(join(dir, 'default', 'token.json'), '{}')
     const withAccounts = await svc(['recv', '-t', '0', '-d', dir])
-    expectOneLine(withAccounts, 2, 'belongs to the sandbox', 'Add --sandbox, or choose another folder.')
+    expectOneLine(withAccounts, 2, `-d: ${dir} `, ' --sandbox,')
     expect(withAccounts.stderr).not.toContain(told)
   })
 })
@@ -327,11 +326,7 @@ describe('folders that are not ours', () => {
     await mkdir(dir)
     await chmod(dir, 0o777)
     await writeFile(join(dir, 'letter.txt'), '')
-    expectOneLine(
-      await svc(['openapi', '-d', dir, '-p', '0']),
-      2,
-      `${dir} is a shared folder with other files`,
-    )
+    expectOneLine(await svc(['openapi', '-d', dir, '-p', '0']), 2, `-d: ${dir} `)
     expect(await readdir(dir)).toEqual(['letter.txt'])
     expect((await stat(dir)).mode & 0o777).toBe(0o777)
   })
@@ -525,18 +520,16 @@ describe('serving', () => {
     const refused = async (...parts: string[]) =>
       expectOneLine(await svc(['openapi', '-d', dir, '-p', '0'], { env }), 2, '--token-file: ', ...parts)
     await writeFile(file, 'two words\n')
-    await refused('one line of printable ASCII characters without spaces', file)
+    await refused(file, '/dev/urandom')
     await rm(file)
-    await refused(
-      `${file} cannot be read: it is not there`,
-      'Name a file that the user of the service may read.',
-    )
+    expect(await refused(file)).not.toContain('/dev/urandom')
     expectOneLine(
       await svc(['openapi', '-d', dir, '-p', '0', '--token', 'x'], { env }),
       2,
-      'expected without --token, got both',
+      '--token-file: ',
+      ' --token,',
     )
-    expectOneLine(await svc(['token', '-d', dir]), 1, `none is kept in ${join(dir, 'api_token')}`)
+    expectOneLine(await svc(['token', '-d', dir]), 1, join(dir, 'api_token'))
   })
 
   test('the phone listens for others too when told, and says the address that this machine can open', async () => {

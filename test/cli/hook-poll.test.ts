@@ -175,6 +175,6 @@ test('where nothing ever was, nothing is made; wrong usage ends with 1, which ho
   ]) {
     const { status, stdout, stderr } = await hookPoll(join(folder, 'none'), args)
     expect([status, stdout]).toEqual([1, ''])
-    expect(stderr).toMatch(/^error: [^\n]+ See svc hook-poll --help\.\n$/)
+    expect(stderr).toMatch(/^error: [^\n]+ svc hook-poll --help\.\n$/)
   }
 })

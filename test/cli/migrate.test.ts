@@ -119,5 +119,8 @@ test('what cannot be moved is one line that says what to do', async () => {
   const misspelt = await svc(at, ['weilnk', '--dry-run'])
   expect(misspelt).toMatchObject({ status: 2, stdout: '' })
   expect(misspelt.stderr).toContain('svc migrate --help')
-  expect((await svc(at, [])).stderr).toMatch(/^error: .*weilink.*openclaw/)
+  const unnamed = await svc(at, [])
+  expect(unnamed).toMatchObject({ status: 2, stdout: '' })
+  // One part for each program, then where to look.
+  expect(unnamed.stderr).toMatch(/^error: migrate: [^\n]+, [^\n]+\. [^\n]+ svc migrate --help\.\n$/)
 })

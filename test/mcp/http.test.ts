@@ -53,7 +53,7 @@ describe('what is no message', () => {
     expect(large.status).toBe(413)
     expect((await large.json()).error).toMatchObject({
       code: -32000,
-      message: expect.stringContaining('POST /media'),
+      message: expect.stringContaining(' /media '),
     })
     const lost = { 'mcp-session-id': 'gone' }
     expect(await refusal(await post(door.url, { jsonrpc: '2.0', id: 1, method: 'ping' }, lost))).toEqual([

@@ -2,16 +2,27 @@
 import { readFile } from 'node:fs/promises'
 import { plugin } from 'bun'
 
-const [said, advised] = ['xyzzy 7 frobs', 'Plugh the 3 grues.']
+/**
+ * Every word becomes nonsense, with a number in it that is wrong wherever somebody reads one.
+ * Names stay: a command with its flags, a path, an address, a number, what is quoted, what a question proposes.
+ * Nonsense said again is the same.
+ */
+function spoken(text: string): string {
+  const names = /(svc(?: [a-z-]+){1,2}(?= [-<]))/u
+  const word = /(?<=^|[\s(])\p{L}+(?:[-’']\p{L}+)*(?=[.,;:!)]*(?:\s|$))/u
+  const either = new RegExp(`${names.source}|${word.source}`, 'gu')
+  return text.replace(either, (_, command?: string) => command ?? 'frob7')
+}
 
 const head = 'constructor(code: ErrorCode, problem: string, options: SvcErrorOptions = {}) {'
 const nonsense = `
-    problem = '${said}'
+    const spoken: (text: string) => string = ${spoken}
+    problem = spoken(problem)
     options = {
       ...options,
-      hint: options.hint && '${advised}',
+      hint: options.hint && spoken(options.hint),
       details: options.details?.errors
-        ? { ...options.details, errors: options.details.errors.map(one => ({ ...one, problem })) }
+        ? { ...options.details, errors: options.details.errors.map(one => ({ ...one, problem: spoken(one.problem) })) }
         : options.details,
     }`
 const returned = "return [hint, step].filter(Boolean).join(' ')"
@@ -19,7 +30,7 @@ const returned = "return [hint, step].filter(Boolean).join(' ')"
 /** File → what is put in place of what. */
 const changes: Readonly<Record<string, readonly [from: string, to: string]>> = {
   error: [head, head + nonsense],
-  'next-step': [returned, `return hint || step ? '${advised}' : ''`],
+  'next-step': [returned, `${returned.replace('return ', `return (${spoken})(`)})`],
 }
 
 plugin({
