@@ -5,7 +5,6 @@ import { join } from 'node:path'
 const root = join(import.meta.dir, '..')
 const folders = [
   ...['accounts', 'cli', 'library', 'mcp', 'media', 'operations', 'receive', 'send', 'server', 'storage'],
-  'tools',
 ]
 
 for (const folder of folders)
