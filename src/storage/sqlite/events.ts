@@ -254,7 +254,8 @@ export class Events extends EnginePart {
   #placeOf(cursor: string): number {
     if (cursor === '') return 0
     const place = Number(/^\w{1,40}-(\d{1,16})$/.exec(cursor)?.[1])
-    if (!Number.isSafeInteger(place)) throw badArgument('after', 'expected the id of an event')
+    if (!Number.isSafeInteger(place))
+      throw badArgument('after', 'expected the id of an event, or a time such as 2026-01-31T08:00Z')
     return this.#isOwn(cursor) ? place : 0
   }
 
