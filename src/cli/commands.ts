@@ -12,14 +12,21 @@ const completion: Load = () => import('./commands/completion.ts')
 /** By first word, below its heading in the help of svc. */
 export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Talk:': {
-    ...{ recv: messages, send: messages, download: messages, history: messages },
+    recv: messages,
+    send: messages,
+    download: messages,
+    history: messages,
     users: () => import('./commands/users.ts'),
     typing: () => import('./commands/typing.ts'),
     events: () => import('./commands/events.ts'),
-    ...{ outbox, approvals: outbox },
+    outbox,
+    approvals: outbox,
   },
   'Accounts:': {
-    ...{ sessions, login: sessions, logout: sessions, check: sessions },
+    sessions,
+    login: sessions,
+    logout: sessions,
+    check: sessions,
   },
   'Events:': { webhook: () => import('./commands/webhook.ts') },
   'Serve:': { openapi: serve, mcp: serve, admin: serve, sandbox: serve },

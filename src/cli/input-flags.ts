@@ -34,7 +34,7 @@ export async function typedInput(shape: Flagged, command: Command): Promise<Reco
   return input
 }
 
-/** Of what was typed the times, counted from this Unix ms: the clock of a sandbox may be ahead of the machine's. */
+/** The typed times. `now` is Unix ms: the clock of a sandbox may be ahead of the machine's. */
 export const typedTimes = (shape: Flagged, command: Command, now: number): Record<string, number> =>
   Object.fromEntries(
     givenFor(shape, command).flatMap(([key, text]) =>

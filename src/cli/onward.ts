@@ -1,7 +1,10 @@
-/** Of a reader that names itself: its position is used, beside a running service too. */
+/** The inbox for a command that names its consumer. */
 import type { Gateway } from '../gateway/gateway-api.ts'
 
-/** Else recv shows there what came in the last minute, whoever has read it. */
+/**
+ * The same gateway, whose recv reads on from the consumer's position beside a running service too. A command that names no
+ * consumer is shown there what came in the last minute.
+ */
 export const onward = (gateway: Gateway): Gateway => ({
   ...gateway,
   inbox: {

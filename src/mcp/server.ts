@@ -122,7 +122,7 @@ class OwnMcpServer extends McpServer {
 
 const identity = ({ version }: McpContext) => ({ name: 'svc', title: 'svc: WeChat bot tools', version })
 
-/** HTTP statuses of what the caller named wrongly; everything else is our trouble or WeChat's. */
+/** HTTP statuses of errors that the caller can mend by other parameters. */
 const namedWrongly = [404, 413, 422]
 
 /** An error of the protocol, with our code and what to do next. */

@@ -64,7 +64,7 @@ export const webhookOperations = [
 
 export const mediaOperations = [uploadMedia, getMedia] as const
 
-/** What a service tells of itself, and of what its webhooks link to. */
+/** What a service tells of itself, and what links in deliveries lead to. */
 const serviceOperations = [getShared, health, metrics] as const
 
 /** What clients of another door than REST need besides: uploads, the bytes of media, what waits, health. */

@@ -169,7 +169,7 @@ export class DeliveryAttempts {
       check.settled(session, bot, () => api.sendMessage(account(bot), letter.wire, this.#cut.signal))
     const result = await deliver(post, user, begun, { rules, now: () => clock.now() })
     const { error, status } = result
-    // The caller is told. This is for whoever reads the log later.
+    // The log is for people; the caller is told by the result.
     if (error) log.info('send failed', { session, error, as: status, code: error.code })
     return result
   }

@@ -40,7 +40,7 @@ const jsonShowsAll = '--json shows all'
 
 type WaitingPart = OutboxEntry['parts'][number]
 
-/** A table of what waits: `more` is a column before the content, `partText` what a part holds. */
+/** A table of what waits. `more` columns stand before the content; `partText` says what a part holds. */
 function waitingTable(
   entries: readonly OutboxEntry[],
   more: readonly Column<OutboxEntry>[],

@@ -102,7 +102,16 @@ export class Entries extends EnginePart {
     })
     const { session: name, user } = lane
     return {
-      ...{ id, session: name, user, mode, asked, content, created_at, expires_at, ended: false, made_by },
+      id,
+      session: name,
+      user,
+      mode,
+      asked,
+      content,
+      created_at,
+      expires_at,
+      ended: false,
+      made_by,
       parts: written,
     }
   }

@@ -28,5 +28,5 @@ const { url } = await serve({
 })
 const text = 'x'.repeat(Number(size))
 if (when === 'now') gateway.say(text)
-else void gateway.nextCall.then(() => setTimeout(() => gateway.say(text), 50))
+else void gateway.nextCall.then(() => setImmediate(() => gateway.say(text)))
 console.log(`listening on ${url}`)
