@@ -1,6 +1,6 @@
 /** The frame around the pages: the rail with its four places, what is said everywhere, and who must sign in first. */
 import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useLayoutEffect } from 'preact/hooks'
 import { Redirect, Route, Router, Switch, useLocation } from 'wouter-preact'
 import { onSignedOut } from './api.ts'
 import { listenAgain } from './follow.ts'
@@ -109,7 +109,8 @@ const Keys = later(
 
 /** Ctrl or ⌘ and K go to the search, from any page and from where one writes; so does /, and ? shows all keys, except in a text field. */
 function useKeys(show: () => void): void {
-  useEffect(() => {
+  // Before the first drawing: a key that is pressed right after it is not lost.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (document.querySelector('[role$=dialog]')) return
       const writes = (event.target as HTMLElement).matches('input:not([type=range]), textarea, select')

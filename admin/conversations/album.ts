@@ -49,6 +49,8 @@ export class Album {
   #hasOlder = true
   #hasNewer = true
   readonly #loading = new Set<'older' | 'newer'>()
+  /** Steps that wait until there is something to go to; below 0: backwards. */
+  #steps = 0
   /** What came since the newer ones were asked for: the answer may be older. */
   #meanwhile: Message[] = []
   readonly #gone = new AbortController()
@@ -78,14 +80,29 @@ export class Album {
   }
 
   go(step: 1 | -1): void {
-    const to = this.#all.value[this.#place.value + step]
-    if (to) this.#key.value = { row: to.message.id, index: to.index }
+    this.#steps += step
+    this.#walk()
     void this.#reach()
   }
 
   close(): void {
     this.#gone.abort()
     this.#stop()
+  }
+
+  /** Takes the steps that can be taken. The others wait while more is loading in their direction, else they end here. */
+  #walk(): void {
+    while (this.#steps !== 0) {
+      const step = Math.sign(this.#steps)
+      const to = this.#all.peek()[this.#place.peek() + step]
+      if (!to) {
+        const hasMore = step > 0 ? this.#hasNewer : this.#hasOlder
+        if (!hasMore) this.#steps = 0
+        return
+      }
+      this.#steps -= step
+      this.#key.value = { row: to.message.id, index: to.index }
+    }
   }
 
   async #reach(): Promise<void> {
@@ -96,17 +113,19 @@ export class Album {
     ])
   }
 
-  /** A line that breaks ends it here; the next step tries again. */
+  /** A failed call ends the loading, and the steps that wait for it. The next step tries again. */
   async #load(which: 'older' | 'newer'): Promise<void> {
     if (this.#loading.has(which)) return
     this.#loading.add(which)
     try {
       await (which === 'older' ? this.#older() : this.#newer())
     } catch {
+      if (which === 'newer' ? this.#steps > 0 : this.#steps < 0) this.#steps = 0
       return
     } finally {
       this.#loading.delete(which)
     }
+    this.#walk()
     if (!this.#gone.signal.aborted) await this.#reach()
   }
 

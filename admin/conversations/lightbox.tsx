@@ -1,7 +1,7 @@
 /** A picture or a video as large as there is room for, over the page, and those before and after it. */
 import { useComputed, useSignal } from '@preact/signals'
 import type { TargetedPointerEvent } from 'preact'
-import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { mediaUrl } from '../api.ts'
 import { bytes, percent, type TextKey, t } from '../i18n.ts'
 import { nameOf, peerOf } from '../live.ts'
@@ -37,7 +37,8 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
   const peer = peerOf(message)
   const beside = useMemo(besides, [])
   useEffect(() => () => album.close(), [album])
-  useEffect(() => {
+  // Before the first drawing: a key that is pressed right after it is not lost.
+  useLayoutEffect(() => {
     const onKey = ({ key, ctrlKey, metaKey, altKey, shiftKey, target }: KeyboardEvent) => {
       // Those of a video are its own.
       if (ctrlKey || metaKey || altKey || shiftKey || target instanceof HTMLVideoElement) return
@@ -161,7 +162,8 @@ function Photo({ album, ...props }: MediaProps & { album: Album }) {
     const { x, y, zoom: by } = zoom.view.value
     return `translate(-50%, -50%) translate(${x}px, ${y}px) scale(${by})`
   })
-  useEffect(() => {
+  // Before the first drawing: a key that is pressed right after it is not lost.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const { key, shiftKey, ctrlKey, metaKey, altKey } = event
       if (ctrlKey || metaKey || altKey) return

@@ -211,6 +211,33 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('steps that are asked for before the next picture is known are taken once it is', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/settings' })
+    const shapes = [40, 30, 20].map(width => ({ width, height: 10 }))
+    const pictures = await Promise.all(shapes.map(({ width, height }) => draw(page, width, height)))
+    await withPictures(panel, page, pictures)
+    await page.locator('.gallery li').nth(2).waitFor()
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    await page.route('**/api/call/list_messages', async route => {
+      await held
+      await route.continue()
+    })
+    await openOldest(page, 3)
+    await picture(page).waitFor()
+    const address = () => dialog(page).getByRole('link').first().getAttribute('href')
+    const oldest = await address()
+    await page.keyboard.press('ArrowRight')
+    await page.keyboard.press('ArrowRight')
+    expect(await address()).toBe(oldest)
+    release()
+    await panel.until('the last one', async () => {
+      const isEnd = (await button(page, 'lightbox.next').getAttribute('aria-disabled')) === 'true'
+      return isEnd && (await address()) !== oldest
+    })
+    expect(panel.complaints).toEqual([])
+  })
+
   test('it opens while the picture is still coming, says what it is, is fit for everybody, and gives the focus back', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/settings' })
