@@ -1,36 +1,43 @@
-/** Which IP addresses belong to the public internet: the only ones a URL from a caller may lead to. */
+/** Checks which IP addresses a URL from a caller may lead to: only those of the public internet. */
 import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 
-/** Global unicast (RFC 4291 2.4, IANA): everything else in IPv6 is local, reserved, or a way to smuggle in IPv4. */
+/**
+ * Global unicast (RFC 4291 2.4, IANA). Every other IPv6 address is local, reserved, or hides an IPv4 address.
+ */
 const globalUnicast: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse('2000::'), 3]
 
 /**
- * Addresses of public ranges behind which a cloud answers its own machines with what is secret; all others that are
- * known are link-local, private or reserved.
+ * Addresses in public ranges where a cloud serves secrets to its own machines. All other known ones are
+ * link-local, private or reserved.
  */
 const ofClouds: readonly string[] = [
   // Azure's wire server: learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
   '168.63.129.16',
   // metadata.packet.net, later metadata.platformequinix.com: packet.com/developers/docs/servers/key-features/metadata
   '192.80.8.124',
-  // In private ranges, where these are allowed. AWS (docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html),
+  // These are in private ranges and matter where those are allowed.
+  // AWS (docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html),
   // Google (cloud.google.com/compute/docs/metadata/querying-metadata), Alibaba (alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata).
   'fd00:ec2::254',
   'fd20:ce::254',
   '100.100.100.200',
 ]
 
-/** The addresses that this machine's interfaces have now. One that its network translates to them is not among them. */
+/**
+ * Returns the current addresses of this machine's interfaces, without those that its network translates to
+ * them.
+ */
 export const ownAddresses = (): string[] =>
   Object.values(networkInterfaces()).flatMap(all => all?.map(({ address }) => address) ?? [])
 
 /**
- * Whether the address is public unicast of another machine. IPv4 inside IPv6 (mapped, or NAT64's 64:ff9b::/96, by which
- * networks without IPv4 reach it) is judged by the IPv4 address; other forms of it (6to4, Teredo, compatible) are refused.
+ * Returns whether the address is public unicast of another machine. IPv4 inside IPv6 (mapped, or NAT64's
+ * 64:ff9b::/96, by which networks without IPv4 reach it) is checked as the IPv4 address. Other forms (6to4,
+ * Teredo, compatible) are not public.
  *
- * @param text an address as `lookup` gives it; anything else is not public
- * @param own those of this machine: what listens on a public one of them expects callers from outside
+ * @param text an address as `lookup` returns it; anything else is not public
+ * @param own addresses of this machine: a service on one of its public addresses expects callers from outside
  */
 export function isPublicAddress(text: string, own: readonly string[]): boolean {
   const address = meant(text)
@@ -39,17 +46,22 @@ export function isPublicAddress(text: string, own: readonly string[]): boolean {
   return ![...ofClouds, ...own].some(other => meant(other)?.toString() === address.toString())
 }
 
-/** What a private network, and this machine, has. Link-local addresses are not among them: clouds answer there. */
+/**
+ * Ranges of private networks and of this machine. Link-local is not among them: clouds serve metadata there.
+ */
 const privateRanges: readonly string[] = ['private', 'loopback', 'uniqueLocal', 'carrierGradeNat']
 
-/** Whether the address is public, or one of a private network or of this machine, where no cloud tells secrets. */
+/**
+ * Returns whether the address is public, private or this machine's. Addresses where a cloud serves secrets
+ * are not.
+ */
 export function isReachableAddress(text: string): boolean {
   const address = meant(text)
   if (!address || ofClouds.some(other => meant(other)?.toString() === address.toString())) return false
   return isPublicAddress(text, []) || privateRanges.includes(address.range())
 }
 
-/** The address that is reached under this one. */
+/** Parses an address. IPv4 inside IPv6 becomes the IPv4 address. */
 function meant(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (!ipaddr.isValid(text)) return undefined
   const address = ipaddr.parse(text)

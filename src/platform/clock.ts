@@ -1,11 +1,11 @@
-/** Time, as an argument: tests and the sandbox bring their own. */
+/** Time as an argument: tests and the sandbox pass their own clock. */
 
 export interface Clock {
   /** Unix milliseconds; may step when somebody sets the clock. */
   now(): number
-  /** Milliseconds that only go forward: for pace, holds and deadlines. */
+  /** Milliseconds that only go forward. For pace, held requests and deadlines. */
   monotonic(): number
-  /** Resolves after `ms`, or as soon as `signal` aborts; never rejects. Look at the signal afterwards. */
+  /** Resolves after `ms`, or as soon as `signal` aborts; never rejects. Check the signal afterwards. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
@@ -26,16 +26,21 @@ export const systemClock: Clock = {
   },
 }
 
-/** Milliseconds before try number `attempt` (0, 1, 2 …): doubling from `baseMs` to `maxMs`, the last half random. */
+/**
+ * Returns the wait in ms before attempt `attempt` (0, 1, 2 …): doubles from `baseMs` to `maxMs`, half of it
+ * random.
+ */
 export function backoffMs(attempt: number, baseMs = 1000, maxMs = 30_000): number {
   const full = Math.min(maxMs, baseMs * 2 ** Math.min(attempt, 30))
   return full / 2 + (Math.random() * full) / 2
 }
 
-/** Long work goes on for so long before others have their turn. */
+/** Long work runs for this long before it yields to the event loop. */
 const sliceMs = 8
 
-/** @returns what you call between pieces of long work: it lets others have their turn when 8 ms have gone to the work */
+/**
+ * @returns a function to await between pieces of long work; it yields to the event loop after 8 ms of work
+ */
 export function turns(clock: Pick<Clock, 'monotonic' | 'sleep'>): () => Promise<void> {
   let sliceEnds = clock.monotonic() + sliceMs
   return async () => {
@@ -46,20 +51,21 @@ export function turns(clock: Pick<Clock, 'monotonic' | 'sleep'>): () => Promise<
 }
 
 /**
- * The same for long work of many callers at a time. One of them works for 8 ms, then the event loop serves everybody else, then
- * the next one works: with `turns` each of them would have its 8 ms in every round of the loop.
+ * Yields to the event loop like the function above, for long work of many callers at the same time. One
+ * caller works for 8 ms, the event loop runs once, then the next caller works. With one function per caller,
+ * each of them would work for 8 ms in every round of the event loop.
  */
 export class SharedTurns {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #waiting: (() => void)[] = []
-  /** Somebody works in this round of the event loop. */
+  /** A caller works in this round of the event loop. */
   #taken = false
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock
   }
 
-  /** @returns what one caller awaits before each piece of its work */
+  /** @returns a function that one caller awaits before each piece of its work */
   join(): () => Promise<void> {
     let sliceEnds = Number.NEGATIVE_INFINITY
     return async () => {
@@ -70,7 +76,7 @@ export class SharedTurns {
     }
   }
 
-  /** The next one works in the next round. */
+  /** Starts the next caller in the next round of the event loop. */
   #serve(): void {
     this.#taken = true
     setImmediate(() => {
@@ -84,14 +90,14 @@ export class SharedTurns {
 }
 
 /**
- * Time as this process lived it: a machine may stand still for seconds, and a wait that counts looks should not end
- * for that. Of a longer gap between two looks only `longestMs` count.
+ * Measures time in which this process ran. A machine may stand still for seconds, and a wait must not end
+ * because of that: a gap between two measurements counts as at most `longestMs`.
  */
 export class AwakeTime {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #longestMs: number
   #lookedAt: number
-  /** Whether the process stood still between the last two looks. */
+  /** Whether the process stood still between the last two measurements. */
   slept = false
 
   constructor(clock: Pick<Clock, 'monotonic'>, longestMs: number) {
@@ -100,7 +106,7 @@ export class AwakeTime {
     this.#lookedAt = clock.monotonic()
   }
 
-  /** @returns ms since the look before, `longestMs` at most */
+  /** @returns ms since the last measurement, at most `longestMs` */
   look(): number {
     const now = this.#clock.monotonic()
     const sinceMs = now - this.#lookedAt
@@ -110,20 +116,20 @@ export class AwakeTime {
   }
 }
 
-/** What is over when the process wakes up is one of these steps. */
+/** A timer counts this many steps. If the process stands still for a while, only one step passes. */
 const awakeSteps = 10
 
 export interface AwakeTimer {
-  /** Counts anew. Cheap: a stream may do it with each of its pieces. */
+  /** Starts counting from zero. Cheap: a stream may do it with each chunk. */
   restart(): void
-  /** It is not waited for any more. */
+  /** Stops the timer; its callback is not called. */
   stop(): void
   unref(): void
 }
 
 /**
- * Calls `over` once after `ms` that this process lived. One that stood still until then goes on for a while first, and
- * reads what came meanwhile.
+ * Calls `over` once after `ms` in which this process ran. After a standstill the process first runs for the
+ * remaining steps, so it can read what arrived during the standstill.
  */
 export function afterAwake(ms: number, over: () => void): AwakeTimer {
   let left = awakeSteps
@@ -141,7 +147,7 @@ export function afterAwake(ms: number, over: () => void): AwakeTimer {
   }
 }
 
-/** Waits for `work`, for `ms` at most that this process lived. @returns whether it has ended */
+/** Waits for `work`, at most `ms` in which this process ran. @returns whether the work has ended */
 export async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
   const { promise: late, resolve } = Promise.withResolvers<boolean>()
   const timer = afterAwake(ms, () => resolve(false))

@@ -1,11 +1,12 @@
-/** What nobody would see in a text, or a terminal would obey, written by its number. */
+/** Escapes characters that a reader does not see or that a terminal would obey, as `\u{…}`. */
 
-// Controls, lone surrogates, private use, line ends, all that Unicode says is not to be shown (formatting, bidi, tags, fillers,
-// joiners, selectors), and what it forgot there: annotations, Egyptian, shorthand and musical controls, blanks of Braille.
+// Controls, lone surrogates, private use, line ends, and all that Unicode marks as ignorable for display
+// (formatting, bidi, tags, fillers, joiners, selectors). Unicode does not mark annotations, the Egyptian,
+// shorthand and musical controls and the blank Braille pattern, so they are listed here.
 const unseen =
   /[\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2d7f\ufff9-\ufffb\u{1107f}\u{13430}-\u{13440}\u{16fe4}\u{1bc9d}\u{1d159}]|(?<![\u2801-\u28ff])\u2800/gu
 
-/** Scripts whose letters join, or are kept from it, by a character of its own. */
+/** Scripts in which a joiner character joins letters or keeps them apart. */
 const joining = ['Arabic', 'Syriac', 'Mandaic', 'Nko', 'Mongolian', 'Phags_Pa', 'Adlam', 'Hanifi_Rohingya']
   .concat([
     'Devanagari',
@@ -24,11 +25,11 @@ const joining = ['Arabic', 'Syriac', 'Mandaic', 'Nko', 'Mongolian', 'Phags_Pa', 
 const emoji = '[\\u{1f3fb}-\\u{1f3ff}]?[\\ufe0e\\ufe0f]?'
 
 /**
- * A character with the one joiner or selector that it takes: emoji and whole scripts are written so. More than that can carry
- * a text that nobody sees, a byte a character.
+ * A character with the one joiner or selector that belongs to it: emoji and whole scripts need them. More
+ * than one could carry an invisible text, one byte per character.
  */
 const wanted = [
-  // ❤️, 🏳️‍🌈: between two that are joined.
+  // ❤️, 🏳️‍🌈: a joiner between two emoji.
   `(?![0-9#*])\\p{Emoji}${emoji}(?:\\u200d\\p{Extended_Pictographic}${emoji})*`,
   // 1️⃣
   '[0-9#*]\\ufe0f(?=\\u20e3)',
@@ -41,21 +42,21 @@ const wanted = [
 ].join('|')
 const unwanted = new RegExp(`(${wanted})|${unseen.source}`, 'gu')
 
-/** Most texts hold no other, and classes of Unicode take ten times as long. */
+/** Most texts have only these characters. Unicode classes take ten times as long. */
 const plain = /^[\x20-\x7e]*$/
 
-/** @param as what stands for a character that nobody would see */
+/** @param as returns the replacement of a character that a reader does not see */
 function shown(text: string, as: (character: string) => string): string {
-  // Few have any, and the rest takes longer still.
+  // Few texts have any, and the replacement below is slower than the search.
   if (plain.test(text) || text.search(unseen) < 0) return text
   return text.replace(unwanted, (found, isWanted?: string) => (isWanted === undefined ? as(found) : found))
 }
 
-/** The text in one line. A tab is seen. */
+/** Escapes a text into one line. A tab becomes a space. */
 export const seen = (text: string): string =>
   shown(text, character => (character === '\t' ? ' ' : numbered(character)))
 
-/** A value of JSON with every text in it, and every key, as `seen` has it, but for line ends and tabs. */
+/** Escapes every text and every key of a JSON value. Texts keep their line ends and tabs. */
 export function seenWithin<T>(value: T): T
 export function seenWithin(value: unknown): unknown {
   if (typeof value === 'string')

@@ -1,6 +1,6 @@
 /**
- * Outgoing HTTP: `apiFetch` to the servers we are configured for, `fetchPublic` to wherever a caller points; and why a
- * request failed, as one code, whichever runtime says it in whichever way.
+ * Outgoing HTTP: `apiFetch` for the configured servers, `fetchPublic` for URLs from callers. Also maps a
+ * failed request to one error code, the same on all runtimes.
  */
 import process from 'node:process'
 import { errorCodeOf } from './files.ts'
@@ -11,9 +11,9 @@ export type { FetchPublicOptions, PublicResource, Resolved } from './public-fetc
 export interface ApiFetchInit {
   method?: 'GET' | 'POST' | 'PUT' | 'HEAD' | 'DELETE'
   headers?: Record<string, string>
-  /** A streamed body is sent with the content-length of `headers`, chunked without one. */
+  /** A streamed body is sent with the content-length of `headers`, or chunked without one. */
   body?: string | Uint8Array | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
-  /** Over the whole exchange, the reply's body included; none by default. */
+  /** For the whole exchange, including the body of the response. No limit by default. */
   timeoutMs?: number
   signal?: AbortSignal
   /** The path of a Unix socket to go through. */
@@ -21,11 +21,11 @@ export interface ApiFetchInit {
 }
 
 /**
- * `fetch` to a configured server. No redirect is followed: what was meant for that server goes nowhere else, and where it leads
- * nobody has judged.
+ * Calls `fetch` on a configured server. Follows no redirect: a request for that server must not reach another
+ * one, whose address is not checked.
  *
- * @throws as fetch does, with a `code` that is the same on all runtimes (ECONNREFUSED, ENOTFOUND …); a TimeoutError when `timeoutMs`
- *   passed, the signal's reason when it aborted
+ * @throws like fetch, with a `code` that is the same on all runtimes (ECONNREFUSED, ENOTFOUND …); a
+ *   TimeoutError after `timeoutMs`; the signal's reason when it aborted
  */
 export async function apiFetch(url: string, init: ApiFetchInit = {}): Promise<Response> {
   const { method = 'GET', headers, body, timeoutMs, signal, socket } = init
@@ -48,11 +48,11 @@ interface DenoClients {
   createHttpClient(options: { proxy: { transport: 'unix'; path: string } }): unknown
 }
 
-/** The path of the Unix socket that `unix:<path>` names. */
+/** Returns the path in `unix:<path>`; undefined for any other URL. */
 export const socketIn = (url: string): string | undefined =>
   url.startsWith('unix:') ? url.slice('unix:'.length) : undefined
 
-/** What `fetch` is given to go through a Unix socket. */
+/** Returns the options that make `fetch` use a Unix socket. */
 export const through = (socket: string): object =>
   process.versions.bun
     ? { unix: socket }
@@ -62,37 +62,41 @@ export const through = (socket: string): object =>
         }),
       }
 
-/** Deno knows no async iterables as bodies; TypeScript does not know `from`. */
+/** Deno accepts no async iterables as bodies. TypeScript does not know `ReadableStream.from`. */
 const streamed = (body: NonNullable<ApiFetchInit['body']>) =>
   process.versions.bun || typeof body === 'string' || !(Symbol.asyncIterator in body)
     ? body
     : (ReadableStream as unknown as { from(source: AsyncIterable<Uint8Array>): BodyInit }).from(body)
 
 /**
- * GETs what a caller's URL leads to: http or https, public addresses only, the address connected to being the one
- * that was checked, again at every redirect. Streams; credentials and cookies are never sent. Through a proxy that the
- * environment names, only what is written as an address is judged: the proxy looks names up.
+ * GETs a caller's URL: http or https, public addresses only. The connection goes to the address that was
+ * checked, and every redirect is checked again. The body is streamed. Credentials and cookies are never sent.
+ * Through a proxy from the environment only literal addresses are checked, because the proxy resolves names.
  *
- * @throws SvcError `forbidden` (not a public address), `payload_too_large`, `invalid_arguments` (cannot be fetched);
- *   the signal's reason when it aborted
+ * @throws SvcError `forbidden` (not a public address), `payload_too_large`, `invalid_arguments` (cannot be
+ *   fetched); the signal's reason when it aborted
  */
 export const fetchPublic = async (url: string, options: FetchPublicOptions): Promise<PublicResource> =>
-  // Loaded at its first use: node:http and its company take 12 ms when run from source, and few ever fetch a URL.
+  // Loaded at its first use: node:http and what it loads take 12 ms when run from source, and few callers fetch a URL.
   (await import('./public-fetch.ts')).fetchPublic(url, options)
 
 /**
- * `fetch` to addresses that WeChat names in its answers: judged as by `fetchPublic`, and no redirect is followed.
+ * Calls `fetch` on an address that WeChat names in a response. Checks it like `fetchPublic`; follows no
+ * redirect.
  *
- * @throws SvcError `forbidden`, besides what `apiFetch` throws
+ * @throws SvcError `forbidden`, and what `apiFetch` throws
  */
 export const judgedFetch = async (url: string, init: JudgedFetchInit): Promise<Response> =>
   (await import('./public-fetch.ts')).judgedFetch(url, init)
 
-/** What a runtime says in its own way, by the code that the system or Node has for it; the first that fits. */
+/**
+ * Runtime-specific codes and messages, with the code of the system or of Node for each. The first match
+ * counts.
+ */
 const codes: readonly (readonly [said: RegExp, code: string])[] = [
   [/^ConnectionRefused$/, 'ECONNREFUSED'],
   [/^(Malformed_HTTP|HPE_)|invalid HTTP/, 'not HTTP'],
-  // Deno has sentences alone. Those of a connection that was not made differ from those of one that broke.
+  // Deno has only messages. Those of a failed connect differ from those of a connection that broke.
   [/^Invalid URL|^Fetch failed: Requests to port \d+ are blocked/, 'ERR_INVALID_URL'],
   [/\(Connect\).*dns error/, 'ENOTFOUND'],
   [/\(Connect\).*Connection refused/, 'ECONNREFUSED'],
@@ -105,7 +109,9 @@ const codes: readonly (readonly [said: RegExp, code: string])[] = [
   [/Connection reset|connection closed before message completed/, 'ECONNRESET'],
 ]
 
-/** What `fetch` threw, its `code` being one of those above, or the runtime's where it has another. */
+/**
+ * Sets `code` on an error that `fetch` threw, to one of those above. Leaves a code that is not in the list.
+ */
 function withCode(error: unknown): unknown {
   if (!(error instanceof TypeError)) return error
   const said = networkCodeOf(error) ?? (error.cause instanceof Error ? error.cause.message : error.message)
@@ -113,21 +119,21 @@ function withCode(error: unknown): unknown {
   return code === undefined ? error : Object.assign(error, { code })
 }
 
-/** The code of an error of `apiFetch`, or of what caused it. */
+/** Returns the code of an error of `apiFetch`, or the code of its cause. */
 export const networkCodeOf = (error: unknown): string | undefined =>
   errorCodeOf(error) ?? (error instanceof Error ? errorCodeOf(error.cause) : undefined)
 
-/** The same, `timeout`, or what the error says. */
+/** Returns the error's code, `timeout`, or its message. */
 export const failureOf = (error: unknown): string =>
   error instanceof Error && error.name === 'TimeoutError'
     ? 'timeout'
     : (networkCodeOf(error) ?? (error instanceof Error ? error.message : String(error)))
 
-/** Whether nothing of the request went out. */
+/** Returns whether nothing of the request was sent. */
 export const isNeverSent = (code: string): boolean =>
   /^(ECONNREFUSED|ENOTFOUND|EAI_\w+|ENETUNREACH|EHOSTUNREACH|FailedToOpenSocket|ERR_INVALID_URL)$/.test(
     code,
   ) || isAboutCertificate(code)
 
-/** Whether the connection came about and the server's certificate is not to be trusted. */
+/** Returns whether the connection was made but the server's certificate cannot be trusted. */
 export const isAboutCertificate = (code: string): boolean => /CERT|SELF_SIGNED|^UNABLE_TO_/.test(code)

@@ -1,10 +1,13 @@
-/** Objects whose fields may not be there. */
+/** Objects with optional fields. */
 
-/** An object with unknown fields; not an array. */
+/** Returns whether the value is an object with unknown fields; an array is not. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The same fields without what is undefined. In a loop: each message that is shown passes here several times. */
+/**
+ * Copies the fields that are not undefined. A loop, for speed: each displayed message passes here several
+ * times.
+ */
 export function defined<T extends object>(fields: T): T {
   const kept = {} as T
   for (const key in fields) if (fields[key] !== undefined) kept[key] = fields[key]

@@ -1,4 +1,4 @@
-/** Streams into files, in folders of ours. */
+/** Writes streams into files, in folders of svc. */
 import { Buffer } from 'node:buffer'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -18,24 +18,31 @@ export interface Written {
 }
 
 export interface KeepOptions {
-  /** Taken as it goes: each costs more than the writing. */
+  /** Computed while writing: each digest costs more than the writing. */
   digests: readonly Digest[]
-  /** Of the disk: the file is refused where it would leave too little. */
+  /** Free space of the disk: a file that would leave too little is rejected. */
   space: FreeSpace
-  /** Bytes to come, at most, where that is known. */
+  /** Expected size in bytes, at most, where it is known. */
   size?: number
-  /** More bytes than this are refused. */
+  /** A longer stream is rejected. */
   maxBytes?: number
   signal?: AbortSignal
-  /** Told how many bytes have come. */
+  /** Called with the number of bytes received so far. */
   progress?: (size: number) => void
-  /** On the disk when this resolves. */
+  /** Whether the file is on the disk when the promise resolves. */
   durable?: boolean
-  /** Whoever makes the stream tells `streamedBytes` of it already: to collect twice for the same bytes frees nothing. */
+  /**
+   * Whether the source of the stream already counts its bytes for the garbage collector. Counting twice frees
+   * nothing.
+   */
   collected?: boolean
 }
 
-/** A folder of ours in the media root, made when there is none. @throws SvcError `store_unavailable` */
+/**
+ * Returns a folder of svc in the media root, and creates it if it is absent.
+ *
+ * @throws SvcError `store_unavailable`
+ */
 export async function mediaFolder(
   mediaRoot: string,
   name: 'uploads' | 'downloads' | 'outbox',
@@ -49,16 +56,16 @@ export async function mediaFolder(
   return folder
 }
 
-/** What a process that died left half written is older than this: nothing pauses longer between two blocks. */
+/** Half-written files of dead processes are older than this: no writer pauses longer between two blocks. */
 export const staleMs = 60 * 60_000
-/** Names that we give to what is not complete yet. */
+/** Names of files that are not complete yet. */
 export const unfinished = /^\..+\.[0-9a-f]{8}\.part$|\.tmp$/
 
 /**
- * Writes a stream into a new file, 0600, hashing as it goes. Whatever goes wrong, nothing of it stays, and the stream
- * is cancelled.
+ * Writes a stream into a new file, 0600, and computes its digests. On any failure it removes the file and
+ * cancels the stream.
  *
- * @throws SvcError `payload_too_large`, `store_unavailable` (disk); the signal's reason; what the stream fails with
+ * @throws SvcError `payload_too_large`, `store_unavailable` (disk); the signal's reason; the stream's error
  */
 export async function keepStream(
   body: ReadableStream<Uint8Array>,
@@ -67,7 +74,7 @@ export async function keepStream(
 ): Promise<Written> {
   const { signal } = options
   const reader = body.getReader()
-  // A sender that has fallen silent would keep us in the read.
+  // Without this a silent sender would block the read.
   const abort = () => void reader.cancel(signal?.reason).catch(() => {})
   signal?.addEventListener('abort', abort, { once: true })
   let handle: FileHandle | undefined
@@ -82,7 +89,7 @@ export async function keepStream(
   } catch (error) {
     await reader.cancel(error).catch(() => {})
     await handle?.close().catch(() => {})
-    // Not ours to remove when it was there before.
+    // A file that was there before must stay.
     if (handle) await rm(path, { force: true })
     throw diskError(error)
   } finally {
@@ -91,8 +98,8 @@ export async function keepStream(
 }
 
 /**
- * Chunks are written in blocks of at least this size: each write is a way through the thread pool. What media comes in is
- * mostly larger, and then it is not copied together first.
+ * Chunks are written in blocks of at least this size, because each write goes through the thread pool. Most
+ * chunks of incoming media are larger, and are written without a copy.
  */
 const blockBytes = 128 * 1024
 
@@ -119,17 +126,17 @@ async function drain(
     const block = held.length === 1 && only ? only : Buffer.concat(held, heldBytes)
     held = []
     heldBytes = 0
-    // While the block before is on its way to the disk.
+    // The previous block is written while this one is hashed.
     for (const [, hash] of hashes) hash.update(block)
     await writing
     writing = writeWhole(handle, block)
-    // The next await throws it.
+    // The next await throws the error.
     writing.catch(() => {})
   }
   try {
     for (;;) {
       const { done, value } = await reader.read()
-      // An aborted stream ends like one that is complete.
+      // An aborted stream ends like a complete one.
       signal?.throwIfAborted()
       if (done) break
       passed?.(value.byteLength)
@@ -144,7 +151,7 @@ async function drain(
     if (heldBytes > 0) await write()
     await writing
   } finally {
-    // The file is not to be closed under a write.
+    // The file must not be closed during a write.
     await writing.catch(() => {})
   }
   return { size, digests: Object.fromEntries(hashes.map(([name, hash]) => [name, hash.digest('hex')])) }
@@ -159,5 +166,5 @@ export const tooLarge = (limit: number): SvcError =>
 
 export const empty = (): SvcError => badArgument('media', 'the file is empty')
 
-/** A failure of our own disk in the words of the catalogue. */
+/** Maps a failure of the disk to an SvcError. */
 export const diskError = (error: unknown): unknown => unavailable(error, 'the file cannot be written')

@@ -1,8 +1,8 @@
 /**
- * Files that survive a crash and folders that only their owner reads.
+ * Files that survive a crash, and folders that only their owner can read.
  *
- * Modes are set explicitly, so a generous umask changes nothing. Durable means: a reader after a power cut sees the
- * whole old content or the whole new one, and what was reported as written is there.
+ * Modes are set explicitly, so a permissive umask changes nothing. Durable means: after a power cut a reader
+ * sees the whole old content or the whole new one, and everything reported as written is there.
  */
 import type { Buffer } from 'node:buffer'
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from 'node:fs'
@@ -30,11 +30,11 @@ import { randomBytes } from './lazy-crypto.ts'
 const privateDir = 0o700
 const privateFile = 0o600
 
-/** The system's code of a failed call (`ENOENT`, `EACCES` …), if it is one. */
+/** Returns the system's code of a failed call (`ENOENT`, `EACCES` …), if there is one. */
 export const errorCodeOf = (error: unknown): string | undefined =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 
-/** For `catch`: what stands for a file that is not there. Any other failure is thrown on. */
+/** Makes a handler for `catch` that returns `value` for an absent file and throws any other failure. */
 export const absentAs =
   <T>(value: T, codes: readonly string[] = ['ENOENT']) =>
   (error: unknown): T => {
@@ -43,10 +43,10 @@ export const absentAs =
   }
 
 /**
- * Creates the folder, and makes it (not the parents that existed) readable by its owner only.
+ * Creates the folder and makes it readable by its owner only. Parents that existed stay as they are.
  *
- * @param options.parents whether missing parents are made too, as by default. Not where the parent is our own: when
- *   somebody removed that one, an empty one in its place would hide it
+ * @param options.parents whether to create missing parents, the default. Pass false where the parent is a
+ *   folder of svc: if that was removed, an empty one in its place would hide the loss
  */
 export async function ensurePrivateDir(path: string, options: { parents?: boolean } = {}): Promise<void> {
   const made = await mkdir(path, { recursive: options.parents ?? true, mode: privateDir }).then(
@@ -57,18 +57,21 @@ export async function ensurePrivateDir(path: string, options: { parents?: boolea
   )
   if (made !== undefined) await leaveFolders(made, path)
   if (process.platform === 'win32') return
-  // Looking first: a folder of somebody else that is private already need not be changed.
+  // Checked first: another user's folder that is already private needs no chmod.
   if (((await stat(path)).mode & 0o777) !== privateDir) await chmod(path, privateDir)
 }
 
-/** Whom a new file in the folder is left to, if that is not who makes it: what root keeps, its owner could not read. */
+/**
+ * Returns the owner of the folder when root runs svc for another user. New files are given to that owner, who
+ * could not read root's files.
+ */
 async function heirOf(folder: string): Promise<Pick<Stats, 'uid' | 'gid'> | undefined> {
   if (process.geteuid?.() !== 0) return undefined
   const owner = await stat(folder)
   return owner.uid === 0 ? undefined : owner
 }
 
-/** The same for new folders, from the first that was made down to the last. */
+/** Gives new folders to the same owner, from the first one created down to the last. */
 async function leaveFolders(first: string, last: string): Promise<void> {
   const heir = await heirOf(dirname(first))
   if (!heir) return
@@ -76,15 +79,15 @@ async function leaveFolders(first: string, last: string): Promise<void> {
     await lchown(folder, heir.uid, heir.gid)
 }
 
-/** Takes group's and others' rights from an existing file; an absent one is fine. */
+/** Removes the rights of group and others from a file. Does nothing if the file is absent. */
 export async function makePrivate(path: string): Promise<void> {
   const found = await statOf(path)
   if (found && process.platform !== 'win32' && (found.mode & 0o077) !== 0) await chmod(path, privateFile)
 }
 
-/** Puts what was created, renamed or removed in a folder on the disk. */
+/** Flushes the entries of a folder to the disk: created, renamed and removed files. */
 export async function syncDir(path: string): Promise<void> {
-  // Windows cannot open a folder for syncing, and needs not: its renames are journalled.
+  // Windows cannot open a folder for syncing, and does not need to: its renames are journalled.
   if (process.platform === 'win32') return
   const dir = await open(path, 'r')
   try {
@@ -98,10 +101,11 @@ async function writeTemporary(path: string, text: string, like?: Stats, durable 
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   const handle = await open(temporary, 'wx', privateFile)
   try {
-    // The owner first: a change of owner may take rights away. Only root can give a file away, and only root need.
+    // Change the owner first: that may clear mode bits. Only root can give a file away, and only root needs
+    // to.
     const owner = like ?? (await heirOf(dirname(path)))
     if (owner && owner.uid !== (await handle.stat()).uid) await handle.chown(owner.uid, owner.gid)
-    // The mode given to open passes the umask, which may take rights away, never add any.
+    // The umask may have removed bits of the mode given to open. It never adds any.
     await handle.chmod(like ? like.mode & 0o7777 : privateFile)
     await handle.writeFile(text)
     if (durable) await handle.sync()
@@ -114,17 +118,20 @@ async function writeTemporary(path: string, text: string, like?: Stats, durable 
   return temporary
 }
 
-/** Replaces the file by `text` in one step, 0600, on the disk when this resolves. */
+/** Replaces the file by `text` in one step, 0600. The text is on the disk when this resolves. */
 export const writeDurably = (path: string, text: string): Promise<void> =>
   writeDurablyInOrder([{ path, text }])
 
-/** The same, without waiting for the disk: after a power cut the file may be empty. */
+/**
+ * Replaces the file like `writeDurably`, but does not wait for the disk: after a power cut the file may be
+ * empty.
+ */
 export const writeWhole = async (path: string, text: string): Promise<void> =>
   putInPlace(await writeTemporary(path, text, undefined, false), path)
 
 /**
- * The same for several files of one folder, at little more than the price of one: a crash leaves none, or the first,
- * or the first two … replaced, never a later one without the earlier ones.
+ * Replaces several files of one folder like `writeDurably`, at little more than the cost of one. A crash
+ * leaves none replaced, or the first, or the first two …, never a later one without the earlier ones.
  */
 export async function writeDurablyInOrder(files: readonly { path: string; text: string }[]): Promise<void> {
   const first = files[0]
@@ -145,15 +152,16 @@ export async function writeDurablyInOrder(files: readonly { path: string; text: 
 }
 
 /**
- * Replaces a file that belongs to somebody else's program by `text` in one step: rights and owner stay as they are. One
- * that is not there is made, 0600. Follows no link: name the file itself.
+ * Replaces a file of another program by `text` in one step and keeps its rights and owner. An absent file is
+ * created,
+ * 0600. Follows no link: pass the path of the file itself.
  */
 export async function replaceKeepingRights(path: string, text: string): Promise<void> {
   await putInPlace(await writeTemporary(path, text, await statOf(path)), path)
   await syncDir(dirname(path))
 }
 
-/** Gives a temporary file its name; nothing of it stays when that fails. */
+/** Renames a temporary file to its final name. Removes it when that fails. */
 const putInPlace = (temporary: string, path: string): Promise<void> =>
   rename(temporary, path).catch(async error => {
     await removeQuietly(temporary)
@@ -161,14 +169,15 @@ const putInPlace = (temporary: string, path: string): Promise<void> =>
   })
 
 /**
- * Creates a file with its content in one step, 0600, where there is none.
+ * Creates a file with its content in one step, 0600, if it is absent.
  *
- * @returns false when another process was first
+ * @returns false when the file exists already
  */
 export async function createDurably(path: string, text: string): Promise<boolean> {
   const temporary = await writeTemporary(path, text)
   try {
-    // A link appears with its content, unlike a file that is created and then written; some file systems have none.
+    // A link appears together with its content; a file that is created and then written does not. Some file
+    // systems have no links.
     await link(temporary, path).catch(async error => {
       if (errorCodeOf(error) === 'EEXIST') throw error
       await writeFile(path, text, { flag: 'wx', mode: privateFile })
@@ -182,12 +191,14 @@ export async function createDurably(path: string, text: string): Promise<boolean
   }
 }
 
-// A pipe that nobody writes to would keep an ordinary open waiting for good. Windows has neither.
+// Without O_NONBLOCK, opening a pipe that has no writer would wait forever. Windows has neither.
 export const readOnly = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
-/** Far more than a file has that is read whole. */
+/** Limit for files that are read whole; none of them comes near it. */
 const mostBytes = 512 * 1024 * 1024
 
-/** For what lies at a path and is no regular file, in the form of the system's errors. */
+/**
+ * @throws an Error in the form of the system's errors (EISDIR, EFTYPE) when the path is not a regular file
+ */
 export function refuseNoFile(path: string, info: Pick<Stats, 'isFile' | 'isDirectory'>): void {
   if (info.isFile()) return
   const code = info.isDirectory() ? 'EISDIR' : 'EFTYPE'
@@ -199,7 +210,11 @@ function refuseTooMuch(path: string, info: Stats): void {
   if (info.size > mostBytes) throw Object.assign(new Error(`${path} is too large`), { code: 'EFBIG', path })
 }
 
-/** @throws the system's error; EISDIR and EFTYPE for what is no file: a pipe may never answer, a device never end */
+/**
+ * Reads a regular file. Others are rejected: a pipe may never answer, and a device may never end.
+ *
+ * @throws the system's error; EISDIR and EFTYPE for a folder, pipe or device; EFBIG above 512 MiB
+ */
 export function bytesOf(path: string): Buffer {
   const file = openSync(path, readOnly)
   try {
@@ -210,7 +225,11 @@ export function bytesOf(path: string): Buffer {
   }
 }
 
-/** The file's text; undefined when there is no such file. @throws as `bytesOf` */
+/**
+ * Reads a regular file as text; undefined when it is absent.
+ *
+ * @throws the system's error; EISDIR, EFTYPE, EFBIG
+ */
 export async function readText(path: string): Promise<string | undefined> {
   const handle = await open(path, readOnly).catch(absentAs(undefined))
   if (!handle) return undefined
@@ -222,22 +241,24 @@ export async function readText(path: string): Promise<string | undefined> {
   }
 }
 
-/** What `stat` says of the path after symlinks; undefined when nothing is there. */
+/** Returns `stat` of the path after symlinks; undefined when nothing is there. */
 export const statOf = (path: string): Promise<Stats | undefined> => stat(path).catch(absentAs(undefined))
 
-/** The same of a link itself. */
+/** Returns `lstat` of the path, which describes a link itself; undefined when nothing is there. */
 export const lstatOf = (path: string): Promise<Stats | undefined> => lstat(path).catch(absentAs(undefined))
 
 export const fileExists = async (path: string): Promise<boolean> => (await statOf(path)) !== undefined
 
-/** Removes the file; a file that is gone already, or cannot be removed, is no reason to fail. */
+/** Removes the file. An absent file, or one that cannot be removed, is not an error. */
 export async function removeQuietly(path: string): Promise<void> {
   await unlink(path).catch(() => {})
 }
 
 /**
- * Removes files of a folder whose name fits and that nobody has written to since `before` (Unix ms); an absent folder has
- * none. @returns how many
+ * Removes the files of a folder whose name matches `fits` and that were last written before `before` (Unix
+ * ms).
+ *
+ * @returns how many it removed; 0 for an absent folder
  */
 export async function sweep(folder: string, fits: Pick<RegExp, 'test'>, before: number): Promise<number> {
   let removed = 0
@@ -252,7 +273,11 @@ export async function sweep(folder: string, fits: Pick<RegExp, 'test'>, before: 
   return removed
 }
 
-/** Renames a damaged file to `<path>.corrupt-<unix ms>`, so that it is neither used nor lost. @returns the new path */
+/**
+ * Renames a damaged file to `<path>.corrupt-<unix ms>`, so that it is neither used nor lost.
+ *
+ * @returns the new path
+ */
 export async function setAside(path: string): Promise<string> {
   for (let at = Date.now(), tries = 0; tries < 1000; at++, tries++) {
     const aside = `${path}.corrupt-${at}`
@@ -265,17 +290,17 @@ export async function setAside(path: string): Promise<string> {
 }
 
 /**
- * Creates a new file, 0600, open for writing; when the name is taken, the one with ` (1)` in it, ` (2)` … Never
- * overwrites and never follows a link.
+ * Creates a new file, 0600, open for writing. When the name is taken, it tries the name with ` (1)`, ` (2)` …
+ * Never overwrites and never follows a link.
  *
- * @param nameWith the name with a mark in it, or with ''
+ * @param nameWith returns the name with a given mark in it, which may be ''
  */
 export async function createUnique(
   dir: string,
   nameWith: (mark: string) => string,
 ): Promise<{ path: string; handle: FileHandle }> {
   for (let tries = 0; tries < 200; tries++) {
-    // After a hundred neighbours counting on is slow and pointless.
+    // After a hundred taken names counting on would be slow: use a random mark.
     const mark = tries === 0 ? '' : ` (${tries < 100 ? tries : randomBytes(4).toString('hex')})`
     const path = join(dir, nameWith(mark))
     try {
@@ -292,27 +317,30 @@ export async function createUnique(
 }
 
 /**
- * The real path of `path` (relative ones start at `root`) after all symlinks, if it lies in `root`. What does not
- * exist yet is judged by its nearest existing parent. Work on the returned path, not on the given one.
+ * Returns the real path of `path` after all symlinks, if it is inside `root`. Relative paths start at `root`.
+ * A path that does not exist yet is checked by its nearest existing parent. Use the returned path, not the
+ * original.
  *
  * @param field the argument that holds the path
- * @throws SvcError `forbidden` when it lies outside, or cannot be followed; `store_unavailable` when the root is gone
+ * @throws SvcError `forbidden` when it is outside or cannot be resolved; `store_unavailable` when the root is
+ *   gone
  */
 export async function insideDir(root: string, path: string, field?: string): Promise<string> {
   const outside = (cause?: unknown) =>
     new SvcError('forbidden', `the path lies outside the media root, ${root}`, {
-      ...{ field, hint: 'Name a file inside the media root.' },
+      field,
+      hint: 'Name a file inside the media root.',
       next: { action: 'upload' },
       cause,
     })
   if (path.includes('\0')) throw outside()
   const realRoot = await realpath(root).catch(error => {
     throw new SvcError('store_unavailable', `the media root cannot be entered (${errorCodeOf(error)})`, {
-      hint: 'It was removed, moved or closed to svc while it runs: put it back, and check owner and permissions.',
+      hint: 'It was removed, moved or closed to svc while it runs. Put it back, and check owner and permissions.',
       cause: error,
     })
   })
-  // Names are looked up in the folder alone, and on the way to it.
+  // Names are searched only in the root, in folders inside it, and in its parents.
   const mayLook = (at: string) => liesIn(realRoot, at) || liesIn(at, realRoot)
   const found = await onDisk(resolve(realRoot, path), field, mayLook)
   const real = await realWay(found).catch(error => {
@@ -322,16 +350,17 @@ export async function insideDir(root: string, path: string, field?: string): Pro
   return real
 }
 
-/** Whether a path lies in a folder, or is it; both real. */
+/** Returns whether a path is the folder or is inside it. Both must be real paths. */
 export function liesIn(folder: string, path: string): boolean {
   const way = relative(folder, path)
   return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way)
 }
 
 /**
- * The real path after all symlinks, where what does not exist yet stands in its nearest existing parent.
+ * Returns the real path after all symlinks. A path that does not exist yet is placed in its nearest existing
+ * parent.
  *
- * @throws what the system says of a way that cannot be followed, such as a link to nothing
+ * @throws the system's error for a path that cannot be resolved, such as a link to nothing
  */
 export async function realWay(path: string): Promise<string> {
   let existing = resolve(path)
@@ -341,7 +370,7 @@ export async function realWay(path: string): Promise<string> {
       return join(await realpath(existing), ...missing.reverse())
     } catch (error) {
       if (errorCodeOf(error) !== 'ENOENT' && errorCodeOf(error) !== 'ENOTDIR') throw error
-      // A link to nothing exists as a link: creating "it" would create its target, wherever that is.
+      // A dangling link exists as a link: creating "it" would create its target, wherever that is.
       if (await lstatOf(existing).catch(() => undefined)) throw error
       const parent = dirname(existing)
       if (parent === existing) throw error
@@ -352,11 +381,11 @@ export async function realWay(path: string): Promise<string> {
 }
 
 /**
- * The path with each name in the Unicode form that it has on the disk: where none is there as it is written, one that is the
- * same in another form (`é` as one character, or as two).
+ * Returns the path with each name in the Unicode form that it has on the disk (`é` may be one character or
+ * two). A name that is absent as written is replaced by the one that differs only in Unicode form.
  *
- * @param mayLook whether names may be looked for in a folder, given by its real path
- * @throws SvcError `invalid_arguments` when there are several
+ * @param mayLook returns whether names may be searched in a folder, given by its real path
+ * @throws SvcError `invalid_arguments` when several names match
  */
 export async function onDisk(
   path: string,
@@ -369,17 +398,22 @@ export async function onDisk(
     at = folder + name
     if (!hasForms(name) || (await lstatOf(at).catch(() => undefined))) continue
     const real = await realpath(folder).catch(() => undefined)
-    // Nothing lies in a folder that is not there. A caller may name thousands of them.
+    // An absent folder holds nothing. A caller may name thousands of them.
     if (real === undefined) return [at, ...names.slice(nth + 1)].join(sep)
     if (mayLook(real)) at = folder + sameName(await readdir(real).catch(() => []), name, field)
   }
   return at
 }
 
-/** Whether a name may be written in several forms of Unicode. */
+/** Returns whether a name can be written in several Unicode forms. */
 export const hasForms = (name: string): boolean => /\P{ASCII}/u.test(name) && name.length <= 1024
 
-/** The one of the names in a folder that is this name in another form; the name itself where none is. @throws as `onDisk` */
+/**
+ * Returns the name in a folder that differs from `name` at most in Unicode form; `name` itself if there is
+ * none.
+ *
+ * @throws SvcError `invalid_arguments` when several match
+ */
 export function sameName(folder: readonly string[], name: string, field: string): string {
   const wanted = name.normalize('NFC')
   const found = folder.filter(one => one.normalize('NFC') === wanted)

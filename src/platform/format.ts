@@ -1,4 +1,4 @@
-/** Values in words: one form each for sizes, counts, spans of time, moments, lists, and words for a shell. */
+/** Formats values for people: sizes, counts, durations, times, lists, and shell arguments. One form each. */
 
 /** `48 kB`, `2.5 MB`. */
 export function byteSize(bytes: number): string {
@@ -24,11 +24,14 @@ export function span(ms: number): string {
   return counted(Math.round(Math.abs(ms) / unit), name)
 }
 
-/** Whether a date can be made of it: anything may stand in what upstream or another program wrote. */
+/** Returns whether a Date can represent the time. Values from upstream or another program may be anything. */
 const isMoment = (at: number | undefined): at is number =>
   at !== undefined && Number.isFinite(at) && Math.abs(at) <= 8.64e15
 
-/** `2026-01-31 08:00:00+08:00`: by the zone of this machine, and read as printed by whatever takes a time. */
+/**
+ * `2026-01-31 08:00:00+08:00`: in the time zone of this machine. Every input that takes a time accepts this
+ * form.
+ */
 export function localTime(at: number | undefined): string {
   if (!isMoment(at)) return '–'
   const ahead = -new Date(at).getTimezoneOffset()
@@ -50,6 +53,6 @@ export function listed(names: readonly string[], most = 4): string {
   return [shown.join(', '), last].filter(Boolean).join(' and ')
 }
 
-/** A word as a POSIX shell takes it; left alone where it needs no quotes. */
+/** Quotes an argument for a POSIX shell. Leaves it as it is where it needs no quotes. */
 export const shellWord = (word: string): string =>
   /^[\p{L}\p{N}@%+=:,./_-]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`

@@ -1,14 +1,18 @@
-/** Free space of the disk that messages are stored on: files leave a part of it, so that messages can still be stored. */
+/** Keeps part of the disk free of files, so that messages can still be stored. */
 import { stat, statfs } from 'node:fs/promises'
 import { SvcError } from '../model/error.ts'
 
-/** What is left free where nobody said otherwise. */
+/** The default of the space left free. */
 export const usualKeepFreeBytes = 256 * 1024 * 1024
-/** The disk is looked at again after so many bytes of a file. */
+/** The disk is checked again after this many bytes of a file. */
 const stepBytes = 4 * 1024 * 1024
 const lookEveryMs = 5000
 
-/** Tells how much of a file there is; resolves where there is room for more. @throws SvcError `store_unavailable` */
+/**
+ * Call it with the bytes of a file written so far.
+ *
+ * @throws SvcError `store_unavailable` when space runs out
+ */
 export type Room = (bytes: number) => Promise<void>
 
 export class FreeSpace {
@@ -16,18 +20,18 @@ export class FreeSpace {
   readonly #keepBytes: number
   #look: { at: number; low: Promise<boolean> } | undefined
 
-  /** @param dir where messages are stored, of which disk `keepBytes` are left free */
+  /** @param dir the folder where messages are stored; `keepBytes` of its disk are left free */
   constructor(dir: string, keepBytes: number) {
     this.#dir = dir
     this.#keepBytes = keepBytes
   }
 
   /**
-   * Asks for room for a file in `folder`, which is there, and again as it grows: of several at a time each may take one
-   * step more than there is.
+   * Checks that a file in `folder` fits, and returns a check to repeat as the file grows. The folder must
+   * exist. When several files are written at the same time, each may exceed the limit by one step.
    *
    * @param size in bytes, where it is known
-   * @throws SvcError `store_unavailable` when less than what is to be left free would be left
+   * @throws SvcError `store_unavailable` when less space would be left than must stay free
    */
   async room(folder: string, size = 0): Promise<Room> {
     const [one, other] = await Promise.all([stat(folder), stat(this.#dir)])
@@ -44,7 +48,7 @@ export class FreeSpace {
     }
   }
 
-  /** Whether less is free than is to be left; looked at every few seconds at most. */
+  /** Returns whether less space is free than must stay free. Checks the disk every 5 s at most. */
   isLow(): Promise<boolean> {
     const now = performance.now()
     if (!this.#look || now - this.#look.at > lookEveryMs)
@@ -53,13 +57,13 @@ export class FreeSpace {
   }
 }
 
-/** Infinity where the system does not say. */
+/** Returns the free bytes; Infinity where the system does not report them. */
 async function freeBytes(dir: string): Promise<number> {
   const disk = await statfs(dir).catch(() => undefined)
   return disk && disk.blocks > 0 ? disk.bavail * disk.bsize : Number.POSITIVE_INFINITY
 }
 
 const full = () =>
-  new SvcError('store_unavailable', 'the disk is nearly full: what is left is kept for messages', {
-    hint: 'Free some space on the disk of the data directory, then call again; --keep-free says how much is left free.',
+  new SvcError('store_unavailable', 'the disk is nearly full; the rest is kept free for messages', {
+    hint: 'Free some space on the disk of the data directory, then call again. --keep-free sets how much is kept free.',
   })

@@ -1,6 +1,6 @@
-/** What stands in headers and addresses in a coded form. */
+/** Decodes percent-encoded texts and Content-Disposition headers. */
 
-/** A text as it was before it was percent-encoded; undefined when it is not well encoded. */
+/** Decodes a percent-encoded text; undefined when it is malformed. */
 export function decodedUri(text: string): string | undefined {
   try {
     return decodeURIComponent(text)
@@ -9,7 +9,7 @@ export function decodedUri(text: string): string | undefined {
   }
 }
 
-/** Parameters of a Content-Disposition. Of the two forms of a file name the one in UTF-8 goes before. Not sanitised. */
+/** Reads the parameters of a Content-Disposition. The UTF-8 form of a file name wins. Not sanitised. */
 export function dispositionOf(header: string): { name?: string; fileName?: string } {
   const parameter = (key: string) => {
     const pattern = new RegExp(`(?:^|;)\\s*${key}\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;]+))`, 'i')

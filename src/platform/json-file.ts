@@ -1,8 +1,9 @@
 /**
- * Small files and folders that others may change at any time: read again only when they are others than last time.
- * Files are replaced by rename, never written in place, so inode, size and time tell; except of a file written just
- * now, since a freed inode is given out again and clocks of file systems tick in milliseconds. The time of the inode
- * tells too: by it a file is looked at anew whose owner or mode changed, since it may not be read any more.
+ * Reads small files and folders that other processes may change at any time, and reads them again only after
+ * a change. Files are replaced by rename, never written in place, so inode, size and time identify the
+ * content. A file written just now is the exception: a freed inode is reused, and file systems count time in
+ * milliseconds. The inode's change time (ctime) counts too: it shows a new owner or mode, after which the
+ * file may be unreadable.
  */
 import { readdirSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -11,16 +12,19 @@ import { unavailable } from './system-error.ts'
 
 export type JsonObject = Record<string, unknown>
 
-/** Many ticks of the file systems that give inodes out again at once. */
+/** Many clock ticks of those file systems that reuse an inode at once. */
 export const settledAfterMs = 50
-/** The coarsest clock of a file system (FAT): two changes of a folder closer together than this may leave the same time. */
+/**
+ * The coarsest clock of a file system (FAT): two changes of a folder within this time may have the same
+ * timestamp.
+ */
 const coarseMs = 3000
 
-/** What is read of a path, kept for as long as the same file or folder lies there. */
+/** The loaded content per path, kept until the file or folder changes. */
 class Looked<T> {
   readonly #load: (path: string) => T
   readonly #settledAfterMs: number
-  /** Those that were old enough when they were read: another one since then would show. */
+  /** Only content that was old enough when it was read: any later change is visible in its stamp. */
   readonly #kept = new Map<string, { stamp: Stamp; value: T }>()
 
   constructor(load: (path: string) => T, afterMs = settledAfterMs) {
@@ -28,7 +32,7 @@ class Looked<T> {
     this.#settledAfterMs = afterMs
   }
 
-  /** The same value as before while nothing changed; undefined when there is nothing. */
+  /** Returns the same value as before while nothing changed; undefined when the path is absent. */
   read(path: string): T | undefined {
     const stamp = stampOf(path)
     const kept = this.#kept.get(path)
@@ -47,13 +51,16 @@ class Looked<T> {
   }
 }
 
-/** @returns the names of the folders in a folder now. It throws SvcError `store_unavailable` when that is gone or unreadable */
+/**
+ * @returns a function that returns the current names of the folders in `dir`. It throws SvcError
+ *   `store_unavailable` when `dir` is gone or unreadable
+ */
 export function folderNames(dir: string): () => readonly string[] {
   const load = () => readdirSync(dir, { withFileTypes: true }).filter(entry => entry.isDirectory())
   const looked = new Looked(() => load().map(({ name }) => name), coarseMs)
   return () => {
     try {
-      // What is gone is looked for once more, for the system's error.
+      // An absent folder is read once more, to get the system's error.
       return looked.read(dir) ?? load().map(({ name }) => name)
     } catch (error) {
       throw unavailable(error, 'the data directory cannot be read')
@@ -61,7 +68,10 @@ export function folderNames(dir: string): () => readonly string[] {
   }
 }
 
-/** @returns the text of a file now; undefined while there is none. It throws SvcError `store_unavailable` for one that cannot be read */
+/**
+ * @returns a function that returns the current text of a file; undefined while it is absent. It throws
+ *   SvcError `store_unavailable` when the file cannot be read
+ */
 export function smallFile(path: string): () => string | undefined {
   const looked = new Looked(() => bytesOf(path).toString())
   return () => {
@@ -73,22 +83,25 @@ export function smallFile(path: string): () => string | undefined {
   }
 }
 
-/** What stands on disk now. `damaged`: it does not parse, or is no JSON object. */
+/**
+ * The current content of a JSON file. `damaged`: it is not valid JSON, not an object, or not what `parse`
+ * expects.
+ */
 export type Found<T> = { kind: 'absent' } | { kind: 'damaged' } | { kind: 'read'; value: T }
 
 /** JSON files of one kind. */
 export class JsonFiles<T> {
   readonly #looked: Looked<Found<T>>
 
-  /** @param parse undefined for a JSON object that is not what it should be */
+  /** @param parse returns undefined for an object that does not have the expected fields */
   constructor(parse: (fields: JsonObject) => T | undefined) {
     this.#looked = new Looked(path => parsed(bytesOf(path).toString(), parse))
   }
 
   /**
-   * The file's content as it is on disk now; the same value as before while the file is the same.
+   * Returns the current content of the file, and the same value as before while the file is unchanged.
    *
-   * @throws SvcError `store_unavailable` when it is there and cannot be read
+   * @throws SvcError `store_unavailable` when the file exists but cannot be read
    */
   read(path: string): Found<T> {
     try {
@@ -110,16 +123,19 @@ function parsed<T>(text: string, parse: (fields: JsonObject) => T | undefined): 
   }
 }
 
-/** What tells one state of a file or folder from another. */
+/** What identifies one state of a file or folder. */
 interface Stamp {
   readonly ino: number
   readonly size: number
-  /** Unix ms, with the parts of them that the file system tells. */
+  /** Unix ms, with fractions where the file system has them. */
   readonly mtimeMs: number
   readonly ctimeMs: number
 }
 
-/** That of a file or folder now; undefined when absent. Of many files it is kept: no more than what is compared. */
+/**
+ * Returns the current stamp; undefined when absent. One is kept per file, so it holds only the compared
+ * fields.
+ */
 function stampOf(path: string): Stamp | undefined {
   const found = statSync(path, { throwIfNoEntry: false })
   if (!found) return undefined
@@ -127,16 +143,16 @@ function stampOf(path: string): Stamp | undefined {
   return { ino, size, mtimeMs, ctimeMs }
 }
 
-/** Compared one by one: a text of all four costs as much as the look. */
+/** Compares the fields one by one: building a text of all four costs as much as the `stat` call. */
 const isSame = (one: Stamp, other: Stamp): boolean =>
   one.mtimeMs === other.mtimeMs &&
   one.ctimeMs === other.ctimeMs &&
   one.ino === other.ino &&
   one.size === other.size
 
-/** When (Unix ms) the file last changed, at the latest. */
+/** Returns the latest time (Unix ms) at which the file may have changed. */
 export function changedAt({ mtimeMs, ctimeMs }: Pick<Stamp, 'mtimeMs' | 'ctimeMs'>): number {
-  // Deno tells the inode's time in whole seconds: another change may follow in the same one.
+  // Deno gives ctime in whole seconds: another change may follow within the same second.
   const tickMs = ctimeMs % 1000 === 0 ? 1000 : 0
   return Math.max(mtimeMs, ctimeMs) + tickMs
 }

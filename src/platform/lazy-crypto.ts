@@ -1,10 +1,9 @@
-/** Digests, ciphers and random bytes without `node:crypto` at the start: with the streams that it loads it is 5 ms of it. */
+/** Loads `node:crypto` at its first use: with the streams that it needs it takes 5 ms of a start. */
 import { Buffer } from 'node:buffer'
 import process from 'node:process'
 
 type NodeCrypto = typeof import('node:crypto')
 
-/** `node:crypto`, loaded on use. */
 export const nodeCrypto = (): NodeCrypto => process.getBuiltinModule('node:crypto')
 
 export const randomBytes = (size: number): Buffer =>

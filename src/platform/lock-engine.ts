@@ -1,4 +1,7 @@
-/** The two ways to hold a lock file between processes: the kernel's flock, and proper-lockfile where there is none. */
+/**
+ * The two methods to lock a file between processes: the kernel's flock, and proper-lockfile where there is no
+ * flock.
+ */
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
 import { readFile, unlink, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -9,18 +12,25 @@ import { openLockFolder, staleMs } from './lock-folder.ts'
 import { type LockEngine, type LockKind, leaveNote, refused } from './lock-form.ts'
 import { noLocks } from './system-error.ts'
 
-/** @throws Error when the kind cannot be used here; SvcError `store_unavailable` for a file system that lost its locks */
+/**
+ * @throws Error when the kind cannot be used here; SvcError `store_unavailable` when the file system has no
+ *   locks
+ */
 export async function openEngine(kind: LockKind, path: string): Promise<LockEngine> {
   if (kind === 'lockfile') return openLockFolder(path)
   const file = await openFlockFile(path)
   if (!file) throw new Error('this runtime has no flock')
-  // A lock that cannot be had would look as if another process held it. What cannot be tried is trusted.
+  // Where locks never succeed, it would look as if another process held the lock. If the test itself fails,
+  // trust flock.
   if (await flockWorks(path).catch(() => true)) return openFlockEngine(path, file)
   file.close()
   throw noLocks(dirname(path))
 }
 
-/** Whether flock works beside `path`, tried on a file that nobody else knows: some file systems lack it, some let two have it. */
+/**
+ * Returns whether flock works in the folder of `path`. Tests it on a temporary file: some file systems lack
+ * flock, and some grant a lock twice.
+ */
 export async function flockWorks(path: string): Promise<boolean> {
   const probe = `${path}.${randomBytes(6).toString('hex')}.tmp`
   await writeFile(probe, '', { flag: 'wx', mode: 0o600 })
@@ -36,8 +46,8 @@ export async function flockWorks(path: string): Promise<boolean> {
 }
 
 /**
- * Whether somebody holds the lock file, by asking for a share of it and giving that back at once; undefined when the
- * recorded kind cannot be used here. The file is not changed.
+ * Returns whether a process holds the lock file; undefined when the recorded kind cannot be used here. It
+ * takes a shared lock and releases it at once. The file is not changed.
  */
 export async function isTaken(kind: LockKind, path: string): Promise<boolean | undefined> {
   if (kind === 'lockfile') {
@@ -69,10 +79,13 @@ interface FlockDenoFile {
   close(): void
 }
 
-/** Opens for locking, close-on-exec; undefined where the runtime has no flock. `r`: only for a share of the lock. */
+/**
+ * Opens a file for locking, close-on-exec; undefined where the runtime has no flock. `r` allows only a shared
+ * lock.
+ */
 async function openFlockFile(path: string, mode: 'r' | 'r+' = 'r+'): Promise<FlockFile | undefined> {
   const shared = mode === 'r'
-  // Windows locks are mandatory: nobody else could read the kind in the first line.
+  // Windows locks are mandatory: no other process could read the kind in the first line.
   if (process.platform === 'win32') return undefined
   if (process.versions.bun) {
     const flock = await loadFlock()
@@ -114,7 +127,7 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
   return {
     intact,
     async take(note) {
-      // Somebody may have removed or replaced the file: then the lock on the old one excludes nobody.
+      // If the file was removed or replaced, a lock on the old one excludes no other process.
       for (let tries = 0; tries < 10; tries++) {
         if (!(await file.tryLock())) return false
         if (intact()) {
@@ -135,7 +148,7 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
     },
     release: () => file.unlock(),
     sure: () => true,
-    // The kernel takes no lock away; a file that was removed is found by looking.
+    // The kernel takes no lock away. A removed file is found by the regular check.
     whenLost: () => {},
     close: async () => close(),
   }

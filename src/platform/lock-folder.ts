@@ -1,11 +1,11 @@
 /**
- * proper-lockfile as a lock engine, for where there is no flock: a folder `<file>.lock` that its holder touches every
- * 2 s. A holder that was killed leaves it behind, so others must tell a dead holder from a live one.
+ * proper-lockfile as a lock engine, for systems without flock: a folder `<file>.lock` that its holder touches
+ * every 2 s. A killed holder leaves the folder behind, so others must tell a dead holder from a live one.
  *
- * They watch: a folder that nobody touches while they look on for 8 s is nobody's. proper-lockfile compares its time
- * with the clock on the wall instead, so that a clock set forward takes the lock from a live holder, and one set back
- * leaves it with a dead one. One that is old by the clock is watched for a shorter time, and at once: callers may try
- * only once.
+ * They watch the folder: if it is not touched for 8 s while they watch, it is abandoned. proper-lockfile
+ * itself compares the folder's time with the wall clock instead. Then a clock set forward takes the lock from
+ * a live holder, and a clock set back leaves it with a dead one. A folder that is old by the wall clock is
+ * watched for only 3 s, and within the same call, because a caller may try only once.
  */
 import * as fs from 'node:fs'
 import { stat } from 'node:fs/promises'
@@ -15,16 +15,20 @@ import { errorCodeOf } from './files.ts'
 import { type LockEngine, leaveNote } from './lock-form.ts'
 
 const touchEveryMs = 2000
-/** A lock that was not touched for so long is free; by the clock on the wall, that is a first guess. */
+/**
+ * A lock that is not touched for this long is free. Compared with the wall clock, this is only a first guess.
+ */
 export const staleMs = 8000
-/** Of a folder that is stale by the clock: long enough to see a live holder touch it. */
+/** How long to watch a folder that is old by the wall clock: long enough to see a live holder touch it. */
 const surelyTouchedMs = 3000
-/** What one look adds to the watch at most: who was asleep between two looks has not watched. */
+/**
+ * The most that one check adds to the watched time: a process that slept between two checks did not watch.
+ */
 const longestLookMs = 1500
 const lookEveryMs = 250
-/** Whether a touch has told. */
+/** Interval of the check whether a touch has shown who holds the folder. */
 const askEveryMs = 20
-/** proper-lockfile's own judgement, switched off: no folder is so old. */
+/** Switches off proper-lockfile's own test for stale folders: no folder is this old. */
 const never = 1e15
 
 export async function openLockFolder(path: string): Promise<LockEngine> {
@@ -54,7 +58,7 @@ export async function openLockFolder(path: string): Promise<LockEngine> {
   }
 }
 
-/** This process's hold of the folder, by proper-lockfile. */
+/** Lets this process hold the folder through proper-lockfile. */
 async function openHold(path: string) {
   const { lock } = await import('proper-lockfile')
   let release: (() => Promise<void>) | undefined
@@ -65,7 +69,7 @@ async function openHold(path: string) {
   const touched = (at: number) => {
     touchedAt = Math.max(touchedAt, at)
   }
-  // Others may take it once they have seen nothing for so long. The next touch tells whether they did.
+  // After this time without a touch, others may take the lock. The next touch shows whether they did.
   const sure = () => performance.now() - touchedAt < staleMs
   const onCompromised = () => {
     compromised = true
@@ -84,7 +88,7 @@ async function openHold(path: string) {
     whenLost(told: () => void) {
       tell = told
     },
-    /** @returns false when somebody else has it */
+    /** @returns false when another process holds the lock */
     async tryOnce() {
       try {
         compromised = false
@@ -96,7 +100,7 @@ async function openHold(path: string) {
       } catch (error) {
         const code = errorCodeOf(error)
         if (code === 'ELOCKED') return false
-        // Made, and gone again: somebody else was about to take it.
+        // The folder was created and is gone again: another process was about to take it.
         const isMaking = error instanceof Error && 'syscall' in error && error.syscall === 'mkdir'
         if (code === 'ENOENT' && !isMaking) return false
         throw error
@@ -106,19 +110,24 @@ async function openHold(path: string) {
       const free = release
       release = undefined
       if (!free) return
-      // It may be another's after a long sleep, and then it is not ours to remove: the next touch tells.
+      // After a long sleep the folder may belong to another process and must not be removed: the next touch
+      // shows it.
       const deadline = performance.now() + staleMs
       while (!compromised && !sure() && performance.now() < deadline) await systemClock.sleep(askEveryMs)
-      // Without an answer it is no longer touched all the same, so that others find it abandoned.
+      // If that is still unknown, do not remove the folder. It is no longer touched, so others will find it
+      // abandoned.
       removes = sure()
       if (!compromised) await free()
     },
   }
 }
 
-/** `fs` as proper-lockfile uses it, which says when it touched the folder, and asks before it removes one. */
+/**
+ * Returns `fs` for proper-lockfile. It reports each touch of the folder, and asks before it removes the
+ * folder.
+ */
 function fsThatTells(touched: (at: number) => void, removes: () => boolean) {
-  /** Time of the folder by the last look. */
+  /** The folder's time as last read. */
   let seen: number | undefined
   return {
     ...fs,
@@ -134,7 +143,8 @@ function fsThatTells(touched: (at: number) => void, removes: () => boolean) {
     },
     utimes(folder: string, accessed: Date, modified: Date, done: fs.NoParamCallback) {
       const now = performance.now()
-      // Whoever slept between the look and this touch may have lost the folder, and would take it from the next one.
+      // A process that slept between the `stat` and this touch may have lost the folder, and would take it
+      // from the new holder.
       try {
         if (seen !== undefined && fs.statSync(folder).mtimeMs !== seen) return done(lostMeanwhile())
       } catch (error) {
@@ -153,20 +163,21 @@ function fsThatTells(touched: (at: number) => void, removes: () => boolean) {
 }
 
 interface Abandoned {
-  /** When its holder touched it last, Unix ms. */
+  /** When the holder last touched the folder, Unix ms. */
   touchedAt: number
-  /** For how long it was seen untouched. */
+  /** How long it was seen untouched, in ms. */
   watchedMs: number
 }
 
-/** What proper-lockfile takes for the loss of a lock. */
+/** The error that proper-lockfile treats as the loss of a lock. */
 const lostMeanwhile = () => Object.assign(new Error('the lock folder is another’s'), { code: 'ENOENT' })
 
 /**
- * Whether a lock folder is nobody's; looks on for some seconds if it is old. Who slept between two looks looks once
- * more: the holder may have slept as well, on a machine that stood still, and touches it now that it is awake.
+ * Checks whether a lock folder is abandoned; watches an old one for some seconds. If this process slept
+ * between two checks, it checks once more: on a machine that stood still, the holder slept too and touches
+ * the folder when it wakes.
  *
- * @returns undefined when it is somebody's
+ * @returns undefined when the folder has a holder or is absent
  */
 async function seenAbandoned(folder: string, watch: Watch): Promise<Abandoned | undefined> {
   for (;;) {
@@ -185,10 +196,11 @@ async function seenAbandoned(folder: string, watch: Watch): Promise<Abandoned | 
 }
 
 /**
- * Takes an abandoned folder away. Several may have watched it, and one of them may have its own of that name by now,
- * which must not be moved under its feet, not even for a moment: whoever makes `<folder>.clearing` looks again, alone.
+ * Removes an abandoned folder. Several processes may have watched it, and one of them may already hold a new
+ * folder of that name, which must not be moved even for a moment. So the process that creates
+ * `<folder>.clearing` checks again, alone.
  *
- * @returns whether this process did it
+ * @returns whether this process removed it
  */
 function clearedAway(folder: string, { touchedAt, watchedMs }: Abandoned): boolean {
   const clearing = `${folder}.clearing`
@@ -196,16 +208,16 @@ function clearedAway(folder: string, { touchedAt, watchedMs }: Abandoned): boole
   const isIt = (path: string) => fs.statSync(path).mtimeMs === touchedAt
   const end = () => fs.rmSync(clearing, { recursive: true, force: true })
   try {
-    // Nobody is at it for so long: a crash left it.
+    // No process needs this long to clear a folder: a crash left `.clearing` behind.
     if (watchedMs >= 2 * staleMs) end()
     fs.mkdirSync(clearing)
   } catch {
-    return false // Somebody else was quicker.
+    return false // Another process was quicker.
   }
   try {
     if (!isIt(folder)) return false
     fs.renameSync(folder, aside)
-    // A holder may have woken up in between.
+    // The holder may have woken up in between.
     const dead = isIt(aside)
     if (!dead) fs.renameSync(aside, folder)
     return dead
@@ -216,18 +228,18 @@ function clearedAway(folder: string, { touchedAt, watchedMs }: Abandoned): boole
   }
 }
 
-/** How long a folder has been looked at without a touch. */
+/** Measures how long a folder has been watched without a touch. */
 class Watch {
   watchedMs = 0
   looks = 0
-  /** Whether the last look came later than looks do. */
+  /** Whether this process slept before the last check. */
   slept = false
   readonly #awake = new AwakeTime(systemClock, longestLookMs)
   #touchedAt: number | undefined
 
   /**
-   * @param touchedAt when the folder was touched, by whatever clock its holder has
-   * @returns whether it is as the look before saw it
+   * @param touchedAt when the folder was touched, by the clock of its holder
+   * @returns whether the folder is unchanged since the last check
    */
   look(touchedAt: number): boolean {
     const same = touchedAt === this.#touchedAt

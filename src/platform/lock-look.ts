@@ -1,26 +1,26 @@
-/** A lock file as it looks from outside, for those who only want to know: nothing is taken and nothing is written. */
+/** Inspects a lock file from outside: it holds no lock and writes nothing. */
 import { absentAs, readText, statOf } from './files.ts'
 import { isTaken } from './lock-engine.ts'
 import { isLockKind } from './lock-form.ts'
 
-/** What a lock file shows. */
+/** What can be seen of a lock file. */
 export interface LockSight {
-  /** As recorded in the file; '' when nothing is yet. */
+  /** The kind recorded in the file; '' when none is yet. */
   kind: string
-  /** Whether somebody holds it; undefined when that cannot be told here. */
+  /** Whether a process holds it; undefined when this cannot be known here. */
   held?: boolean
-  /** Process number of the last holder. */
+  /** Process id of the last holder. */
   pid?: number
-  /** Unix ms when that was. */
+  /** When the last holder took it, Unix ms. */
   takenAt?: number
-  /** Unix ms when the file was last touched: by the poller's heartbeat, or by the process that took it. */
+  /** When the file was last touched, Unix ms: by the poller's heartbeat, or by the process that took it. */
   touchedAt: number
 }
 
 /**
- * Looks at a lock file. The share of the lock that is asked for meanwhile is held for microseconds.
+ * Inspects a lock file. To see whether it is held, it holds a shared lock for microseconds.
  *
- * @returns undefined when there is no such file
+ * @returns undefined when the file is absent
  * @throws the system's error when it cannot be read
  */
 export async function lookAtLock(path: string): Promise<LockSight | undefined> {
@@ -29,7 +29,7 @@ export async function lookAtLock(path: string): Promise<LockSight | undefined> {
   const [kind = '', note = ''] = text.split('\n')
   const [, pid, at] = /^taken by process (\d+) at (\S+)/.exec(note) ?? []
   const takenAt = at === undefined ? Number.NaN : Date.parse(at)
-  // Gone since we read it: then nobody holds it.
+  // A file that was removed since it was read is held by no process.
   const held = isLockKind(kind) ? await isTaken(kind, path).catch(absentAs(false)) : undefined
   return {
     kind,

@@ -1,10 +1,10 @@
 /**
  * Exclusion between processes that share a data directory, by lock files that are never deleted.
  *
- * The kernel's flock where there is one: free within milliseconds when its holder dies, and never lost by a holder
- * that is merely slow. Elsewhere (Windows, file systems without flock) proper-lockfile, which is neither. Two kinds do
- * not exclude each other, so the kind is recorded in the lock file's first line, and a process that cannot use it
- * refuses.
+ * Uses the kernel's flock where there is one: it is free within milliseconds when its holder dies, and a slow
+ * holder never loses it. Elsewhere (Windows, file systems without flock) it uses proper-lockfile, which has
+ * neither property. The two kinds do not exclude each other. So the kind is recorded in the first line of the
+ * lock file, and a process that cannot use that kind does not open the data directory.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
@@ -18,14 +18,14 @@ import { isNode } from './process.ts'
 import { unavailable } from './system-error.ts'
 
 const defaultTimeoutMs = 10_000
-/** A process that goes on taking the lock in one breath lets others have a try after this long. */
+/** A process that takes the lock again and again for this long lets other processes try. */
 const breathMs = 8
 
 /**
- * Opens (and creates) a lock file.
+ * Opens a lock file, and creates it if it is absent.
  *
  * @param options.kind the kind to record in a new file; by default flock where it works
- * @param options.checkEveryMs how often a held lock is looked after, 1 s
+ * @param options.checkEveryMs how often to check that a held lock is not lost, 1 s by default
  * @throws SvcError `store_unavailable` when the file, or its recorded kind, cannot be used here
  */
 export const openLock = (path: string, options: LockOptions = {}): Promise<FileLock> =>
@@ -46,12 +46,12 @@ async function opened(path: string, options: LockOptions): Promise<FileLock> {
     throw refuse(`records the lock kind "${recorded.slice(0, 40)}", which this version does not know`)
   }
   if (options.kind && options.kind !== recorded) {
-    throw refuse(`records the lock kind "${recorded}", and "${options.kind}" was asked for`)
+    throw refuse(`records the lock kind "${recorded}", but "${options.kind}" was requested`)
   }
   try {
     return new FileLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 1000)
   } catch (error) {
-    // Node alone has no flock: the directory is sound, and its locks are in use.
+    // Only Node has no flock. Nothing is wrong with the directory, and its locks may be in use.
     if (isNode && recorded === 'flock') throw notForNode(path, error)
     if (error instanceof SvcError || errorCodeOf(error) !== undefined) throw error
     throw refuse(`records the lock kind "${recorded}", which cannot be used here`, error)
@@ -65,9 +65,9 @@ const notForNode = (path: string, cause: unknown) =>
     cause,
   })
 
-/** The first line of the lock file; undefined when there is no such file. */
+/** Returns the first line of the lock file; undefined when the file is absent. */
 async function recordedKind(path: string): Promise<string | undefined> {
-  // A file that is still empty is being written by another process right now, or was left so by a crash.
+  // An empty file is being written by another process right now, or a crash left it so.
   for (let tries = 0; tries < 20; tries++) {
     const text = await readText(path)
     if (text === undefined) return undefined
@@ -81,7 +81,7 @@ async function recordedKind(path: string): Promise<string | undefined> {
 
 const bestKind = async (path: string): Promise<LockKind> => ((await flockWorks(path)) ? 'flock' : 'lockfile')
 
-/** Creates the lock file with its kind; the first process decides. */
+/** Creates the lock file with its kind. The first process decides the kind. */
 async function recordKind(path: string, kind?: LockKind): Promise<string> {
   await createDurably(path, `${kind ?? (await bestKind(path))}\n`)
   const recorded = await recordedKind(path)
@@ -94,13 +94,15 @@ interface Waiter {
   refuse(error: Error): void
 }
 
-/** One lock, shared by everybody in this process: calls in it are served in their order. Not re-entrant. */
+/**
+ * One lock, shared by all callers in this process, who get it in the order of their calls. Not re-entrant.
+ */
 export class FileLock {
   readonly #path: string
   readonly #engine: LockEngine
   readonly #waiters: Waiter[] = []
   readonly #watch: ReturnType<typeof setInterval>
-  /** Somebody in this process holds the lock or is trying to. */
+  /** A caller in this process holds the lock or is trying to take it. */
   #busy = false
   #held = false
   #closed = false
@@ -122,19 +124,26 @@ export class FileLock {
   }
 
   /**
-   * Looks whether this process surely holds it now: a lock of the second kind may be another's after a long sleep,
-   * before that is known here. For whatever only one may do at a time.
+   * Checks whether this process surely holds the lock now. A lock of kind `lockfile` may be lost during a
+   * long sleep before this process notices. For work that only one process may do at a time.
    */
   get sure(): boolean {
     return this.#check() && this.#engine.sure()
   }
 
-  /** Of the current (or else the last) hold: aborts when the lock is lost, for instance because its file was removed. */
+  /**
+   * Aborts when the current hold is lost (or the last one was), for instance because the lock file was
+   * removed.
+   */
   get lost(): AbortSignal {
     return this.#lost.signal
   }
 
-  /** Takes the lock if nobody has it or waits for it in this process, and no other process has it. */
+  /**
+   * Takes the lock if it is free and no caller in this process waits for it.
+   *
+   * @returns whether it was taken
+   */
   async tryLock(): Promise<boolean> {
     this.#refuseClosed()
     if (this.#busy) return false
@@ -149,7 +158,7 @@ export class FileLock {
   }
 
   /**
-   * Waits for the lock, at most `timeoutMs` (10 s).
+   * Waits for the lock, at most `timeoutMs` (10 s by default).
    *
    * @throws SvcError `store_unavailable` when another process keeps it longer
    */
@@ -165,7 +174,7 @@ export class FileLock {
         if (await this.#take()) return
         const left = deadline - performance.now()
         if (left <= 0) throw await this.#timedOut()
-        // Holders keep it for milliseconds. The jitter keeps waiters of several processes out of step.
+        // Holders keep the lock for milliseconds. The jitter keeps waiters of several processes out of step.
         await systemClock.sleep(Math.min(left, 1 + Math.random() * 2))
       }
     } catch (error) {
@@ -174,7 +183,7 @@ export class FileLock {
     }
   }
 
-  /** Gives the lock back; nothing happens when it is not held. */
+  /** Releases the lock; does nothing when it is not held. */
   async unlock(): Promise<void> {
     if (!this.#held) return
     this.#held = false
@@ -186,19 +195,19 @@ export class FileLock {
     }
   }
 
-  /** `work` between lock and unlock. */
+  /** Runs `work` while holding the lock. */
   async run<T>(work: () => Promise<T>, options?: { timeoutMs?: number }): Promise<T> {
     await this.lock(options)
     const { lost } = this
     try {
       return await work()
     } finally {
-      // Lost meanwhile, it may be the next one's by now.
+      // If the lock was lost during the work, another caller may hold it by now.
       if (!lost.aborted) await this.unlock()
     }
   }
 
-  /** Gives the lock back and refuses those that wait. */
+  /** Releases the lock and rejects the callers that wait for it. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
@@ -224,7 +233,7 @@ export class FileLock {
     return true
   }
 
-  /** Waits until the ones before in this process are done. */
+  /** Waits until the earlier callers in this process are done. */
   #turn(timeoutMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (act: () => void) => {
@@ -239,7 +248,9 @@ export class FileLock {
     })
   }
 
-  /** Hands the turn to the next one in this process; it stays busy, so nobody can step in between. */
+  /**
+   * Lets the next caller in this process go on. `#busy` stays set, so no other caller can step in between.
+   */
   #next(): void {
     const waiter = this.#waiters[0]
     if (waiter) waiter.go()
@@ -247,8 +258,9 @@ export class FileLock {
   }
 
   /**
-   * The kernel gives a free lock to the process that asks first, and a process that has just freed it always asks first: after
-   * a while in one breath it steps back for as long as the others sleep between two tries.
+   * The kernel gives a free lock to the process that asks first, which is always the process that has just
+   * freed it. After 8 ms of taking it again and again, this process waits as long as the others sleep between
+   * two tries.
    */
   async #breathe(): Promise<void> {
     const now = performance.now()
@@ -259,13 +271,14 @@ export class FileLock {
     }
   }
 
-  /** @returns whether it is held, as far as that can be seen */
+  /** @returns whether the lock is held, as far as this process can see */
   #check(): boolean {
     if (!this.#held) return false
     try {
       if (this.#engine.intact()) return true
     } catch {
-      // A folder that may not be entered for a while, a disk that hangs: nothing says that it is lost.
+      // A folder that cannot be entered for a while, or a disk that hangs, does not mean that the lock is
+      // lost.
       return false
     }
     this.#held = false
@@ -280,7 +293,7 @@ export class FileLock {
       'store_unavailable',
       `the lock ${basename(this.#path)} stays held${note ? ` (${note})` : ''}`,
       {
-        hint: 'Another process that uses this data directory hangs; look at it, or stop it, then try again.',
+        hint: 'Another process that uses this data directory hangs. Inspect it or stop it, then try again.',
         retryAfter: 1,
       },
     )

@@ -1,7 +1,8 @@
 /**
- * Levelled lines to stderr, since stdout belongs to results. A line is an event and fields, not prose.
- * Secrets are masked here, not at the call sites: whatever field looks like one never leaves. So is what a terminal would
- * obey, or a reader would not see: each event is one line, whatever its fields, their names or its error hold.
+ * Writes log lines with levels to stderr, because stdout is for results. A line is an event with fields, not
+ * prose. Secrets are masked here, not at the call sites: a field that looks like a secret is never printed.
+ * Characters that a terminal would obey or a reader would not see are escaped, so each event is exactly one
+ * line.
  */
 import process from 'node:process'
 import { seen, seenWithin } from './escape-controls.ts'
@@ -12,13 +13,13 @@ export type LogLevel = (typeof logLevels)[number]
 export const logFormats = ['text', 'json'] as const
 export type LogFormat = (typeof logFormats)[number]
 
-/** error: someone must look; warn: it healed; info: a state changed; debug: each request. */
+/** error: a person must look at it; warn: it healed; info: a state changed; debug: each request. */
 export interface Log {
   debug(event: string, fields?: LogFields): void
   info(event: string, fields?: LogFields): void
   warn(event: string, fields?: LogFields): void
   error(event: string, fields?: LogFields): void
-  /** The same log with a room name ('' adds none), and fields that every line carries. */
+  /** Returns this log with a room name ('' adds none) and with fields that every line carries. */
   child(room: string, fields?: LogFields): Log
 }
 export type LogFields = Record<string, unknown>
@@ -29,7 +30,7 @@ const secretKey =
 const secretText =
   /(@im\.bot:)[^\s"',}]+|(Bearer\s+)[^\s"',}]+|((?:encrypted_query_param|qrcode|verify_code|taskid|token)=)[^\s"'&,}]+/gi
 
-/** The text without the secrets it may carry: for log lines and for error texts from elsewhere. */
+/** Masks the secrets in a text: for log lines and for error texts from elsewhere. */
 export const maskText = (text: string): string =>
   text.replace(secretText, (_all, a?: string, b?: string, c?: string) => `${a ?? b ?? c ?? ''}***`)
 
@@ -39,7 +40,7 @@ function shown(key: string, value: unknown, depth = 0): unknown {
   if (secretKey.test(key)) return '***'
   if (typeof value === 'string') return maskText(value)
   if (typeof value !== 'object') return maskText(String(value))
-  // An object from elsewhere may have a `toString` that is no function.
+  // A foreign object may have a `toString` that is not a function.
   if (depth > 3) return '…'
   if (value instanceof Error) {
     const because = value.cause ? ` (${shown('', value.cause, depth + 1)})` : ''
@@ -66,27 +67,33 @@ function textLine({ time, level, room, event }: LogEntry, fields: [string, unkno
   return `${time} ${level} ${seen(`${room ? `${room}: ` : ''}${event}${rest.join('')}`)}\n`
 }
 
-/** Fields stand beside time, level, room and event, which none of them replaces. */
+/** Fields stand beside time, level, room and event, and cannot replace those. */
 const jsonLine = (entry: LogEntry, fields: [string, unknown][]): string =>
   `${JSON.stringify(seenWithin({ ...entry, ...Object.fromEntries(fields), ...entry }))}\n`
 
 interface Sink {
   write(text: string): unknown
-  /** Of Bun's: resolves once all is written. */
+  /** Only in Bun: resolves when everything is written. */
   flush?(): unknown
 }
 interface BunRuntime {
   stderr: { writer(): Sink }
 }
 
-/** Bun's own, where it is: the stream of Node is some ms of a start, and 1.4 MB of an idle service. */
+/**
+ * Uses Bun's own writer where there is one: Node's stream costs some ms of a start and 1.4 MB of an idle
+ * service.
+ */
 function openStderr(): Sink {
   const { Bun } = globalThis as { Bun?: BunRuntime }
-  // A console of Windows takes no UTF-8; the stream of Node knows what it takes.
+  // A Windows console takes no UTF-8; Node's stream knows what it takes.
   return Bun && process.platform !== 'win32' ? Bun.stderr.writer() : process.stderr
 }
 
-/** The lines of a turn go out together, after the answers of that turn: a write costs more than the rest of a line. */
+/**
+ * Writes the lines of one turn of the event loop together, after the responses of that turn: a write costs
+ * more than the rest of a line.
+ */
 class Stderr {
   #waiting = ''
   #sink: Sink | undefined
@@ -109,27 +116,27 @@ class Stderr {
     const text = this.#waiting
     this.#waiting = ''
     this.#sink ??= openStderr()
-    // They reject when nobody reads any more.
+    // The promises reject when stderr has no reader any more.
     await Promise.all([this.#sink.write(text), this.#sink.flush?.()])
   }
 }
 
 const stderr = new Stderr()
 
-/** From this level on lines tell of failures. */
+/** Lines of this level and above report failures. */
 const failure = logLevels.indexOf('WARNING')
-/** Lines a second for a message that repeats. */
+/** Lines per second for an event that repeats. */
 const mostRepeated = 10
-/** Events that are told apart. */
+/** Limit of the events that are counted separately. */
 const mostEvents = 1000
 
-/** Lets at most 10 lines a second pass. */
+/** Lets at most 10 lines per second pass. */
 export class FewLines {
   #second = Number.NaN
   #passed = 0
   #kept = 0
 
-  /** @returns whether a line passes, and how many did not since the last one that did */
+  /** @returns whether a line passes, and how many were dropped since the last one that passed */
   next(now = performance.now()): { passes: boolean; unlogged?: number } {
     const second = Math.floor(now / 1000)
     if (second !== this.#second) this.#passed = 0
@@ -145,9 +152,9 @@ export class FewLines {
   }
 }
 
-/** What goes wrong again and again is not told each time: a disk that is full, a thousand accounts without a network. */
+/** Limits failures that repeat: a disk that is full, a thousand accounts without a network. */
 class Repeated {
-  /** By event, the second in which it was told last. */
+  /** By event: the second in which it was last logged. */
   readonly #told = new Map<string, number>()
   readonly #lines = new FewLines()
 
@@ -190,7 +197,7 @@ export function createLog(
   return make('', {})
 }
 
-/** For tests and for library callers that want no log. */
+/** For tests, and for library callers that want no log. */
 export const silentLog: Log = {
   debug() {},
   info() {},

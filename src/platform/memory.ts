@@ -1,16 +1,17 @@
 /**
- * Streams of large buffers outrun the garbage collector: how much may pile up follows the machine's memory, and on one
- * of 24 GiB a streamed file of 1 GiB grew the process by up to 90 MB. The runtime's setting for it is read at the start
- * of the process alone, so a stream reports here how much went by, or gives back each buffer that is nobody else's.
+ * Streams of large buffers outrun the garbage collector. How much piles up depends on the machine's memory:
+ * with 24 GiB, a streamed file of 1 GiB grew the process by up to 90 MB. The runtime reads its own setting
+ * for this only at the start of the process. So a stream reports here how many bytes passed, or frees each
+ * buffer that it alone uses.
  *
- * Mostly it is collected only. `Bun.gc(true)` hands the freed memory to the system too, which gives it back page by page
- * for the very next blocks: done each time, that was a third of the time that sending a file took. Never done, the
- * process stays 10 MB larger.
+ * Most collections only collect. `Bun.gc(true)` also returns the freed memory to the system, which gives it
+ * back page by page for the very next blocks. Done on each collection, that took a third of the time of
+ * sending a file. Never done, the process stays 10 MB larger.
  */
 import process from 'node:process'
 
 const everyBytes = 28 * 1024 * 1024
-/** So many collections come to one that hands back. */
+/** One in this many collections also returns the memory to the system. */
 const handedBack = 4
 
 interface BunRuntime {
@@ -20,7 +21,7 @@ interface BunEngine {
   fullGC(): unknown
 }
 
-/** A counter for one stream: call it with the size of each buffer that is done with. */
+/** Makes a counter for one stream. Call it with the size in bytes of each buffer that is no longer used. */
 export function streamedBytes(): (bytes: number) => void {
   const { Bun } = globalThis as { Bun?: BunRuntime }
   const engine = process.getBuiltinModule('bun:jsc') as BunEngine | undefined
@@ -35,11 +36,12 @@ export function streamedBytes(): (bytes: number) => void {
   }
 }
 
-/** Smaller ones may lie in a pool with others. */
+/** Smaller buffers may share a pool with others. */
 const pooledBytes = 8192
 
 /**
- * Gives back at once what a buffer holds that nobody else has, so that no collection need look for it. Empty from then on.
+ * Frees the memory of a buffer that has no other user, so the collector need not look for it. The buffer
+ * becomes empty.
  */
 export function release({ buffer, byteLength }: Uint8Array): void {
   if (byteLength > pooledBytes && buffer instanceof ArrayBuffer) buffer.transfer(0)

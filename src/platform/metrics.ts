@@ -1,21 +1,21 @@
 /**
- * Numbers for Prometheus, in its text format 0.0.4: what is counted here, and what is looked up when they are read.
+ * Metrics in Prometheus' text format 0.0.4: some are counted here, others are looked up on each read.
  *
- * Own code, since it is shorter than what a library would need around it: prom-client 15.1.3 brings the OpenTelemetry API, takes
- * 55 ms to load, and its numbers of the process are zero or "Nan" on Bun.
+ * Own code, because it is shorter than what a library would need around it. prom-client 15.1.3 brings the
+ * OpenTelemetry API and takes 55 ms to load, and on Bun its process metrics are zero or "Nan".
  */
 import process from 'node:process'
 
 export type Labels = Readonly<Record<string, string>>
 
 interface Sample {
-  /** Of a histogram: `_bucket`, `_sum`, `_count`. */
+  /** Only for a histogram: `_bucket`, `_sum`, `_count`. */
   suffix?: string
   labels: Labels
   value: number
 }
 
-/** A name with its numbers as they are now. */
+/** One metric with its current values. */
 export interface Family {
   readonly name: string
   readonly type: 'counter' | 'gauge' | 'histogram'
@@ -23,7 +23,7 @@ export interface Family {
   samples(): Iterable<Sample>
 }
 
-/** Numbers by the values of some labels, which must be few. */
+/** The values of one metric, one per combination of label values. There must be few combinations. */
 abstract class Series<T> implements Family {
   abstract readonly type: Family['type']
   readonly name: string
@@ -63,12 +63,12 @@ export class Counter extends Series<number> {
 }
 
 interface Counts {
-  /** One more than there are bounds: the last is beyond all of them. */
+  /** One more entry than there are bounds: the last counts values beyond all bounds. */
   buckets: number[]
   sum: number
 }
 
-/** Seconds; a recv may wait for 300. */
+/** In seconds. A recv may wait for 300. */
 const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
 /** How long something took, in seconds. */
@@ -96,18 +96,20 @@ export class Durations extends Series<Counts> {
   }
 }
 
-/** Numbers that are looked up when they are read. */
+/** Makes a metric from values that are looked up on each read. */
 export const family = (
   name: string,
   help: string,
   values: Iterable<readonly [Labels, number]>,
   type: 'gauge' | 'counter' = 'gauge',
 ): Family => ({
-  ...{ name, type, help },
+  name,
+  type,
+  help,
   samples: () => Array.from(values, ([labels, value]) => ({ labels, value })),
 })
 
-/** Memory and processor time of this process, under the names that every exporter has. */
+/** Returns memory and processor time of this process, under the names that all exporters use. */
 export function processFamilies(): Family[] {
   const { rss } = process.memoryUsage()
   const { system, user } = process.cpuUsage()
@@ -127,7 +129,7 @@ export function processFamilies(): Family[] {
 
 export const metricsType = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** The text. */
+/** Formats the metrics. */
 export const metricsText = (families: readonly Family[]): string =>
   families
     .map(family => {

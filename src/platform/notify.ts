@@ -1,9 +1,12 @@
-/** Tells systemd how the service is: the protocol of sd_notify(3), a datagram to a socket that systemd names. */
+/** Reports the state of the service to systemd: sd_notify(3), a datagram to a socket that systemd names. */
 import { Buffer } from 'node:buffer'
 import process from 'node:process'
 import { openLibc } from './libc.ts'
 
-/** Whether this runtime can: it needs datagrams between processes, which neither Bun nor Deno has of its own. */
+/**
+ * Whether this runtime can do it: it needs Unix datagrams, which Bun has only through libc and Deno not at
+ * all.
+ */
 export const canNotify: boolean = process.platform === 'linux' && process.versions.bun !== undefined
 
 // sys/socket.h of Linux.
@@ -15,9 +18,9 @@ const noSignal = 0x4000
 const longestPath = 108
 
 /**
- * Sends `lines`, as `READY=1`, to the socket that systemd named; nothing is done where it named none.
+ * Sends `lines` such as `READY=1` to the socket that systemd named. Does nothing where it named none.
  *
- * @returns whether it was sent
+ * @returns whether they were sent
  */
 export async function notifyManager(
   socketPath: string | undefined,
@@ -26,7 +29,7 @@ export async function notifyManager(
   if (!socketPath || !canNotify) return false
   const name = Buffer.from(socketPath)
   if (name.length >= longestPath) return false
-  // An abstract name is written with @ and begins with a zero byte.
+  // An abstract socket name is written with @ but begins with a zero byte.
   if (name[0] === 0x40) name[0] = 0
   const address = Buffer.concat([Buffer.from(new Uint16Array([unix]).buffer), name])
   const message = Buffer.from(lines.join('\n'))

@@ -1,5 +1,5 @@
 /**
- * The files that the program carries in its own text, by name: the base64 of their brotli form. There are none here;
- * `scripts/bundle.ts` puts a filled one in place of this module.
+ * The files that the program carries in its own text, by name, as base64 of their brotli form. Here the list
+ * is empty; `scripts/bundle.ts` replaces this module by a filled one.
  */
 export const packedFiles: Readonly<Record<string, string>> = {}

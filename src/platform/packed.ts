@@ -1,20 +1,22 @@
-/** Files inside the program's own text: a bundle is one file, and has no folder of assets. */
+/** Reads files that are part of the program's own text: a bundle is one file and has no folder of assets. */
 import { packedFiles } from './packed-files.ts'
 
 /** Whether this program is a bundle. */
 export const isBundle: boolean = Object.keys(packedFiles).length > 0
 
-/** The names that begin with `folder`, without it; none when the program runs from its sources or as a binary. */
+/**
+ * Returns the names that begin with `folder`, without that prefix. Empty when run from source or as a binary.
+ */
 export const packedNames = (folder: string): string[] =>
   Object.keys(packedFiles).flatMap(name => (name.startsWith(folder) ? [name.slice(folder.length)] : []))
 
-/** A file in its brotli form, as it is kept; undefined where there is none of this name. */
+/** Returns a file in its brotli form; undefined when there is no file of this name. */
 export function packedBrotli(name: string): Uint8Array | undefined {
   const text = Object.hasOwn(packedFiles, name) ? packedFiles[name] : undefined
   return text === undefined ? undefined : Buffer.from(text, 'base64')
 }
 
-/** The file itself. */
+/** Returns a file, decompressed; undefined when there is no file of this name. */
 export async function readPacked(name: string): Promise<Uint8Array | undefined> {
   const packed = packedBrotli(name)
   if (!packed) return undefined

@@ -1,6 +1,6 @@
 /**
- * POST to an address that somebody gave, on connections that are kept: the address of each was checked when it was made.
- * No redirect is followed, and of an answer no more is read than was asked for.
+ * POSTs to an address that a caller named, on connections that are kept. The address of each connection is
+ * checked when it is made. Follows no redirect, and reads no more of a response than was requested.
  */
 import { Buffer } from 'node:buffer'
 import { Agent as HttpAgent } from 'node:http'
@@ -12,32 +12,36 @@ import { type FetchPublicOptions, type JudgedAnswer, judgedRequest } from './pub
 import { following } from './signals.ts'
 
 export interface PosterOptions extends Pick<FetchPublicOptions, 'resolve' | 'ca'> {
-  /** Addresses of private networks and of this machine may be reached too; metadata services never. */
+  /** Also allows addresses of private networks and of this machine. Metadata services stay forbidden. */
   allowPrivate: boolean
-  /** Over everything until the head of the answer, and until its body where that is wanted. */
+  /** Limit until the head of the response, and until its body where that is requested. */
   timeoutMs: number
 }
 
 export interface Posted {
   status: number
   retryAfter?: string
-  /** The first bytes of the answer, as text, where they were asked for. */
+  /** The first bytes of the response as text, if they were requested. */
   text?: string
 }
 
-/** A kept connection without work is closed after this. */
+/** An idle kept connection is closed after this time. */
 const idleMs = 30_000
-/** So much of an answer that nobody asked for is read, for so long, so that its connection can be kept. */
+/** Limits for reading a response that was not requested, so that its connection can be kept. */
 const drainBytes = 64 * 1024
-/** What a chunk costs, however short it is, in bytes of a long one. */
+/** The cost of a chunk, however short it is, in bytes of a long one. */
 const chunkBytes = 64
 const drainMs = 1000
 /**
- * What a POST leaves to the garbage collector, of whose memory it knows little: 448 of them count as 28 MiB. With fewer
- * collections a service that delivers 100,000 events grows by 140 MB, with these by 50 (Bun 1.4.5).
+ * What a POST leaves for the garbage collector, which sees little of that memory: 448 POSTs count as 28 MiB.
+ * A service that delivers 100,000 events grows by 50 MB with this count, and by 140 MB without it (Bun
+ * 1.4.5).
  */
 const leftBytes = 64 * 1024
-/** Of all posters together: counted for each, a hundred endpoints would collect all at once, and late. */
+/**
+ * Counts for all posters together. With one counter each, a hundred endpoints would all collect at once, and
+ * late.
+ */
 const left = streamedBytes()
 
 export class Poster {
@@ -53,9 +57,10 @@ export class Poster {
   }
 
   /**
-   * @param headers besides Content-Length
-   * @param answerBytes how much of an answer of 2xx is read
-   * @throws SvcError `forbidden` for an address that may not be reached; what the connection fails with; the signal's reason
+   * @param headers all headers but Content-Length
+   * @param answerBytes how many bytes of a 2xx response to read
+   * @throws SvcError `forbidden` for an address that is not allowed; the connection's error; `TimedOut`; the
+   *   signal's reason
    */
   async post(
     headers: Readonly<Record<string, string>>,
@@ -86,7 +91,7 @@ export class Poster {
     }
   }
 
-  /** Ends the connections. */
+  /** Closes the connections. */
   close(): void {
     this.#agent.destroy()
   }
@@ -100,12 +105,12 @@ export class Poster {
   }
 }
 
-/** Nothing came in time. */
+/** No response came in time. */
 export class TimedOut extends Error {
   override readonly name = 'TimedOut'
 }
 
-/** Reads what is short, and cuts off what is not. */
+/** Reads a short response to its end, and cuts off a long one. */
 function drain(response: JudgedAnswer): void {
   let left = drainBytes
   const timer = afterAwake(drainMs, () => response.destroy())

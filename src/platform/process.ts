@@ -1,6 +1,6 @@
 /**
- * The process itself: how it was started, how it is stopped, and others that it starts. It imports nothing of ours, since the
- * start of a service loads it twice.
+ * This process: how it was started and is stopped, and the programs that it runs. Imports no other file of
+ * svc, because the start of a service loads this file twice.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -18,46 +18,53 @@ interface DenoRuntime {
 /** Whether this is the compiled binary. */
 export const isCompiled: boolean = (globalThis as { Bun?: BunRuntime }).Bun?.isStandaloneExecutable === true
 
-/** The arguments after the program's name, run or compiled. */
+/** Returns the arguments after the program's name, in the compiled binary too. */
 export const commandArguments = (): string[] => process.argv.slice(2)
 
-/** Neither Bun nor Deno, which both say that they are a Node too. */
+/** Whether this is Node itself. Bun and Deno also claim to be Node. */
 export const isNode: boolean = !process.versions.bun && !('Deno' in globalThis)
 
-/** How to start this program again from anywhere: the program and its first arguments, with absolute paths. */
+/**
+ * Returns the command that starts this program again from anywhere: program and first arguments, with
+ * absolute paths.
+ */
 export function ownCommand(): string[] {
   if (isCompiled) return [process.execPath]
   const { Deno } = globalThis as { Deno?: DenoRuntime }
   if (!Deno) return [bunFile(), resolve(process.argv[1] ?? '')]
   const { mainModule } = Deno
-  // One that was run from an address is run from there again; Deno keeps a copy.
+  // A program that was run from a URL runs from that URL again; Deno keeps a copy.
   const script = mainModule.startsWith('file:') ? fileURLToPath(mainModule) : mainModule
   return [process.execPath, 'run', '--allow-all', script]
 }
 
-/** npm's Bun is called bun.exe on every system; its package manager puts a link of the usual name beside the package. */
+/**
+ * npm's Bun is called bun.exe on every system. Its package manager links it under the usual name beside the
+ * package.
+ */
 function bunFile(): string {
   const link = process.execPath.replace(/\/bun\/bin\/bun\.exe$/, '/.bin/bun')
   return existsSync(link) ? link : process.execPath
 }
 
-/** The variable that Bun reads its limit of fetches at a time from, at its very start. */
+/** The variable from which Bun reads, at its very start, how many fetches may run at the same time. */
 export const fetchLimitVariable = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 const raisedFetchLimit = 60_000
-/** What Bun allows unless told otherwise. */
+/** Bun's default limit. */
 export const usualFetchLimit = 256
 
 /**
- * A start runs its code a few dozen times, which is when JavaScriptCore begins to compile it to machine code: 5 ms of a
- * start and 3 MB of an idle service for what a service needs under load alone. With these it begins later; after 10,000
- * calls a service is as fast as without them. Set for the binary alone, as they are the options of its own Bun.
+ * A start runs its code a few dozen times, and JavaScriptCore then begins to compile it to machine code. That
+ * costs 5 ms of a start and 3 MB of an idle service, for what a service needs only under load. These options
+ * delay it; after 10,000 calls a service is as fast as without them. Set only for the binary, because they
+ * are options of its own Bun.
  */
 const lateCompiling = {
   BUN_JSC_thresholdForJITAfterWarmUp: '3000',
   BUN_JSC_thresholdForOptimizeAfterWarmUp: '10000',
 }
 
-/** How many fetches at a time the runtime lets this process have. Deno has no limit. */
+/** Returns how many fetches the runtime allows this process at the same time. Deno has no limit. */
 export function fetchLimit(env: NodeJS.ProcessEnv = process.env): number {
   if (!process.versions.bun) return raisedFetchLimit
   const limit = Number(env[fetchLimitVariable] ?? '')
@@ -65,12 +72,13 @@ export function fetchLimit(env: NodeJS.ProcessEnv = process.env): number {
 }
 
 /**
- * Bun allows 256 fetches at a time in a process, and reads the limit from the environment at its very start: so the
- * process replaces itself once (same pid, same terminal). To be called first: what was loaded by then is loaded twice.
- * Returns where there is nothing to do: not Bun, already raised, or no execve (Windows).
+ * Raises Bun's limit of 256 fetches at the same time. Bun reads the limit from the environment at its very
+ * start, so the process replaces itself once (same pid, same terminal). Call this first: code loaded before
+ * it is loaded twice. Returns where there is nothing to do: not Bun, already raised, or no execve (Windows).
  *
- * Where the system does not start this file a second time (it was replaced by a newer one just now, or an emulator runs
- * it), the process goes on with the limit it has; logins beyond it are refused, and svc doctor tells of it.
+ * If the system cannot start this file again (a newer one has just replaced it, or an emulator runs it), the
+ * process goes on with the limit that it has. Then logins beyond the limit are rejected, and svc doctor
+ * reports it.
  */
 export function raiseFetchLimit(): void {
   if (!process.versions.bun || process.env[fetchLimitVariable] !== undefined || !process.execve) return
@@ -84,37 +92,46 @@ export function raiseFetchLimit(): void {
       [fetchLimitVariable]: String(raisedFetchLimit),
     })
   } catch {
-    // Nothing has changed then.
+    // The process goes on unchanged.
   }
 }
 
-/** Requests to this machine (the sandbox) go past a proxy that the environment names; fetch would send even those to it. */
+/**
+ * Makes requests to this machine (the sandbox) bypass a proxy from the environment; fetch would send them to
+ * it.
+ */
 export function spareLoopbackTheProxy(env: NodeJS.ProcessEnv = process.env): void {
   if (!['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].some(name => env[name] || env[name.toLowerCase()])) return
-  // Where both spellings are set, the lower-case one is read.
+  // Where both spellings are set, the lower-case one is used.
   const name = env.no_proxy === undefined ? 'NO_PROXY' : 'no_proxy'
   const listed = (env[name] ?? '').split(',').map(host => host.trim())
   if (listed.includes('*')) return
   env[name] = [...new Set([...listed.filter(Boolean), '127.0.0.1', 'localhost', '::1'])].join(',')
 }
 
-/** The folder of the user: Bun's own answer stays that of its start whatever HOME says since. */
+/**
+ * Returns the user's home folder. Bun's `homedir` keeps the HOME of its start, even when HOME changes later.
+ */
 export const homeFolder = (): string =>
   (process.platform === 'win32' ? undefined : process.env.HOME) ?? homedir()
 
-/** What asks a process to stop. */
+/** Signals that ask a process to stop. */
 export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'
 
-/** Exit status of a process that a signal ended, as a shell reports it. */
+/** Exit status of a process ended by a signal, as a shell reports it. */
 export const signalStatus: Readonly<Record<StopSignal, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 }
 
-/** The same signal within this time is the same wish: the terminal tells a whole group, and wrappers pass it on. */
+/**
+ * A repeated signal within this time counts once: a terminal signals a whole process group, and wrappers pass
+ * it on.
+ */
 const echoMs = 500
 
 /**
- * Calls `stop` on the first SIGINT, SIGTERM or SIGHUP (a terminal that closes); a second one ends the process at once.
+ * Calls `stop` on the first SIGINT, SIGTERM or SIGHUP (a terminal that closes). A second signal ends the
+ * process at once.
  *
- * @returns takes the handlers away again
+ * @returns a function that removes the handlers
  */
 export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
   let first: { signal: string; at: number } | undefined
@@ -133,7 +150,7 @@ export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
   }
 }
 
-/** Started by nohup, a process goes on when its terminal closes: a handler would undo that. */
+/** Under nohup a process goes on when its terminal closes. A SIGHUP handler would undo that. */
 function stopSignals(): StopSignal[] {
   const isHeard =
     process.platform === 'linux' ? !ignoresHangUp() : process.getBuiltinModule('node:tty').isatty(0)
@@ -150,8 +167,9 @@ function ignoresHangUp(): boolean {
 }
 
 /**
- * Where requests to `url` go instead of to its server, as the environment says. Runtimes differ in what they take for spared by
- * NO_PROXY: whatever one of them spares is spared here, since what goes its own way is judged.
+ * Returns the proxy for requests to `url` that the environment names, if any. Runtimes read NO_PROXY
+ * differently. If one of them would exempt a host, it is exempt here: a request without proxy has its address
+ * checked.
  */
 export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | undefined {
   const names = [url.protocol === 'https:' ? 'https_proxy' : 'http_proxy', 'all_proxy']
@@ -172,15 +190,15 @@ export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | 
   return isSpared || !URL.canParse(address) ? undefined : new URL(address)
 }
 
-/** How a program ended. */
+/** The result of a program. */
 export interface Ran {
-  /** Absent: it could not be started, or was killed. */
+  /** Absent when it could not be started or was killed. */
   status?: number
   stdout: string
   stderr: string
 }
 
-/** Runs a program of the machine to its end, with its messages in English and its times in UTC. Never throws. */
+/** Runs a program to its end, with messages in English and times in UTC. Never throws. */
 export async function runProgram(
   program: string,
   args: readonly string[],
@@ -204,7 +222,7 @@ export async function runProgram(
   })
 }
 
-/** From here on whatever prints by the console prints to stderr: stdout carries something else. */
+/** Redirects console output to stderr from now on, because stdout carries something else. */
 export function keepStdoutClean(): void {
   const toStderr = (...values: unknown[]) => console.error(...values)
   for (const name of ['log', 'info', 'debug', 'table', 'dir'] as const) console[name] = toStderr

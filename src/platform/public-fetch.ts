@@ -1,8 +1,8 @@
 /**
- * The one client for addresses that somebody else named: callers, users, WeChat's answers, redirects of any of them. It goes
- * through node:http: there the address of the connection can be pinned to the one that was judged, while a name that is looked
- * up twice may answer differently the second time. Where the environment names a proxy it goes through `fetch`: then the proxy
- * looks names up, and only what is written as an address is judged here.
+ * The one client for addresses that come from outside: from callers, users, WeChat's responses, and their
+ * redirects. It uses node:http, which can pin the connection to the address that was checked; a second lookup
+ * of the name could return another address. Where the environment names a proxy, it uses `fetch`: then the
+ * proxy resolves names, and only literal addresses are checked here.
  */
 import { lookup } from 'node:dns/promises'
 import type { Agent } from 'node:http'
@@ -20,23 +20,23 @@ import { headOf } from './request.ts'
 import { following } from './signals.ts'
 import { reasonOf } from './system-error.ts'
 
-/** An address that a name leads to. */
+/** An address that a name resolves to. */
 export interface Resolved {
   address: string
   family: number
 }
 
 export interface FetchPublicOptions {
-  /** More bytes than this are not read. */
+  /** Limit of the body, in bytes. */
   maxBytes: number
-  /** Over everything: names, redirects, the body to its end. */
+  /** For everything: name lookup, redirects, the whole body. */
   timeoutMs: number
-  /** Longest silence of the server; 30 s by default. Time in which nobody reads does not count. */
+  /** Longest silence of the server, 30 s by default. Time in which the body is not read does not count. */
   idleMs?: number
   signal?: AbortSignal
   /** Servers exempt from the address check: the configured upstream and CDN. */
   allow?: (url: URL) => boolean
-  /** How names become addresses; the system's way by default. */
+  /** How to resolve names; the system's method by default. */
   resolve?: (hostname: string) => Promise<Resolved[]>
   /** Certificates to trust besides the system's, PEM. */
   ca?: string
@@ -44,18 +44,18 @@ export interface FetchPublicOptions {
 
 /** How the address of a host is checked. */
 export interface AddressCheck extends Pick<FetchPublicOptions, 'allow' | 'resolve' | 'ca'> {
-  /** What may be connected to; public addresses of other machines by default. */
+  /** Which addresses are allowed; by default public addresses of other machines. */
   mayReach?: (address: string) => boolean
 }
 
 export interface PublicResource {
-  /** To be read to its end or cancelled. Fails with SvcError like `fetchPublic` itself. */
+  /** Read it to its end or cancel it. Fails with SvcError like `fetchPublic` itself. */
   body: ReadableStream<Uint8Array>
-  /** As the server says, parameters included. */
+  /** As the server sends it, parameters included. */
   contentType?: string
-  /** From Content-Disposition, else the last part of the path; not sanitised. */
+  /** From Content-Disposition, or else the last part of the path; not sanitised. */
   fileName?: string
-  /** Bytes, where the server told. */
+  /** Bytes, where the server names them. */
   size?: number
 }
 
@@ -113,7 +113,7 @@ const unfetchable = (why: string, cause?: unknown, details?: Record<string, unkn
     cause,
   })
 
-/** Failures of the other server, in words without its URL, which may carry secrets. */
+/** Makes an SvcError of a failure, without the URL, which may carry secrets. */
 const meant = (error: unknown): unknown => {
   if (error instanceof SvcError) return error
   const code = errorCodeOf(error)
@@ -131,15 +131,15 @@ function parsedUrl(text: string, base?: URL): URL {
   return url
 }
 
-/** Without the brackets of IPv6. */
+/** The host without the brackets of IPv6. */
 const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '')
 
 const resolveName = (hostname: string): Promise<Resolved[]> => lookup(hostname, { all: true })
 
 /**
- * The addresses of its host that may be connected to.
+ * Returns the addresses of the URL's host, after checking that all are allowed.
  *
- * @throws SvcError `forbidden`; what looking the name up throws
+ * @throws SvcError `forbidden` when one is not; the error of the name lookup
  */
 export async function checkedAddresses(
   url: URL,
@@ -153,10 +153,10 @@ export async function checkedAddresses(
     : await unlessAborted((options.resolve ?? resolveName)(host), signal)
   if (found.length === 0) throw unfetchable(`${url.hostname} has no address`)
   if (options.allow?.(url)) return found
-  // Asked each time: addresses come and go.
+  // Read each time: addresses come and go.
   const own = options.mayReach ? [] : ownAddresses()
   const mayReach = options.mayReach ?? ((address: string) => isPublicAddress(address, own))
-  // One bad address among good ones is an attack or a mistake, so it spoils all.
+  // One bad address among good ones is an attack or a mistake, so it forbids all.
   if (found.every(({ address }) => mayReach(address))) return found
   throw new SvcError('forbidden', `${url.hostname} does not lead to a public address`, {
     hint: 'Only URLs on the public internet are fetched.',
@@ -164,7 +164,10 @@ export async function checkedAddresses(
   })
 }
 
-/** An answer whose head is there: a stream of Node, told without its types, which the library's users need not have. */
+/**
+ * A response whose head has arrived: a Node stream, typed without Node's types, which users of the library
+ * may not have.
+ */
 export interface JudgedAnswer extends AsyncIterable<Uint8Array> {
   readonly headers: Readonly<Record<string, string | string[] | undefined>> & {
     readonly [one in
@@ -185,14 +188,17 @@ export interface JudgedRequest {
   method: 'GET' | 'POST' | 'PUT'
   headers: Readonly<Record<string, string>>
   body?: string | Uint8Array | AsyncIterable<Uint8Array> | undefined
-  /** Keeps connections: the address of each was judged when it was made. None is kept without it. */
+  /**
+   * Keeps connections; each address was checked when its connection was made. Without it no connection is
+   * kept.
+   */
   agent?: object | undefined
 }
 
 /**
- * One request to an address that may be reached; no redirect is followed.
+ * Sends one request to an address that is allowed. Follows no redirect.
  *
- * @throws SvcError `forbidden`; what looking the name up, or the connection, fails with; the signal's reason
+ * @throws SvcError `forbidden`; the error of the name lookup or of the connection; the signal's reason
  */
 export async function judgedRequest(
   url: URL,
@@ -200,11 +206,11 @@ export async function judgedRequest(
   check: AddressCheck,
   signal: AbortSignal,
 ): Promise<JudgedAnswer> {
-  // Bun's fetch reads files too.
+  // Bun's fetch would read files too.
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
     throw Object.assign(new TypeError('neither http nor https'), { code: 'ERR_INVALID_URL' })
   const proxy = proxyFor(url)
-  // A lookup is asked for names alone.
+  // node:http calls `lookup` only for names.
   if (isIP(hostOf(url))) await checkedAddresses(url, check, signal)
   if (proxy) return await throughProxy(url, proxy, { ...request, body }, signal)
   const lookup: LookupFunction = (_hostname, { all }, done) => {
@@ -234,7 +240,7 @@ export async function judgedFetch(
   const request = { method, headers: { ...headers, 'accept-encoding': 'identity' }, body }
   const answer = await judgedRequest(new URL(url), request, {}, signal ?? never)
   const { headers: given, statusCode: status = 0 } = answer
-  // What a Response may not carry has no body to tell of.
+  // A Response of these statuses must not have a body.
   const isBare = [101, 204, 205, 304].includes(status)
   if (isBare) answer.destroy()
   return new Response(
@@ -246,7 +252,10 @@ export async function judgedFetch(
   )
 }
 
-/** The body comes as the server sent it, compressed or not; Deno, which takes its proxy from the environment alone, unpacks it. */
+/**
+ * The body comes as the server sent it, compressed or not. Deno takes its proxy only from the environment,
+ * and decompresses.
+ */
 async function throughProxy(
   url: URL,
   proxy: URL,
@@ -314,7 +323,7 @@ function resource(
 const tooLarge = (maxBytes: number) =>
   new SvcError('payload_too_large', `the URL leads to more than ${maxBytes} bytes`)
 
-/** Asked for plain bytes, some servers compress all the same. */
+/** Decompresses a body: some servers compress although plain bytes are requested. */
 function decoded(response: JudgedAnswer, encoding: string | undefined): AsyncIterable<Uint8Array> {
   const decoder = {
     gzip: createGunzip,
@@ -333,7 +342,7 @@ function decoded(response: JudgedAnswer, encoding: string | undefined): AsyncIte
   return (response as unknown as Readable).pipe(stream)
 }
 
-/** The bytes as they are asked for, with the caps kept; `release` is called at the end, whatever the end. */
+/** Streams the bytes on demand and enforces the limits. Calls `release` at the end, whatever ends it. */
 function capped(
   source: AsyncIterable<Uint8Array>,
   { size, maxBytes, idleMs }: { size: number | undefined; maxBytes: number; idleMs: number },
@@ -346,7 +355,7 @@ function capped(
     chunks.return?.().catch(() => {})
   }
   let total = 0
-  // Chunks of one byte are read one by one, thousands of which may be there at once.
+  // Chunks of one byte are read one by one, and thousands of them may be there at once.
   const turn = turns(systemClock)
   return new ReadableStream<Uint8Array>(
     {

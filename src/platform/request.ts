@@ -1,18 +1,23 @@
 /**
- * One request of node:http, for those who choose the address that it goes to. A file of its own: the library's types lead to
- * `public-fetch.ts`, and a program that compiles with them need not have the types of Node.
+ * Sends one request of node:http to an address of the caller's choice. This is a separate file because the
+ * library's types reach `public-fetch.ts`, and a program that compiles with them may not have Node's types.
  */
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { Readable } from 'node:stream'
 
-/** What a request may carry. A stream wants a Content-Length among the headers. */
+/** The body of a request. A stream needs a Content-Length header. */
 type RequestBody = string | Uint8Array | AsyncIterable<Uint8Array>
 
-/** An honest server says one or two things before its answer (103 Early Hints); each costs the main thread 4 µs, without end. */
+/** A normal server sends one or two interim responses (103 Early Hints). Each costs the main thread 4 µs, and a bad server sends them without end. */
 const mostInterim = 20
 
-/** Sends a request. @returns the answer as its head is there. It throws what the connection fails with; the signal's reason */
+/**
+ * Sends a request.
+ *
+ * @returns the response as soon as its head is there
+ * @throws the connection's error; the signal's reason
+ */
 export function headOf(
   url: URL,
   options: RequestOptions,
@@ -28,9 +33,11 @@ export function headOf(
     let interim = 0
     request.on('information', () => {
       interim++
-      if (interim > mostInterim) request.destroy(new Error('it never comes to its answer (HTTP 1xx)'))
+      if (interim > mostInterim)
+        request.destroy(new Error('the server sends only interim responses (HTTP 1xx)'))
     })
-    // Stays on: an error that comes after the answer began is told by the answer's stream, and must not end us.
+    // This listener stays: an error after the head is reported by the response stream, and must not crash the
+    // process.
     request.on('error', reject)
     request.once('close', () => {
       signal.removeEventListener('abort', abort)

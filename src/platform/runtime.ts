@@ -1,26 +1,29 @@
-/** What every part of a gateway is given: its clock, its log, when it ends, and what other parts have to say. */
+/**
+ * What every part of a gateway receives: its clock, its log, the signal that it closes, and the events of
+ * other parts.
+ */
 import type { MessageKind, SentStatus } from '../model/message.ts'
 import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
 
-/** What parts tell each other, with what comes along. */
+/** Events between the parts of a gateway, with their arguments. */
 export interface Events {
-  /** A polled batch is stored, and the right to answer it is on disk. */
+  /** A polled batch is stored, and the context tokens to answer it are on disk. */
   committed: [batch: { session: string; messages: readonly { from_user: string }[] }]
-  /** Session files were written: a login, a logout, a rename, a question to getupdates. */
+  /** Session files were written: a login, a logout, a rename, a requested token check, a change of muting. */
   sessionsChanged: []
   roleChanged: ['poller' | 'watcher']
-  /** A poll is over. */
+  /** A poll has ended. */
   polled: [outcome: 'messages' | 'empty' | 'refused' | 'failed']
-  /** A message came in, once. */
+  /** A new message was received. Sent once per message. */
   received: [kind: MessageKind]
   /** A message was handed to WeChat. */
   handedOver: [status: SentStatus, kind: MessageKind | undefined]
-  /** A call of send is over: with the status of its result, or the code of its error. */
+  /** A call of send has ended: with the status of its result, or the code of its error. */
   sent: [outcome: string]
 }
 
-/** Hands each event to those who listen for it, at once and in the order in which they came. */
+/** Calls the listeners of each event at once, in the order in which the events are sent. */
 export class Bus {
   readonly #listeners: { [E in keyof Events]?: ((...news: Events[E]) => void)[] } = {}
 
@@ -42,7 +45,7 @@ export interface Runtime {
   readonly bus: Bus
 }
 
-/** The same with a log of its own. */
+/** Returns the runtime with a child log of this name. */
 export const named = (runtime: Runtime, name: string): Runtime => ({
   ...runtime,
   log: runtime.log.child(name),

@@ -1,59 +1,73 @@
 /**
- * A fetch handler as a listening server, on Bun or Deno: request bodies streamed with back-pressure, deadlines for callers
- * that were not accepted, and a stop that ends.
+ * Serves a fetch handler on Bun or Deno: request bodies are streamed with back-pressure, connections without
+ * an accepted call have deadlines, and a stop always ends.
  *
  * What a connection may do on Bun 1.4.5, as measured (its timers tick every 4 s):
- * - Before its first request no handler sees it. Bun closes it after 12 s: with no byte, with half a header, and with one that
- *   drips. Until then it costs an open file: keep `ulimit -Hn` above what strangers can hold open (Bun raises the soft limit).
- * - After a request it may be silent for `strangerSeconds`, in a body too, which has to come at a fair pace.
- * - A call that was accepted waits as long as it takes. Its body has a deadline where it is read (`server/body.ts`), its
- *   answer may stand still for `usualAnswerSeconds`: a reader of 10 KB/s and more is never cut.
- * - Requests that are sent ahead (pipelining) are answered in order while each answer is there at once. Behind one that waits or
- *   is still written Bun closes the connection with a FIN, and no handler hears of the next request. Deno answers all.
+ * - Before its first request no handler sees it. Bun closes it after 12 s: with no byte, with half a header,
+ *   or with a header that drips. Until then it costs an open file: keep `ulimit -Hn` above what strangers can
+ *   hold open (Bun raises the soft limit).
+ * - After a request it may be silent for `strangerSeconds`, also within a body, which must come at a fair
+ *   pace.
+ * - An accepted call waits as long as it takes. The reader of its body sets a deadline (`server/body.ts`).
+ *   Its response may stand still for `usualAnswerSeconds`, so a reader of 10 KB/s or more is never cut off.
+ * - Pipelined requests are answered in order while each response is there at once. Behind a response that
+ *   waits or is still being written, Bun closes the connection with a FIN, and no handler sees the next
+ *   request. Deno answers all.
  *
- * Deno 2.9.6 has no such deadlines, and no way to close a connection: put a proxy in front of it where strangers may come.
+ * Deno 2.9.6 has no such deadlines and cannot close a connection: put a proxy in front of it where strangers
+ * may connect.
  */
 import process from 'node:process'
 import { endsWithin } from './clock.ts'
 
 export interface ServeOptions {
   hostname: string
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   port: number
-  /** The path of a Unix socket, for this user alone, in place of the two. */
+  /** The path of a Unix socket that only this user may open. Replaces host and port. */
   socket?: string
-  /** The answer; must not throw. */
+  /** Returns the response; must not throw. */
   fetch(request: Request, peer: Peer): Response | Promise<Response>
-  /** For tests: how long an answer may stand still. */
+  /** For tests: how many seconds a response may stand still. */
   answerSeconds?: number
 }
 
-/** Who is at the other end of a request. */
+/** The other end of a request. */
 export interface Peer {
-  /** Its IP; absent when it is gone already. */
+  /** Its IP address; absent when it has already disconnected. */
   readonly remoteAddress?: string
-  /** This call may take its time: what stands at the top of this file for strangers holds for it no more. */
+  /** Accepts this call: the limits for strangers at the top of this file no longer apply to it. */
   accept(): void
 }
 
-/** A connection whose last call was not accepted is closed after this, with that call. */
+/**
+ * A connection whose last call was not accepted is closed after this many seconds of silence, together with
+ * that call.
+ */
 const strangerSeconds = 10
 /**
- * An answer of which nothing could be written for so long is given up, with its connection; 255 is the most. The kernel
- * asks for more only when a third of what it holds is gone: of a reader of 16 KB/s that was heard every 69 s.
+ * A response is given up, with its connection, after this many seconds in which nothing of it could be
+ * written; 255 is the maximum. The kernel asks for more only when a third of its buffer is free: for a reader
+ * of 16 KB/s that was every 69 s.
  */
 const usualAnswerSeconds = 240
 
 export interface RunningServer {
-  /** `http://host:port`, the host as one may type it; `unix:<path>` of a socket. */
+  /** `http://host:port`, with the host as it can be typed; `unix:<path>` for a socket. */
   readonly url: string
   readonly hostname: string
   readonly port: number
-  /** Accepts no more, lets what runs finish for `graceMs`, then cuts it off. Resolves within `graceMs` + 1 s. */
+  /**
+   * Accepts no new calls, lets running ones finish for `graceMs`, then cuts them off. Resolves within
+   * `graceMs` + 1 s.
+   */
   stop(graceMs: number): Promise<void>
 }
 
-/** @throws Error with `code` EADDRINUSE, EACCES, EADDRNOTAVAIL … when it cannot listen; EEXIST as of `clearSocket` */
+/**
+ * @throws Error with `code` EADDRINUSE, EACCES, EADDRNOTAVAIL … when it cannot listen; EEXIST when `socket`
+ *   is not a socket
+ */
 export async function serve(options: ServeOptions): Promise<RunningServer> {
   const { socket } = options
   const start = process.versions.bun ? serveOnBun : serveOnDeno
@@ -73,51 +87,67 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
 const shownUrl = (hostname: string, port: number) =>
   `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 
-/** The address as this machine can open it, where `url` is bound to every address of it. */
+/**
+ * Returns the URL in a form that this machine can open. Matters where the server listens on all addresses.
+ */
 export const reachable = (url: string): string =>
   url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 
-/** Of what a stream of Deno's gives, this much may be held by the server while the next is asked for. */
+/**
+ * Size of the pieces for a Deno stream, in bytes. The server may hold one piece while it asks for the next.
+ */
 const pieceBytes = 64 * 1024
 
-/** Of an accepted request, where connections tell how far an answer is: over TCP on Bun. At the request, since a weak map is dearer. */
+/**
+ * Marks an accepted request whose connection shows how far a response is: over TCP on Bun. A property of the
+ * request, because a weak map costs more.
+ */
 const peerOf = Symbol('peer')
 interface Accepted extends Request {
   [peerOf]?: BunPeer
 }
 
 /**
- * Tells what became of the answer that is about to be given, one that is no stream: true when the kernel has taken every
- * byte and the caller was still there, false when the caller left first. The server waits for it before it has stopped.
+ * Reports what happened to the response that the caller is about to return, which must not be a stream: true
+ * when the kernel has taken every byte and the client was still there, false when the client left first. The
+ * server does not stop before it is known.
  *
- * @returns undefined where nobody can tell
+ * @returns undefined where this cannot be known
  */
 export const whenWritten = (request: Accepted): Promise<boolean> | undefined => request[peerOf]?.written()
 
 /**
- * Bytes for a stream of which one wants to know how far it got: on Bun a chunk is drained into the kernel when the next
- * is asked for, whatever its size. Deno 2.9.6 takes even 60 MB into its own memory at once.
+ * Splits bytes for a stream whose progress matters. On Bun a chunk of any size is in the kernel when the next
+ * one is requested. Deno 2.9.6 takes even 60 MB into its own memory at once.
  */
 export function* piecesOf(bytes: Uint8Array): Generator<Uint8Array, undefined> {
   if (process.versions.bun && bytes.length > 0) yield bytes
   else for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes)
 }
 
-/** What is handed to the runtime is in the kernel after this. */
+/** Bytes given to the runtime are in the kernel after this time. */
 const flushMs = 2
-/** Deno 2.9.6 keeps up to half a megabyte of a stream to itself while its reader stands still, and tells nobody when it has left. */
+/**
+ * Deno 2.9.6 holds up to half a megabyte of a stream while its reader stands still, and does not report a
+ * reader that left.
+ */
 const longFlushMs = 1000
 
-/** After so many ms a stream of so many bytes, whose last piece was taken, is in the kernel. */
+/**
+ * Returns after how many ms a stream of this size is in the kernel, counted from when its last piece was
+ * taken.
+ */
 export const flushMsOf = (bytes: number): number =>
   process.versions.bun || bytes <= pieceBytes ? flushMs : longFlushMs
 
 /**
- * RFC 9112 3.2: a request without exactly one usable Host is answered with 400. Bun 1.4.5 joins several with a comma, and
- * takes the address from the Host whatever an absolute target says; Deno 2.9.6 refuses several and shows such a target.
+ * RFC 9112 3.2: a request without exactly one usable Host gets 400. Bun 1.4.5 joins several with a comma, and
+ * takes the address from the Host even if the target is absolute. Deno 2.9.6 rejects several and passes such
+ * a target on.
  */
 function hostCheck(): (request: Request) => Response | undefined {
-  // Clients say the same Host each time, and after it no path can spoil an address: the last good one is not parsed again.
+  // Clients send the same Host each time, and no path can make it invalid: the last good one is not parsed
+  // again.
   let good: string | undefined
   let goodHost: string | null = null
   return request => {
@@ -139,10 +169,10 @@ function hostCheck(): (request: Request) => Response | undefined {
   }
 }
 
-/** How long a cut-off may take until it is believed. */
+/** How long to wait for the runtime to cut off connections. */
 const cutMs = 1000
 
-/** A stop that ends, whatever the runtime waits for, and that may be asked for again. */
+/** Makes a stop that always ends, whatever the runtime waits for, and that may be called again. */
 function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): RunningServer['stop'] {
   const stop = async (graceMs: number) => {
     if (!(await endsWithin(graceMs, finish()))) await endsWithin(cutMs, cut())
@@ -165,7 +195,7 @@ function serveOnBun(options: ServeOptions): RunningServer {
   }
   const common = {
     development: false as const,
-    // The doors count for themselves.
+    // The REST and MCP handlers count body bytes themselves.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch(request: Request, running: BunServer) {
       const bad = refused(request)
@@ -177,10 +207,13 @@ function serveOnBun(options: ServeOptions): RunningServer {
   }
   const server =
     socket === undefined
-      ? // Without a word, `development: false` shares a port with any other server that does the same (Bun 1.4.5).
+      ? // Without `reusePort: false`, `development: false` shares the port with any other such server (Bun 1.4.5).
         Bun.serve({
           ...common,
-          ...{ hostname, port: options.port, reusePort: false, idleTimeout: strangerSeconds },
+          hostname,
+          port: options.port,
+          reusePort: false,
+          idleTimeout: strangerSeconds,
         })
       : Bun.serve({ ...common, unix: socket })
   const lifting = setInterval(() => {
@@ -197,7 +230,8 @@ function serveOnBun(options: ServeOptions): RunningServer {
   const port = server.port ?? options.port
   return {
     url: shownUrl(hostname, port),
-    ...{ hostname, port },
+    hostname,
+    port,
     stop: graceMs => stop(graceMs).finally(() => clearInterval(lifting)),
   }
 }
@@ -207,21 +241,24 @@ interface BunServer {
   timeout(request: Request, seconds: number): void
 }
 
-/** What the peers of one server share. */
+/** What all connections of one server share. */
 interface BunDoor {
   answerSeconds: number
-  /** Accepted, and not answered yet. */
+  /** Accepted calls without a response yet. */
   working: Set<BunPeer>
-  /** The answers of which somebody wants to hear whether they were written; absent where nobody can tell. */
+  /** Responses whose completion is watched; absent where it cannot be known. */
   watched?: Set<Promise<boolean>>
 }
 
-/** Within this the signal tells that an answer ended because its caller hung up: 1.4 ms on a busy machine. */
+/**
+ * If a response ended because its client hung up, the signal aborts within this time: 1.4 ms on a busy
+ * machine.
+ */
 const hangUpMs = 5
-/** An answer that waits for its reader is looked at as often, at least. */
+/** Longest interval between two checks of a response that waits for its reader. */
 const lookEveryMs = 50
 
-/** Asks for the address only when somebody wants it: it costs a tenth of a small request. */
+/** Reads the address only when it is needed: that costs a tenth of a small request. */
 class BunPeer implements Peer {
   readonly #server: BunServer
   readonly #request: Accepted
@@ -253,8 +290,9 @@ class BunPeer implements Peer {
   }
 
   /**
-   * Bun 1.4.5 knows an address for as long as its answer is written: 30 MB to a slow reader until the kernel has taken the
-   * last byte, and to one that resets until then. The signal tells of that a moment later.
+   * Bun 1.4.5 reports an address for as long as the response is being written: for 30 MB to a slow reader
+   * until the kernel has taken the last byte, and for a reader that resets until the reset. The signal aborts
+   * a moment later.
    */
   async #written(): Promise<boolean> {
     for (let waitMs = flushMs; ; waitMs = Math.min(waitMs * 2, lookEveryMs)) {
@@ -266,13 +304,16 @@ class BunPeer implements Peer {
     return !this.#request.signal.aborted
   }
 
-  /** It takes its time. Most are answered before they are asked this: the runtime's clock costs 1 µs a time. */
+  /**
+   * Removes the time limit of a slow call. Most calls end before this: each use of the runtime's timer costs
+   * 1 µs.
+   */
   lift(): void {
     this.#lifted = true
     this.#server.timeout(this.#request, 0)
   }
 
-  /** From here on Bun counts from byte to byte, and until the next request on the connection. */
+  /** From now on Bun's limit applies between two bytes, and until the next request on the connection. */
   readonly answered = (answer: Response): Response => {
     this.#door.working.delete(this)
     if (this.#lifted) this.#server.timeout(this.#request, this.#door.answerSeconds)
@@ -300,12 +341,12 @@ function serveOnDeno(options: ServeOptions): RunningServer {
   const server = Deno.serve(
     { ...(socket === undefined ? { hostname, port: options.port } : { path: socket }), onListen() {} },
     async (request, info) => {
-      // Deno 2.9 aborts the request's own signal after every answer, the good ones too: until there is an answer it means
-      // that the client left, and from then on the stream's end tells its reader.
+      // Deno 2.9 aborts the request's own signal after every response, also after a complete one. Before the
+      // response it means that the client left. After it, the stream's cancellation shows that.
       const gone = new AbortController()
       const left = () => gone.abort(request.signal.reason)
       request.signal.addEventListener('abort', left, { once: true })
-      // Of a socket its addresses begin with http+unix.
+      // On a Unix socket, request URLs begin with http+unix.
       const plain = socket === undefined ? request : new Request(request.url.replace('+unix', ''), request)
       const own = new Request(plain, { signal: gone.signal })
       const answer =
@@ -319,16 +360,18 @@ function serveOnDeno(options: ServeOptions): RunningServer {
   const port = server.addr.port ?? options.port
   return {
     url: shownUrl(hostname, port),
-    ...{ hostname, port },
+    hostname,
+    port,
     stop: stopOnce(
       () => server.shutdown(),
-      // Aborting after a shutdown is an uncaught BadResource in Deno 2.9.6; what still runs ends with the process.
+      // Aborting after a shutdown is an uncaught BadResource in Deno 2.9.6. Calls that still run end with the
+      // process.
       async () => {},
     ),
   }
 }
 
-/** The same stream, which aborts when nobody reads it any more. */
+/** Returns the same stream, and aborts `gone` when its reader cancels it. */
 function cancelling(body: ReadableStream<Uint8Array>, gone: AbortController): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   return new ReadableStream<Uint8Array>(
@@ -347,7 +390,10 @@ function cancelling(body: ReadableStream<Uint8Array>, gone: AbortController): Re
   )
 }
 
-/** Deno warns of that abort once; a person who runs svc can do nothing about it. */
+/**
+ * Deno warns once about that abort. A person who runs svc cannot do anything about it, so the warning is
+ * hidden.
+ */
 function hushLegacyAbort(): void {
   const { warn } = console
   console.warn = (...words: unknown[]) => {

@@ -1,11 +1,12 @@
 /**
- * Bounds on outgoing requests, by kind. The runtime has one limit and one queue for all of them, in which a deadline
- * already runs: held polls alone can fill it, and then nothing is sent. Here a kind waits for its own alone, and a
- * request's time begins when it has its slot. `fetchPublic` is not under the runtime's limit.
+ * Limits outgoing requests by kind. The runtime has one limit and one queue for all requests, and a deadline
+ * already runs while a request waits in that queue: held polls alone can fill it, and then nothing is sent.
+ * Here a request waits only for its own kind, and its time begins when it has its slot. `fetchPublic` is not
+ * under the runtime's limit.
  */
 import { fetchLimit } from './process.ts'
 
-/** Room for so many at a time; who comes first goes first. */
+/** A limit on requests at the same time; first come, first served. */
 export class Slots {
   readonly size: number
   #free: number
@@ -16,7 +17,7 @@ export class Slots {
     this.#free = size
   }
 
-  /** Resolves with a slot, to be disposed of (once or more). @throws the signal's reason when it aborts before */
+  /** Resolves with a slot. Dispose of it once or more. @throws the signal's reason when it aborts first */
   async take(signal?: AbortSignal): Promise<Disposable> {
     signal?.throwIfAborted()
     if (this.#free > 0) this.#free -= 1
@@ -58,16 +59,16 @@ export class Slots {
 
 /** The kinds of requests to upstream. */
 export interface FetchSlots {
-  /** Held for half a minute each: one for every session. */
+  /** Held for half a minute each: one for each session. */
   readonly polls: Slots
-  /** Held as long, one for every login that is under way. */
+  /** Held as long: one for each login in progress. */
   readonly logins: Slots
   readonly sends: Slots
-  /** Up to the CDN and down from it. */
+  /** Uploads to the CDN and downloads from it. */
   readonly media: Slots
 }
 
-/** The shares of a limit; some requests are left to the program around the library. */
+/** Divides a limit among the kinds. A small rest stays for the program that uses the library. */
 export const slotsOf = (limit: number): FetchSlots => ({
   polls: new Slots(Math.ceil(limit * 0.65)),
   logins: new Slots(Math.ceil(limit * 0.07)),
@@ -75,5 +76,5 @@ export const slotsOf = (limit: number): FetchSlots => ({
   media: new Slots(Math.ceil(limit * 0.15)),
 })
 
-/** Of this process: the limit is the process's, however many data directories it opens. */
+/** One for this process: the limit is the process's, however many data directories it opens. */
 export const fetchSlots: FetchSlots = slotsOf(fetchLimit())

@@ -1,4 +1,4 @@
-/** The file of a Unix socket that a server listens on: whose it is, and that it does not outlive the server. */
+/** The file of a Unix socket that a server listens on: private to its user, and removed with the server. */
 import { lstat, unlink } from 'node:fs/promises'
 import { connect } from 'node:net'
 import process from 'node:process'
@@ -7,7 +7,8 @@ import { errorCodeOf, lstatOf, removeQuietly } from './files.ts'
 /**
  * Removes the socket that a dead process left at `path`.
  *
- * @throws Error with `code` EADDRINUSE when a process listens there, EEXIST when something else than a socket is there
+ * @throws Error with `code` EADDRINUSE when a process listens there, EEXIST when something else than a socket
+ *   is there
  */
 export async function clearSocket(path: string): Promise<void> {
   const found = await lstatOf(path)
@@ -17,7 +18,7 @@ export async function clearSocket(path: string): Promise<void> {
   await unlink(path)
 }
 
-/** Only a refused connection tells that nobody does. */
+/** Returns whether a process listens there. Only a refused connection means no. */
 const listens = (path: string): Promise<boolean> =>
   new Promise(resolve => {
     const socket = connect(path, () => {
@@ -27,7 +28,7 @@ const listens = (path: string): Promise<boolean> =>
     socket.on('error', error => resolve(errorCodeOf(error) !== 'ECONNREFUSED'))
   })
 
-/** Runs `listen`, whose socket is for this user alone from its first moment. */
+/** Runs `listen`, so that the socket it creates is private to this user from its first moment. */
 export function privately<T>(listen: () => T): T {
   const before = process.umask(0o177)
   try {
@@ -37,7 +38,7 @@ export function privately<T>(listen: () => T): T {
   }
 }
 
-/** @returns removes the file at `path` if it is still the one that is there now */
+/** @returns a function that removes the file at `path` if it is still the same file as now */
 export async function ownSocket(path: string): Promise<() => Promise<void>> {
   const { ino } = await lstat(path)
   return async () => {

@@ -1,7 +1,7 @@
 /**
- * One small database interface over bun:sqlite and node:sqlite (Deno, Node): the only place that knows which runs.
- * Errors have SQLite's codes (`SQLITE_BUSY` …). Integers that may exceed 2^53 are kept as TEXT by their owners, so
- * neither engine's number limits matter.
+ * One small database interface over bun:sqlite and node:sqlite (Deno, Node). Only this file knows which one
+ * runs. Errors have SQLite's codes (`SQLITE_BUSY` …). Integers that may exceed 2^53 are kept as TEXT by the
+ * rooms that own them, so the number limits of the engines do not matter.
  */
 
 import { Buffer } from 'node:buffer'
@@ -14,11 +14,14 @@ import { errorCodeOf, readOnly, refuseNoFile, removeQuietly, statOf } from './fi
 import { randomBytes } from './lazy-crypto.ts'
 import { noLocks } from './system-error.ts'
 
-/** NULL is undefined, in a row as among parameters: absent as everywhere else in svc. */
+/** NULL is undefined, in rows and in parameters: absent, as everywhere else in svc. */
 export type SqlValue = string | number | Uint8Array | undefined
 export type Row = Record<string, SqlValue>
 
-/** A statement: a template, whose values become its parameters; or a text with `?` for each, where parts of it vary. */
+/**
+ * A statement: a template literal whose values become parameters, or a text with `?` for each where the text
+ * varies.
+ */
 export type Sql = TemplateStringsArray | string
 
 /** What a statement changed. */
@@ -27,18 +30,24 @@ export interface Changed {
   lastInsertRowid: number
 }
 
-/** A statement is compiled at its first use and kept for the next: the same text, or the same place in the code. */
+/**
+ * A database. Statements are compiled at their first use and kept, by their text or by their place in the
+ * code.
+ */
 export interface Database {
   exec(sql: string): void
   all<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R[]
   /** The first row, or undefined. */
   get<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R | undefined
-  /** The row of a question that always has one, such as a count. */
+  /** The row of a query that always has one, such as a count. */
   one<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R
-  /** Rows one by one, as they are found: after the one at which `visit` returns false no more are looked for. */
+  /** Visits rows one by one as they are found. When `visit` returns false, the search stops. */
   each<R extends object = Row>(sql: Sql, params: readonly SqlValue[], visit: (row: R) => boolean): void
   run(sql: Sql, ...params: SqlValue[]): Changed
-  /** BEGIN IMMEDIATE … COMMIT; leaves nothing when `work` throws or the commit fails. Nested calls join the outer one. */
+  /**
+   * Runs `work` between BEGIN IMMEDIATE and COMMIT. When it or the commit fails, nothing is stored. Nested
+   * calls join the outer one.
+   */
   transaction<T>(work: () => T): T
   close(): void
 }
@@ -49,7 +58,7 @@ interface Engine {
   close(): void
 }
 
-/** What an engine gives: null for NULL. */
+/** A value as an engine returns it: null for NULL. */
 type Native = Exclude<SqlValue, undefined> | null
 
 interface Compiled {
@@ -57,18 +66,20 @@ interface Compiled {
   get(...params: SqlValue[]): Record<string, Native> | undefined
   iterate(...params: SqlValue[]): Iterable<Record<string, Native>>
   run(...params: SqlValue[]): Changed
-  /** Of its rows, once there was one. */
+  /** Names of the columns, known after the first row. */
   columns?: string[]
-  /** Bun's alone: while a statement lives its database stays open, -wal file and all, whatever `close` was told. */
+  /**
+   * Only in Bun: while a statement exists, its database stays open with its -wal file, even after `close`.
+   */
   finalize?(): void
 }
 
-/** Compiled statements kept at most: texts are few, but nothing should grow without end. */
+/** Limit of the compiled statements. There are few texts, but nothing should grow without end. */
 const statementLimit = 300
 
 interface OpenOptions {
   readonly?: boolean
-  /** Read-only, of a file that nobody has open: no lock is taken and no -wal or -shm file appears beside it. */
+  /** Read-only, for a file that no process has open: takes no lock and creates no -wal or -shm file. */
   immutable?: boolean
 }
 
@@ -86,7 +97,7 @@ async function openEngine(
       exec: sql => void db.run(sql),
       prepare(sql) {
         const statement = db.prepare<Record<string, Native>, Native[]>(steady(sql))
-        // Bun binds undefined as NULL; to replace it would cost as much as a small statement.
+        // Bun binds undefined as NULL. Replacing it would cost as much as a small statement.
         const given = (params: SqlValue[]) => params as Native[]
         return {
           all: (...params) => statement.all(...given(params)),
@@ -129,14 +140,18 @@ async function openEngine(
 }
 
 /**
- * With a plus before each parameter. SQLite compiles a joined or ordered statement again whenever a parameter that its
- * planner has looked at is bound anew (30 to 80 µs each in Bun 1.4.5; a send has five of them): it looks through no
- * sign. After LIMIT it may look, since a limit decides how a page of many rows is found.
+ * Puts a plus before each parameter. SQLite compiles a joined or ordered statement again whenever a parameter
+ * is bound that its planner has read (30 to 80 µs each in Bun 1.4.5; a send has five of them). The plus hides
+ * the parameter from the planner. A parameter after LIMIT stays visible, because a limit decides how a page
+ * of many rows is found.
  */
 const steady = (sql: string): string =>
   sql.replace(/'(?:[^']|'')*'|\bLIMIT \?|\?/g, found => (found === '?' ? '+?' : found))
 
-/** What SQLite says of itself, of its disk and of other processes (sqlite3_errstr), by the names that Bun gives. */
+/**
+ * Messages of SQLite about itself, its disk and other processes (sqlite3_errstr), with the codes that Bun
+ * gives them.
+ */
 const sentences: readonly (readonly [string, string])[] = [
   ['database is locked', 'BUSY'],
   ['database table is locked', 'LOCKED'],
@@ -154,7 +169,10 @@ const sentences: readonly (readonly [string, string])[] = [
   ['file is not a database', 'NOTADB'],
 ]
 
-/** node:sqlite has one code for all errors, and in Deno 2.9.6 no number of SQLite's either: its words tell. */
+/**
+ * node:sqlite has one code for all errors, and in Deno 2.9.6 not even SQLite's number, so the message gives
+ * the code.
+ */
 function coded<T>(work: () => T): T {
   try {
     return work()
@@ -165,15 +183,18 @@ function coded<T>(work: () => T): T {
   }
 }
 
-/** In place, and by the names that a statement's rows have in common: ten times cheaper than a copy. */
+/**
+ * Replaces null by undefined in place, by the column names that all rows of a statement share: ten times
+ * cheaper than a copy.
+ */
 function withoutNulls(statement: Compiled, row: Record<string, Native | undefined>): void {
   statement.columns ??= Object.keys(row)
   for (const column of statement.columns) if (row[column] === null) row[column] = undefined
 }
 
 /**
- * Why a database cannot be used, as far as the system tells it of its files: the engine has one word for all of it.
- * Where a new file cannot be locked either, it is the file system.
+ * Returns the system's error for the database's files where there is one: the engine has one code for all of
+ * them. If a new file cannot be locked either, the file system is the cause.
  */
 export async function databaseError(path: string, error: unknown): Promise<unknown> {
   const code = errorCodeOf(error) ?? ''
@@ -191,7 +212,7 @@ export async function databaseError(path: string, error: unknown): Promise<unkno
   return isLock && !(await canBeLocked(dirname(path))) ? noLocks(dirname(path), error) : error
 }
 
-/** Whether databases can be locked in a folder. */
+/** Returns whether databases can be locked in a folder. */
 async function canBeLocked(folder: string): Promise<boolean> {
   const probe = join(folder, `.probe.${randomBytes(6).toString('hex')}.tmp`)
   try {
@@ -210,7 +231,11 @@ async function canBeLocked(folder: string): Promise<boolean> {
   }
 }
 
-/** Opens (and creates, unless readonly) the file. @throws the engine's error when it is not a database; the system's */
+/**
+ * Opens the file, and creates it unless readonly.
+ *
+ * @throws the engine's error for a file that is not a database; the system's
+ */
 export async function openDatabase(path: string, options: OpenOptions = {}): Promise<Database> {
   const found = await statOf(path)
   if (found) refuseNoFile(path, found)
@@ -234,14 +259,14 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     return row
   }
   let depth = 0
-  /** Whether a rollback failed too: then the engine may still be inside the transaction. */
+  /** Whether a rollback failed too. Then the engine may still be inside the transaction. */
   let stuck = false
   const rollback = () => {
     try {
       engine.exec('ROLLBACK')
       stuck = false
     } catch (error) {
-      // A full disk already rolled back; the first error is the one to tell.
+      // On a full disk SQLite has already rolled back. The first error is the one to report.
       stuck = !/no transaction is active/.test(String(error))
     }
   }
@@ -268,7 +293,8 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     transaction(work) {
       if (depth > 0) return work()
       if (stuck) rollback()
-      // IMMEDIATE: a deferred transaction that read first fails at once when another process wrote meanwhile.
+      // IMMEDIATE: a deferred transaction that read first would fail at once if another process has written
+      // since.
       engine.exec('BEGIN IMMEDIATE')
       depth = 1
       try {
@@ -291,19 +317,19 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
 }
 
 const magic = 'SQLite format 3\0'
-/** Where the file's first page has `user_version`, and how long its head is. */
+/** Offset of `user_version` in the file's first page, and the length of the file header. */
 const formAt = 60
 const headBytes = 100
 
 /**
- * `PRAGMA user_version` of a file that may be another version's: opening it to write takes in what its -wal file
- * holds, even if only to refuse it then.
+ * Returns `PRAGMA user_version` of a file that may belong to another version of svc. It opens the file
+ * read-only: opening it for writing would merge its -wal file, even if svc then rejects the file.
  *
- * @returns undefined when there is no such file, or none that can be read as a database: opening it tells why
+ * @returns undefined when the file is absent or cannot be read as a database; opening it gives the reason
  */
 export async function formOf(path: string): Promise<number | undefined> {
   try {
-    // What was committed last stands in the -wal file as long as there is one.
+    // The last commits are in the -wal file as long as there is one.
     if ((await statOf(`${path}-wal`))?.size) {
       const db = await openDatabase(path, { readonly: true })
       try {

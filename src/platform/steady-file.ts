@@ -1,6 +1,6 @@
 /**
- * A file about to be sent, held open from the moment it was judged: what is measured, hashed and uploaded is one and
- * the same file, whatever happens to its name meanwhile.
+ * A file to be sent, kept open from the moment its path was checked. So the file that is measured, hashed and
+ * uploaded is always the same one, whatever happens to its name.
  */
 import { Buffer } from 'node:buffer'
 import { constants } from 'node:fs'
@@ -13,28 +13,31 @@ import { changedAt, settledAfterMs } from './json-file.ts'
 import { nodeCrypto } from './lazy-crypto.ts'
 import { reasonOf } from './system-error.ts'
 
-/** A file of ours or of the caller's, open for reading. */
+/** A file of svc or of a caller, open for reading. */
 export interface OpenedFile {
   handle: FileHandle
   size: number
   mtimeNs: bigint
-  /** Of the inode: a time of the file that was put back shows here. */
+  /** Change time of the inode. It shows when the file's mtime was set back. */
   ctimeNs: bigint
-  /** It had not changed for so long when it was opened that the next change shows in its times. */
+  /**
+   * Whether it was unchanged for long enough when opened, so that the next change is visible in its times.
+   */
   settled: boolean
 }
 
-/** A read is a way through the thread pool: 700 MB/s in blocks of 128 KiB, 980 so. */
+/** Each read goes through the thread pool: 700 MB/s in blocks of 128 KiB, 980 MB/s in blocks of this size. */
 const blockBytes = 512 * 1024
 const noFollow = constants.O_NOFOLLOW ?? 0
 
 /**
  * Opens a regular file.
  *
- * @param judged when given, the real path of the file, or its refusal. It is asked again once the file is open: a link
- *   that is swapped in between the look and the opening leads nowhere
- * @param singleLink refuse a file with other names besides: where those lie, no path tells
- * @throws SvcError `invalid_arguments`, `payload_too_large`, `forbidden` (hard links), and what `judged` throws
+ * @param judged when given, returns the real path of the file, or throws when it is not allowed. It is called
+ *   again once the file is open, so a link that is swapped in after the check has no effect
+ * @param singleLink rejects a file that has other hard links, because no path shows where those are
+ * @throws SvcError `invalid_arguments`, `payload_too_large`, `forbidden` (hard links), and what `judged`
+ *   throws
  */
 export async function openRegular(
   path: string,
@@ -43,7 +46,7 @@ export async function openRegular(
   const { judged, singleLink, maxBytes } = options
   const real = judged ? await judged() : path
   const unreadable = unreadableAs(real)
-  // Looking first: opening a device may do something.
+  // Checked first: opening a device may have an effect.
   if (!(await stat(real).catch(unreadable)).isFile()) throw notRegular()
   const handle = await open(real, judged ? readOnly | noFollow : readOnly).catch(unreadable)
   try {
@@ -66,7 +69,11 @@ export async function openRegular(
   }
 }
 
-/** The digest of an opened file, lower-case hex. @throws the signal's reason; SvcError when the file shrank */
+/**
+ * Returns the MD5 of an opened file, lower-case hex.
+ *
+ * @throws the signal's reason; SvcError when the file shrank
+ */
 export async function md5Of({ handle, size }: OpenedFile, signal?: AbortSignal): Promise<string> {
   const hash = nodeCrypto().createHash('md5')
   for await (const block of blocksOf(handle, size)) {
@@ -77,10 +84,10 @@ export async function md5Of({ handle, size }: OpenedFile, signal?: AbortSignal):
 }
 
 /**
- * An opened file to be read.
+ * Makes a `SteadyFile` of an opened file.
  *
- * @param md5 of one that others may write to; without it the file lies in a folder of svc's own
- * @param remove of one that goes as it is released
+ * @param md5 its MD5, if others may write to it. Leave it out for a file in a folder of svc
+ * @param remove removes the file when it is released
  */
 export function steadyFile(
   opened: OpenedFile,
@@ -93,7 +100,8 @@ export function steadyFile(
     async unchanged() {
       const now = await handle.stat({ bigint: true })
       if (now.mtimeNs !== mtimeNs || now.size !== BigInt(size)) throw changed()
-      // Times may be put back, and stand still between two changes: then the bytes tell. Nobody else writes to ours.
+      // Times may be set back, and may be equal after two changes: then compare the bytes. Only svc writes to
+      // its own files.
       const doubtful = md5 !== undefined && (now.ctimeNs !== ctimeNs || !settled)
       if (doubtful && (await md5Of(opened)) !== md5) throw changed()
     },
@@ -105,8 +113,8 @@ export function steadyFile(
 }
 
 /**
- * The first `size` bytes in two buffers that are filled in turns: fresh ones pile up faster than they are collected,
- * which a gigabyte shows. The next block is read while the reader works on the last one.
+ * Reads the first `size` bytes into two buffers, filled alternately. New buffers would pile up faster than
+ * they are collected; a file of 1 GB shows it. The next block is read while the caller works on the last one.
  */
 async function* blocksOf(handle: FileHandle, size: number): AsyncGenerator<Uint8Array> {
   const blocks = [0, 1].map(() => Buffer.allocUnsafe(Math.min(size, blockBytes)))
@@ -125,13 +133,13 @@ async function* blocksOf(handle: FileHandle, size: number): AsyncGenerator<Uint8
       const block = await next
       if (at + blockBytes < size) {
         next = fill(at + blockBytes)
-        // Told when its turn comes.
+        // Its error is thrown when the block is awaited.
         next.catch(() => {})
       }
       yield block
     }
   } finally {
-    // The file is not to be closed under a read.
+    // The file must not be closed during a read.
     await next.catch(() => {})
   }
 }

@@ -1,4 +1,4 @@
-/** What the system and the database engine refuse, in words. */
+/** Explains errors of the system and of the database engine. */
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import process from 'node:process'
@@ -31,7 +31,7 @@ const reasons: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',
 }
 
-/** Why the system refused. */
+/** Returns the reason of the system's error, in words. */
 export function reasonOf(error: unknown): string {
   const code = errorCodeOf(error)
   if (code === undefined || error instanceof SvcError)
@@ -40,7 +40,7 @@ export function reasonOf(error: unknown): string {
   return reason === noRight ? `${reason}${whoseOf(error as Error & { path?: unknown })}` : reason
 }
 
-/** Whose it is, where the error names it and it is not this user's. */
+/** Returns the owner of the path in the error, if it is another user; else ''. */
 function whoseOf({ path }: { path?: unknown }): string {
   const user = process.geteuid?.()
   if (typeof path !== 'string' || user === undefined) return ''
@@ -49,7 +49,7 @@ function whoseOf({ path }: { path?: unknown }): string {
       const { uid } = statSync(one)
       if (uid !== user) return ` (${one} belongs to user ${uid}, and svc runs as user ${user})`
     } catch {
-      // It lies in a folder that may not be entered.
+      // A folder above it cannot be entered.
     }
   }
   return ''
@@ -60,21 +60,21 @@ const remedies: readonly (readonly [RegExp, string])[] = [
   [/^(SQLITE_FULL|ENOSPC|EDQUOT)/, 'The disk is full. Free some space; the service recovers by itself.'],
   [
     /^SQLITE_(BUSY|LOCKED|PROTOCOL)/,
-    'Another process has been writing to messages.db for long. Try again; if it lasts, look for a process that hangs.',
+    'Another process has been writing to messages.db for a long time. Try again. If it lasts, look for a process that hangs.',
   ],
   [/^(ENOENT|ENOTDIR)$/, 'A folder of svc was removed or moved while svc runs. Put it back and restart svc.'],
   [
     /^(EACCES|EPERM)/,
-    'Run svc as the user that it belongs to, or give the data directory to this user with chown -R.',
+    'Run svc as the user that owns it, or give the data directory to this user with chown -R.',
   ],
-  [/^(EISDIR|EFTYPE|ENXIO)/, 'Something else lies where a file of svc belongs: move it away.'],
+  [/^(EISDIR|EFTYPE|ENXIO)/, 'Something else is in the place of a file of svc. Move it away.'],
   [
     /^(SQLITE_(READONLY|CANTOPEN|PERM|AUTH)|EROFS)/,
     'Check owner and permissions of the data directory, the media root and what is in them, and whether the file system is mounted read-only.',
   ],
   [
     /^SQLITE_(CORRUPT|NOTADB)/,
-    'messages.db is damaged. Stop svc and move it away together with its -wal and -shm files: a new one is made.',
+    'messages.db is damaged. Stop svc and move the file away together with its -wal and -shm files. svc then creates a new one.',
   ],
   [
     /^(SQLITE_(IOERR|NOMEM|NOLFS|SCHEMA)|E(?!CONN|PIPE|HOST|NET|TIME|PROTO|NOTFOUND)[A-Z0-9]+$)/,
@@ -82,7 +82,10 @@ const remedies: readonly (readonly [RegExp, string])[] = [
   ],
 ]
 
-/** `store_unavailable` for what the machine did to files; anything else is a bug and stays what it is. */
+/**
+ * Returns `store_unavailable` for an error of the disk or the system. Any other error is a bug and is
+ * returned as it is.
+ */
 export function unavailable(error: unknown, what: string): unknown {
   const code = error instanceof SvcError ? '' : (errorCodeOf(error) ?? '')
   const hint = remedies.find(([pattern]) => pattern.test(code))?.[1]
@@ -91,9 +94,9 @@ export function unavailable(error: unknown, what: string): unknown {
   return new SvcError('store_unavailable', `${what}${why} (${code})`, { hint, cause: error })
 }
 
-/** Why nothing can be kept in a folder: processes that share it could not keep out of each other's way. */
+/** The error for a folder without locks: processes that share it could not exclude each other. */
 export const noLocks = (folder: string, cause?: unknown): SvcError =>
   new SvcError('store_unavailable', `the file system of ${folder} does not support locks`, {
-    hint: 'Choose a data directory on a local disk with --base-path, or mount this file system with locks (of NFS: with its lock service, without nolock).',
+    hint: 'Choose a data directory on a local disk with --base-path, or mount this file system with locks (NFS: with its lock service, without nolock).',
     cause,
   })
