@@ -1,4 +1,7 @@
-/** The upstream API, one function per endpoint (protocol notes 2; deadlines are those of the official client). */
+/**
+ * The upstream API: one function per endpoint (protocol notes 2). The deadlines are those of the official
+ * client.
+ */
 import type { BotInfo } from '../model/session.ts'
 import type { FetchSlots } from '../platform/slots.ts'
 import { type SealedFile, uploadTypeOf } from './encode.ts'
@@ -16,27 +19,33 @@ import {
 import { sliceArray } from './lossless.ts'
 import type { QrcodeReply, QrcodeStatusReply, WeixinMessage } from './wire.ts'
 
-/** Whom a request is for. */
+/** The account that a request is made for. */
 export interface Account {
   base_url: string
   token: string
 }
 
 export interface ReceivedWire {
-  /** The message's own JSON text: a slice of the reply in which long integers are quoted, all else as it came. */
+  /**
+   * The message's own JSON text: a slice of the response with long integers quoted, and everything else
+   * unchanged.
+   */
   raw: string
-  /** Undefined: it is too large to be looked into. */
+  /** Undefined when the message is too large to be parsed. */
   message: WeixinMessage | undefined
 }
 
 export interface Updates {
   /** Oldest first. */
   messages: ReceivedWire[]
-  /** To store with the messages; undefined: keep yours. */
+  /** The cursor to store with the messages. Undefined: keep the old one. */
   cursor?: string
-  /** How long upstream wants to hold the next poll. */
+  /** How long upstream wants to hold the next poll, in ms. */
   nextHoldMs?: number
-  /** Whether `msgs` and a cursor were there, one of them, or neither; absent when no answer came within the hold. */
+  /**
+   * Whether the response had `msgs` and a cursor, one of them, or neither. Absent when none came within the
+   * hold.
+   */
   form?: 'whole' | 'part' | 'bare'
 }
 
@@ -46,7 +55,7 @@ export interface UploadRequest extends Omit<SealedFile, 'file_name'> {
   md5: string
 }
 
-/** Where an upload goes; one of the two is there. */
+/** Where an upload goes. Exactly one of the two fields is set. */
 export interface UploadTarget {
   url?: string
   uploadParam?: string
@@ -54,35 +63,41 @@ export interface UploadTarget {
 
 export interface ApiOptions {
   fetch: Fetch
-  /** The client version told upstream, such as 2.4.9. */
+  /** The client version sent to upstream, such as 2.4.9. */
   channelVersion: string
-  /** Ours, for `bot_agent`. */
+  /** The version of svc, for `bot_agent`. */
   version: string
-  /** Past the hold a reply may still be on its way: the official client's missing slack loses messages (notes 2.4, 6). */
+  /**
+   * Extra wait after the hold for a late response. The official client has none and loses messages (notes
+   * 2.4, 6).
+   */
   holdSlackMs?: number
-  /** How many requests of a kind may be under way; no bound by default. `getUpdates` leaves that to its caller. */
+  /**
+   * Limits the requests of each kind at the same time; unlimited by default. `getUpdates` leaves this to its
+   * caller.
+   */
   slots?: Pick<FetchSlots, 'polls' | 'logins' | 'sends'>
 }
 
-/** Of one answer with messages. */
+/** Limit for one response with messages. */
 const updatesBytes = 64 * 1024 * 1024
-/** A longer hold than this is not believed. */
+/** A longer hold than this is not accepted from upstream. */
 const holdLimitMs = 300_000
 const createMs = 20_000
 const statusMs = 40_000
 const sendMs = 15_000
 const briefMs = 10_000
-/** A QR code holds 2,953 bytes at most; the links in them have about 80. */
+/** A QR code holds at most 2,953 bytes; the links in them have about 80. */
 const qrcodeBytes = 2000
 
-/** WeChat, or the sandbox in its place. */
+/** WeChat, or the sandbox instead of it. */
 export interface Upstream {
   api: Api
-  /** Where requests of a bot go, and with which token. */
+  /** Returns the address and the token for requests of a bot. */
   account(bot: BotInfo): Account
-  /** The fixed host that every login goes to. */
+  /** The fixed host for every login. */
   loginUrl: string
-  /** It is the sandbox, where there may be as many people as one likes. */
+  /** Whether this is the sandbox, where you can have as many people as you like. */
   sandboxed: boolean
 }
 
@@ -91,7 +106,7 @@ interface CallOptions {
   signal?: AbortSignal
   emptyOk?: boolean
   limitBytes?: number
-  /** What it takes a slot of. */
+  /** The kind of slot that the request takes. */
   kind?: keyof NonNullable<ApiOptions['slots']>
 }
 
@@ -99,7 +114,7 @@ const sending: CallOptions = { timeoutMs: sendMs, kind: 'sends' }
 const brief: CallOptions = { timeoutMs: briefMs, kind: 'sends' }
 const notice: CallOptions = { timeoutMs: briefMs, emptyOk: true, kind: 'polls' }
 
-/** Every endpoint, for one client version. */
+/** All endpoints, for one client version. */
 export class Api {
   readonly #options: ApiOptions
   readonly #appHeaders: Record<string, string>
@@ -113,11 +128,12 @@ export class Api {
   }
 
   /**
-   * A new QR code to scan.
+   * Requests a new QR code to scan.
    *
    * @param host the login host
-   * @param localTokens bot tokens we hold, newest first; lets upstream tell when the scanned bot is one of them
-   * @throws ILinkError; `malformed` also when the reply has no code
+   * @param localTokens known bot tokens, newest first; upstream can then see that the scanned bot is one of
+   *   them
+   * @throws ILinkError; `malformed` also when the response has no code
    */
   async getBotQrcode(
     host: string,
@@ -131,17 +147,17 @@ export class Api {
     const qrcode = filledOf(fields.qrcode)
     const content = filledOf(fields.qrcode_img_content)
     if (qrcode === undefined || content === undefined)
-      throw new ILinkError('malformed', 'WeChat answered without a QR code')
+      throw new ILinkError('malformed', 'WeChat responded without a QR code')
     if (Buffer.byteLength(content) > qrcodeBytes || !content.isWellFormed())
-      throw new ILinkError('malformed', 'WeChat answered with what no QR code holds')
+      throw new ILinkError('malformed', 'WeChat responded with a text that does not fit in a QR code')
     return { qrcode, qrcode_img_content: content }
   }
 
   /**
-   * The state of a QR code; upstream holds the question for up to about 30 s.
+   * Returns the state of a QR code. Upstream holds the request for up to about 30 s.
    *
-   * Never throws: whatever goes wrong (timeouts, HTML of a gateway, an abort) means "wait, and ask again". Such a
-   * reply carries the error, so that it is not taken for upstream's word.
+   * Never throws: any failure (a timeout, HTML of a gateway, an abort) means "wait, and ask again". Such a
+   * result carries the error, so that it can be told from a real `wait` of upstream.
    */
   async getQrcodeStatus(
     host: string,
@@ -163,16 +179,17 @@ export class Api {
         ilink_user_id: filledOf(fields.ilink_user_id),
       }
     } catch (error) {
-      const known = isILinkError(error) ? error : new ILinkError('network', 'the question was cancelled')
+      const known = isILinkError(error) ? error : new ILinkError('network', 'the request was cancelled')
       return { status: 'wait', error: known }
     }
   }
 
   /**
-   * What came after `cursor`; returns at once when there is something, else when upstream ends the hold.
+   * Returns the messages after `cursor`: at once when there are some, otherwise when upstream ends the hold.
    *
-   * @param cursor opaque, from the last reply; '' on first contact
-   * @param holdMs how long upstream is expected to hold; no reply some seconds later means no messages, not an error
+   * @param cursor opaque, from the last response; '' on first contact
+   * @param holdMs how long upstream should hold. No response even some seconds later means no messages, not
+   *   an error
    * @throws ILinkError, `expired` on -14 in `ret` or in `errcode`; the signal's reason when aborted
    */
   async getUpdates(account: Account, cursor: string, holdMs: number, signal?: AbortSignal): Promise<Updates> {
@@ -183,27 +200,29 @@ export class Api {
       const options = { timeoutMs, signal, limitBytes: updatesBytes }
       return updatesOf(await this.#post(account, 'getupdates', body, options))
     } catch (error) {
-      // A reply that has begun may carry messages: its failure is an error, silence is not.
+      // A response that has begun may carry messages, so its failure is an error. Silence is not.
       if (isILinkError(error, 'timeout') && error.facts.status === undefined) return { messages: [] }
       throw error
     }
   }
 
-  /** Says that polling begins; best effort. @throws ILinkError */
+  /** Reports that polling begins; best effort. @throws ILinkError */
   async notifyStart(account: Account, signal?: AbortSignal): Promise<void> {
     await this.#post(account, 'msg/notifystart', {}, { ...notice, signal })
   }
 
-  /** Says that polling ends; best effort. @throws ILinkError */
+  /** Reports that polling ends; best effort. @throws ILinkError */
   async notifyStop(account: Account, signal?: AbortSignal): Promise<void> {
     await this.#post(account, 'msg/notifystop', {}, { ...notice, signal })
   }
 
   /**
-   * Hands one message over. `message_id` is missing on older servers, and suspect on newer ones.
+   * Hands one message to upstream. `message_id` is missing on older servers; on newer ones its absence is
+   * suspect.
    *
-   * @param message from `outgoing`
-   * @throws ILinkError; `neverSent` says that it certainly did not arrive, `refused` that upstream did not take it
+   * @param message from `outgoingMessage`
+   * @throws ILinkError; `neverSent` means that it certainly did not arrive, `refused` that upstream did not
+   *   accept it
    */
   async sendMessage(account: Account, message: WeixinMessage, signal?: AbortSignal) {
     const options = { ...sending, signal, emptyOk: true }
@@ -211,7 +230,11 @@ export class Api {
     return { message_id: idOf(fields.message_id) }
   }
 
-  /** Where to upload a file for a user. @throws ILinkError; `malformed` when the reply names no place */
+  /**
+   * Returns where to upload a file for a user.
+   *
+   * @throws ILinkError; `malformed` when the response has no address
+   */
   async getUploadUrl(account: Account, upload: UploadRequest, signal?: AbortSignal): Promise<UploadTarget> {
     const body = {
       filekey: upload.filekey,
@@ -228,17 +251,17 @@ export class Api {
     const uploadParam = filledOf(fields.upload_param)
     if (url !== undefined && /^https?:/i.test(url) && URL.canParse(url)) return { url }
     if (uploadParam !== undefined) return { uploadParam }
-    throw new ILinkError('malformed', 'WeChat answered without an upload address')
+    throw new ILinkError('malformed', 'WeChat responded without an upload address')
   }
 
-  /** The ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
+  /** Returns the ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
   async getConfig(account: Account, userId: string, contextToken?: string, signal?: AbortSignal) {
     const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
     const { fields } = await this.#post(account, 'getconfig', body, { ...brief, signal })
     return { typing_ticket: filledOf(fields.typing_ticket) }
   }
 
-  /** Shows or ends the typing indicator; it fades by itself after a few seconds. @throws ILinkError */
+  /** Shows or ends the typing indicator, which fades by itself after a few seconds. @throws ILinkError */
   async sendTyping(
     account: Account,
     { userId, ticket, typing }: { userId: string; ticket: string; typing: boolean },
@@ -248,7 +271,7 @@ export class Api {
     await this.#post(account, 'sendtyping', body, { ...brief, signal, emptyOk: true })
   }
 
-  /** What a bot asks: with its token, and `base_info` in the body. */
+  /** Sends a request of a bot: with its token, and with `base_info` in the body. */
   #post({ base_url, token }: Account, path: string, body: object, options: CallOptions): Promise<Reply> {
     const { channelVersion, version } = this.#options
     const base_info = { channel_version: channelVersion, bot_agent: `svc/${version}` }
@@ -256,7 +279,7 @@ export class Api {
     return this.#request(url, options, JSON.stringify({ ...body, base_info }), token)
   }
 
-  /** A POST of the body; without one a GET, as a question of a login is. */
+  /** POSTs the body. Without a body it sends a GET, which the login status needs. */
   #request(url: string, { kind, ...rest }: CallOptions, body?: string, token?: string): Promise<Reply> {
     const { fetch, slots } = this.#options
     const headers = {
@@ -294,7 +317,7 @@ function messagesOf({ fields, parts, text }: Reply): ReceivedWire[] {
       .map(part => ({ raw: part.text, message: objectOf(part.value) }))
   const all: unknown[] = Array.isArray(fields.msgs) ? fields.msgs : []
   const found = all.filter((message): message is WeixinMessage => objectOf(message) !== undefined)
-  // The slices of objects stand for the messages, in order.
+  // The text slices that are objects match the messages, in order.
   const texts = found.length > 0 ? sliceArray(text, 'msgs')?.filter(one => one.startsWith('{')) : undefined
   return found.map((message, at) => ({
     raw: (texts?.length === found.length ? texts[at] : undefined) ?? JSON.stringify(message),

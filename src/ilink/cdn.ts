@@ -1,4 +1,4 @@
-/** Media up to the CDN and down from it, as streams in bounded memory (protocol notes 2.9, 2.10). */
+/** Uploads media to the CDN and downloads it, as streams in bounded memory (protocol notes 2.9, 2.10). */
 import { SvcError } from '../model/error.ts'
 import { backoffMs, type Clock, systemClock } from '../platform/clock.ts'
 import { fetchPublic } from '../platform/fetch.ts'
@@ -9,16 +9,16 @@ import { type Fetch, ILinkError, isILinkError, joinUrl, saidIn } from './http.ts
 import { complete, exactly, streamOf, watchIdle } from './progress.ts'
 
 export interface CdnUpload {
-  /** `upload_full_url` of getuploadurl; else the address is built of the next three. */
+  /** `upload_full_url` of getuploadurl. Without it the URL is built from the next three fields. */
   url?: string
   uploadParam?: string
   cdnUrl: string
   filekey: string
   cipherSize: number
-  /** The ciphertext from its beginning; called anew for each attempt. */
+  /** Returns the ciphertext from its beginning. Called again for each attempt. */
   body: () => AsyncIterable<Uint8Array>
   signal?: AbortSignal
-  /** Told how many bytes the network took in this attempt. */
+  /** Called with the number of bytes that the network took in this attempt. */
   progress?: (bytes: number) => void
 }
 
@@ -27,67 +27,78 @@ export interface CdnDownload {
   signal?: AbortSignal
 }
 
-/** Plaintext on its way. The stream must be read to its end or cancelled. */
+/** A download in plaintext. Read the stream to its end or cancel it. */
 export interface OpenedDownload {
   stream: ReadableStream<Uint8Array>
-  /** Plaintext bytes, only where certain. */
+  /** Plaintext bytes, only where they are certain. */
   size?: number
 }
 
 export interface CdnOptions {
-  /** For the CDN and other addresses for which `trusted` says yes; it judges the others. Follows no redirect. */
+  /**
+   * Reaches the CDN and every address that `trusted` accepts; checks all other addresses. Follows no
+   * redirect.
+   */
   fetch: Fetch
-  /** Whether an address is ours by configuration: upstream or CDN. */
+  /** Returns whether an address is configured: upstream or CDN. */
   trusted: (url: URL) => boolean
-  /** For all other addresses to download from: they come out of messages, so anybody may have written them. */
+  /** Downloads from all other addresses. They come out of messages, so anybody may have written them. */
   guarded?: typeof fetchPublic
   clock?: Clock
-  /** Longest silence of the other side. */
+  /** Longest silence of the other side, in ms. */
   idleMs?: number
-  /** Of an upload: how long the other side may be silent in all its attempts together, beyond what its buffers may need. */
+  /**
+   * For an upload: longest silence in all its attempts together, in ms, beyond the time that buffers may
+   * need.
+   */
   patienceMs?: number
-  /** How many transfers may be under way; no bound by default. */
+  /** Limits the transfers at the same time; unlimited by default. */
   slots?: Slots
 }
 
-/** Spec says PUT, this CDN wants POST and answers PUT with 404 (notes 2.9). */
+/** The specification says PUT, but this CDN needs POST and answers PUT with 404 (notes 2.9). */
 const postHosts = new Set(['novac2c.cdn.weixin.qq.com'])
 const attempts = 3
 const defaultIdleMs = 120_000
-/** With these an upload of a small file that hangs is given up within 90 s, those included in which its address is asked for. */
+/**
+ * With these limits, a small upload that hangs is given up within 90 s, including the attempts to get its
+ * address.
+ */
 const uploadIdleMs = 25_000
 const defaultPatienceMs = 70_000
-/** What may still lie in the buffers between us and the CDN when our last byte has gone out. */
+/** The most that may still be in buffers between svc and the CDN when the last byte was sent. */
 const bufferedBytes = 4 * 1024 * 1024
-/** The slowest upload reported (notes 2.9). */
+/** The slowest upload that was reported (notes 2.9). */
 const slowestBytesPerMs = 10
-/** Of a server that is not ours by configuration, more is not read. */
+/** Limit for a download from a server that is not configured. */
 const guardedLimitBytes = 4 * 1024 ** 3
 const guardedLimitMs = 6 * 60 * 60_000
-/** Hosts remembered with the method they take. */
+/** Limit of the hosts whose method is remembered. */
 const rememberedHosts = 200
 
 type Method = 'PUT' | 'POST'
 
-/** What every transfer needs: the options with their defaults. */
+/** What every transfer needs: the options with defaults filled in. */
 type Line = Required<Omit<CdnOptions, 'slots'>> & Pick<CdnOptions, 'slots'>
 
 export interface Cdn {
   /**
-   * Uploads ciphertext and gives the parameter it can be downloaded by.
+   * Uploads ciphertext and returns the parameter for downloading it.
    *
-   * POST for WeChat's own CDN; elsewhere PUT, and once the other method on 404 or 405, remembered per host.
+   * Uses POST for WeChat's own CDN. Elsewhere it uses PUT, and tries the other method once after 404 or 405;
+   * the method is remembered per host.
    *
-   * @throws ILinkError: `http` on 4xx at once (get a new upload address then), else the last of three failures;
-   *   the source's own error when reading it failed; the signal's reason when aborted
+   * @throws ILinkError: `http` at once on 4xx (then request a new upload address), otherwise the last of
+   *   three failures; the source's own error when reading it failed; the signal's reason when aborted
    */
   upload(upload: CdnUpload): Promise<{ downloadParam: string }>
   /**
-   * Opens media as decrypted bytes, once the first of them is there. An image without any key is plain already.
+   * Opens media as decrypted bytes, and resolves when the first of them are there. An image without a key is
+   * plain.
    *
    * @throws SvcError `no_media` (no address), `media_expired` (4xx), `forbidden` (the address is not public),
-   *   `upstream_error`, `upstream_timeout`; the stream fails with `upstream_error` when bytes are missing or the key
-   *   does not fit, and with the signal's reason when aborted
+   *   `upstream_error`, `upstream_timeout`; the stream fails with `upstream_error` when bytes are missing or
+   *   the key does not fit, and with the signal's reason when aborted
    */
   download(media: MediaReference, where: CdnDownload): Promise<OpenedDownload>
 }
@@ -107,7 +118,7 @@ export function createCdn(options: CdnOptions): Cdn {
   }
 }
 
-/** Runs `attempt` up to three times, pausing between; errors that a repeat cannot mend end it at once. */
+/** Runs `attempt` up to three times, with pauses. Stops at once on an error that a repeat cannot fix. */
 async function persist<T>(
   clock: Clock,
   signal: AbortSignal | undefined,
@@ -162,8 +173,10 @@ async function uploadTo(
 }
 
 /**
- * One attempt, which takes the time that it was left without an answer from `silence`; what the buffers may need is not
- * counted. @returns the download parameter
+ * Makes one attempt. Subtracts the time without an answer from `silence`, except the time that buffers may
+ * need.
+ *
+ * @returns the download parameter
  */
 async function uploadOnce(
   line: Line,
@@ -193,13 +206,13 @@ async function uploadOnce(
     }
     throw await answeredBadly('upload', response)
   } catch (error) {
-    // What stopped the source stops the request, whose own error then says less.
+    // An error in the source also ends the request, whose own error then says less.
     const failed = source.failed ?? watch.translated(error, 'CDN upload')
     if (isILinkError(failed, 'timeout')) silence.leftMs -= idleMs
     throw failed
   } finally {
     watch.stop()
-    // A server that answers early leaves the source half read: its file is to be closed all the same.
+    // A server that answers early leaves the source half read. Its file must still be closed.
     void body.return(undefined).catch(() => {})
   }
 }
@@ -228,7 +241,8 @@ async function openDownload(
     })
     const cipher = complete(body, size, watch)
     const chunks = key ? decryptStream(cipher, key) : cipher
-    // What fails before the first byte is still to be told: a stream that fails then ends an answer without a status.
+    // Read the first chunk before returning: a stream that fails later ends a response whose status is
+    // already sent.
     const first = await chunks.next()
     const stream = streamOf(chunks, stop, first)
     return { stream, size: plainSize(media, size, key !== undefined) }
@@ -244,7 +258,7 @@ interface OpenedBody {
   size?: number
 }
 
-/** From upstream and the CDN. Where it redirects to is any other address. */
+/** Downloads from upstream and the CDN. A redirect target counts as any other address. */
 async function openDirect(line: Line, url: URL, signal: AbortSignal): Promise<OpenedBody> {
   const response = await line.fetch(url.href, { method: 'GET', signal })
   const location = response.headers.get('location')
@@ -259,25 +273,31 @@ async function openDirect(line: Line, url: URL, signal: AbortSignal): Promise<Op
   return { body: response.body ?? [], size: exact ? stated : undefined }
 }
 
-/** From any other address. */
+/** Downloads from any other address. */
 const openGuarded = (
   { guarded, trusted, idleMs }: Line,
   url: URL,
   signal: AbortSignal,
 ): Promise<OpenedBody> =>
   guarded(url.href, {
-    ...{ maxBytes: guardedLimitBytes, timeoutMs: guardedLimitMs, idleMs },
-    ...{ signal, allow: trusted },
+    maxBytes: guardedLimitBytes,
+    timeoutMs: guardedLimitMs,
+    idleMs,
+    signal,
+    allow: trusted,
   })
 
-/** A redirect and 4xx are upstream's last word; the rest may pass. */
+/** Whether a repeat is useless: redirects and 4xx are final, other failures may be temporary. */
 const isFinal = (error: ILinkError) =>
   error.kind === 'http' &&
   error.facts.status !== undefined &&
   error.facts.status >= 300 &&
   error.facts.status < 500
 
-/** A lone surrogate cannot be written in an address; the CDN then says that it does not know the parameter. */
+/**
+ * A URL cannot hold a lone surrogate. After the replacement, the CDN reports that it does not know the
+ * parameter.
+ */
 const encoded = (param: string) => encodeURIComponent(param.toWellFormed())
 
 function uploadUrl({ cdnUrl, uploadParam, filekey }: CdnUpload): string {
@@ -293,19 +313,20 @@ function downloadUrl({ info }: MediaReference, cdnUrl: string): URL {
     const query = `encrypted_query_param=${encoded(info.encrypt_query_param)}`
     return new URL(joinUrl(cdnUrl, `download?${query}`))
   }
-  throw new SvcError('no_media', 'This item names no place to download from')
+  throw new SvcError('no_media', 'This item has no address to download from')
 }
 
 function keyOf({ info, kind }: MediaReference) {
   if (info.aes_key) return parseAesKey(info.aes_key)
-  // Images without a key exist and are plain (protocol notes 4.1); for the rest it is a hole in the message.
+  // Images without a key exist and are plain (protocol notes 4.1). For other kinds, a missing key is a
+  // defect.
   if (kind === 'image') return undefined
   throw new SvcError('upstream_error', 'This item came without its key', {
     hint: 'Ask the user to send it again.',
   })
 }
 
-/** Known for certain when plain, or when upstream's stated size fits the ciphertext; within its last block otherwise. */
+/** Returns the size where it is certain: of plain media, or when upstream's size fits the ciphertext. */
 function plainSize(media: MediaReference, cipherSize: number | undefined, encrypted: boolean) {
   if (!encrypted) return cipherSize
   return media.size !== undefined && paddedSize(media.size) === cipherSize ? media.size : undefined
@@ -319,7 +340,7 @@ async function answeredBadly(what: string, response: Response): Promise<ILinkErr
   return new ILinkError('http', detail, { status: response.status, errmsg })
 }
 
-/** A failed download in the words of the catalogue. */
+/** Maps a failed download to an SvcError. */
 function downloadError(error: unknown): unknown {
   const status = isILinkError(error)
     ? error.facts.status
@@ -332,7 +353,7 @@ function downloadError(error: unknown): unknown {
       cause: error,
     })
   }
-  // The guard speaks of URLs that a caller gave; this one came from WeChat.
+  // The guard's message is about a URL from a caller, but this one came from WeChat.
   if (error instanceof SvcError && error.code === 'invalid_arguments') {
     return new SvcError('upstream_error', 'The media cannot be fetched from where WeChat says it is', {
       cause: error,

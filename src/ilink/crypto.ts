@@ -1,6 +1,7 @@
 /**
  * Media encryption: AES-128-ECB with PKCS7, no IV (protocol notes 4.1), as streams in bounded memory.
- * WebCrypto has no ECB, hence node:crypto; on 64 KiB chunks it is far faster than any network (8 GB/s).
+ * WebCrypto has no ECB, so this uses node:crypto. On chunks of 64 KiB it does 8 GB/s, far faster than any
+ * network.
  */
 import { Buffer } from 'node:buffer'
 import process from 'node:process'
@@ -11,9 +12,11 @@ import { release } from '../platform/memory.ts'
 const hexKey = /^[0-9a-f]{32}$/i
 
 /**
- * The 16 key bytes behind any of upstream's spellings: 32 hex characters, base64 of 16 bytes, base64 of 32 hex characters.
+ * Parses a key in any of upstream's forms: 32 hex characters, base64 of 16 bytes, base64 of 32 hex
+ * characters.
  *
- * @throws SvcError `upstream_error` when it is none of them; the text does not carry the key
+ * @returns the 16 bytes of the key
+ * @throws SvcError `upstream_error` when it has none of these forms; the message does not contain the key
  */
 export function parseAesKey(spelled: string): Buffer {
   const text = spelled.trim()
@@ -22,43 +25,49 @@ export function parseAesKey(spelled: string): Buffer {
   if (bytes.length === 16) return bytes
   const inner = bytes.toString('latin1')
   if (hexKey.test(inner)) return Buffer.from(inner, 'hex')
-  throw new SvcError('upstream_error', 'The media key is in none of the known spellings', {
+  throw new SvcError('upstream_error', 'The media key has none of the known forms', {
     hint: 'Ask the user to send it again.',
   })
 }
 
-/** 16 random bytes as 32 lower-case hex characters: for media keys and for `filekey`. */
+/** Returns 16 random bytes as 32 lower-case hex characters: for media keys and for `filekey`. */
 export const randomHexKey = (): string => randomBytes(16).toString('hex')
 
-/** Spelling B, base64 of the 32 hex characters: the only one WeChat accepts in outgoing messages. */
+/** Returns form B, base64 of the 32 hex characters: the only one that WeChat accepts in outgoing messages. */
 export const keyB64OfHex = (hex: string): string => Buffer.from(hex, 'latin1').toString('base64')
 
-/** Ciphertext bytes of `size` plaintext bytes: PKCS7 always adds 1 to 16. */
+/** Returns the ciphertext bytes for `size` plaintext bytes. PKCS7 always adds 1 to 16. */
 export const paddedSize = (size: number): number => Math.floor(size / 16) * 16 + 16
 
 export type ByteSource = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
-/** Chunks are joined to up to this many bytes: a call into the cipher costs more than 1 KiB of its work. */
+/** Chunks are joined up to this many bytes: a call of the cipher costs more than encrypting 1 KiB. */
 const joinedBytes = 128 * 1024
 
-/** The ciphertext of a plaintext source. Under Bun what is given is valid until the next is asked for; a failing source fails it. */
+/**
+ * Encrypts a source. Under Bun each chunk is valid only until the next one is requested. Fails when the
+ * source fails.
+ */
 export async function* encryptStream(source: ByteSource, key: Buffer): AsyncGenerator<Uint8Array> {
   const cipher = nodeCrypto().createCipheriv('aes-128-ecb', key, null)
   for await (const chunk of gathered(source)) {
     const out = cipher.update(chunk)
     if (out.length === 0) continue
     yield out
-    // Bun has copied it by then; the fetch of Node, and of Deno, asks for the next before it sends this one.
+    // Bun has copied the chunk by now. The fetch of Node and of Deno requests the next chunk before it sends
+    // this one.
     if (process.versions.bun) release(out)
   }
   yield cipher.final()
 }
 
 /**
- * The plaintext of a ciphertext source, a chunk behind it: of what fits in one chunk nothing is given before all is checked.
- * A chunk that fills its buffer is given back once it is read, as those of the network do: half of what the stream costs.
+ * Decrypts a source, one chunk late: media that fits in one chunk is returned only after the padding is
+ * checked. A chunk that fills its whole buffer, as network chunks do, is freed once it is read: that saves
+ * half of the stream's memory.
  *
- * @throws SvcError `upstream_error` at the end when the ciphertext is cut, or the padding shows another key
+ * @throws SvcError `upstream_error` at the end when the ciphertext is cut off, or when the padding shows a
+ *   wrong key
  */
 export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGenerator<Uint8Array> {
   const decipher = nodeCrypto().createDecipheriv('aes-128-ecb', key, null)
@@ -85,8 +94,8 @@ export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGene
 }
 
 /**
- * Small chunks joined, large ones as they are; order kept. All are joined in the same buffer: what is given is valid until
- * the next is asked for.
+ * Joins small chunks and passes large ones on, in order. All joined chunks share one buffer: each is valid
+ * only until the next one is requested.
  */
 async function* gathered(source: ByteSource, { own = false } = {}): AsyncGenerator<Uint8Array> {
   const joined = Buffer.allocUnsafe(joinedBytes)

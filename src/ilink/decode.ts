@@ -1,6 +1,7 @@
 /**
- * A wire message → what the store indexes (`summary`), what the doors show (`decodeMessage`), where its media lies
- * (`mediaOf`). None of them throws for a message of whatever fields: a malformed one is UNKNOWN, with what is there.
+ * Decodes wire messages: `summary` for the columns of the store, `decodeMessage` for callers, `mediaOf` for
+ * downloads. None of them throws because of a message's fields: a malformed message is UNKNOWN, with the
+ * fields that can be read.
  */
 import type { MediaInfo, MediaKind, Message, MessageItem, MessageKind } from '../model/message.ts'
 import { defined } from '../platform/fields.ts'
@@ -13,23 +14,23 @@ import { messageType, type WeixinMessage } from './wire.ts'
 
 type Fields = Record<string, unknown>
 
-/** What a message says of itself, for the store's columns and the poller's decisions. */
+/** The fields of a message that the store's columns and the poller need. */
 export interface Summary {
-  /** Upstream's id; undefined when it sent none (then see `derivedId`). */
+  /** Upstream's id; undefined when upstream sent none (then use `derivedId`). */
   message_id?: string
   from_user: string
   to_user: string
   msg_type: MessageKind
-  /** What it is found by: texts, names of files, what WeChat heard in voices; joined by a newline. */
+  /** The text for search: texts, file names and transcripts of voices, joined by newlines. */
   text: string
-  /** Unix ms: upstream's create time, else the `receivedAt` given. */
+  /** Unix ms: upstream's create time, otherwise the `receivedAt` passed in. */
   timestamp: number
-  /** True when the timestamp is upstream's: only then may it serve to recognise a repeat. */
+  /** Whether the timestamp is upstream's. Only then can it help to recognise a repeat. */
   timed: boolean
   group_id?: string
   /** Secret. */
   contextToken?: string
-  /** Equal for the same content delivered again under a new id or token; see `contentHash`. */
+  /** The same when the same content arrives again under a new id or token; see the function `contentHash`. */
   contentHash: string
 }
 
@@ -50,24 +51,28 @@ export function summary(message: WeixinMessage, receivedAt: number): Summary {
   }
 }
 
-/** What is known of a message that cannot be read; its JSON text stands for its content. */
+/** Returns the summary of a message that cannot be parsed. The hash is that of its JSON text. */
 export function unreadSummary(raw: string, receivedAt: number): Summary {
   const contentHash = nodeCrypto().createHash('sha256').update(raw).digest('base64url')
   const nobody = { from_user: '', to_user: '' }
   return { ...nobody, text: '', msg_type: 'UNKNOWN', timestamp: receivedAt, timed: false, contentHash }
 }
 
-/** False for what the bot itself or another bot wrote: those come back on some servers and must not be dispatched. */
+/**
+ * Returns false for messages of a bot, this one or another: some servers return them, and they must not be
+ * delivered.
+ */
 export function isFromUser(message: WeixinMessage, botId: string): boolean {
   const type = countOf(message.message_type) ?? messageType.none
-  // 0 is what a server leaves out or fills in by default.
+  // Servers leave the type out or set it to 0 by default.
   if (type !== messageType.user && type !== messageType.none) return false
   return message.from_user_id !== botId
 }
 
 /**
- * `derived:<hash>` for a received message without an id: the same message delivered again gives the same id, whatever
- * its context token. Item ids, `client_id` and `seq` tell equal messages apart where upstream sends them.
+ * Returns `derived:<hash>` for a received message without an id. The same message gets the same id when it
+ * arrives again, even with another context token. Item ids, `client_id` and `seq` keep equal messages apart
+ * where upstream sends them.
  */
 export function derivedId(message: WeixinMessage): string {
   const items = itemsOf(message)
@@ -84,34 +89,35 @@ export function derivedId(message: WeixinMessage): string {
   return `derived:${hash.digest('hex').slice(0, 32)}`
 }
 
-/** As the tools have it for their arguments; ids have about 30 characters. */
+/** The same limit as in the arguments of the tools; real ids have about 30 characters. */
 const longestUserId = 512
 /**
- * A user id becomes part of addresses and of files, which hold no lone surrogates, and of every list of users: one so long
- * that nobody could be answered by it would make each list megabytes.
+ * Reads a user id. It becomes part of URLs and files, which cannot hold lone surrogates, and of every list of
+ * users: a huge id, to which no message could be sent, would make each list megabytes long.
  */
 const userOf = (value: unknown) => {
   const id = filledOf(value)?.toWellFormed()
   return id !== undefined && id.length <= longestUserId ? id : undefined
 }
 
-/** What is no text and no number may be nested deeper than the stack. */
+/** Drops objects: a value that is neither text nor number may be nested deeper than the stack allows. */
 const plain = (value: unknown) => (typeof value === 'object' ? null : value)
 
-/** What is known of a message besides. */
+/** What is known about a message from elsewhere. */
 export interface DecodeContext
   extends Pick<Message, 'id' | 'message_id' | 'session' | 'bot_id' | 'direction'>,
     Partial<Pick<Message, 'status' | 'reason' | 'reason_code' | 'reason_quote' | 'sent_with'>> {
-  /** Unix ms for messages that carry no create time (all sent ones). */
+  /** Unix ms, for messages without a create time (all sent ones). */
   timestamp?: number
-  /** Looks up, by upstream id, a message that a quote names. */
+  /** Looks up the message with this upstream id, which a quote names. */
   quoted?: (messageId: string) => KnownMessage | undefined
 }
 
 /**
- * The public form of a wire message, or of its JSON text. Tokens, keys and media references stay behind.
+ * Converts a wire message, or its JSON text, to the public form. Tokens, keys and media references are left
+ * out.
  *
- * @throws SyntaxError, RangeError for a text that is no JSON, is too large or nested too deep
+ * @throws SyntaxError for a text that is not JSON; RangeError for one that is too large or nested too deep
  */
 export function decodeMessage(raw: WeixinMessage | string, context: DecodeContext): Message {
   if (typeof raw === 'string' && raw.length > longestValue) throw new RangeError('it is too large')
@@ -122,7 +128,11 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
   const { id, message_id, session, bot_id, direction, timestamp = 0, quoted, ...rest } = context
   const sent = direction === 'sent'
   const message: Message = {
-    ...{ id, message_id, session, bot_id, direction },
+    id,
+    message_id,
+    session,
+    bot_id,
+    direction,
     from_user: userOf(wire.from_user_id) ?? (sent ? bot_id : ''),
     to_user: userOf(wire.to_user_id) ?? (sent ? '' : bot_id),
     msg_type: first?.kind ?? 'UNKNOWN',
@@ -139,17 +149,20 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
   return message
 }
 
-/** Where one piece of media of a message lies. Secret: it carries the key. */
+/** Where to download one media item of a message. Secret: it carries the key. */
 export interface MediaReference {
   info: MediaInfo
   kind: MediaKind
-  /** As the sender named it: not safe as a path. */
+  /** As the sender named it; not safe as a path. */
   fileName?: string
-  /** Bytes as upstream states them: plaintext of a file, unreliable for the rest. */
+  /** Bytes as stated by upstream: the plaintext size for a file, unreliable for other kinds. */
   size?: number
 }
 
-/** The `index`-th piece of media of a message, counted from 0 over the items that have media (`has_media`). */
+/**
+ * Returns the media item number `index` of a message, counted from 0 over the items that have media
+ * (`has_media`).
+ */
 export function mediaOf(raw: WeixinMessage | string, index: number): MediaReference | undefined {
   const item = itemsOf(wireOf(raw)).filter(hasMedia)[index]
   if (!item) return undefined
@@ -171,15 +184,15 @@ export function mediaOf(raw: WeixinMessage | string, index: number): MediaRefere
 }
 
 /**
- * A hash of what was said, equal when upstream delivers the message again: order and kind of the items, texts, names,
- * sizes, quotes. Left out is what redelivery is known to change (ids, context token) or may renew (signed addresses,
- * times). The media key counts: it belongs to the file, and of two pictures sent in the same second often nothing
- * else differs; better a message twice than one lost.
+ * Returns a hash of the content, the same when upstream delivers the message again. It covers order and kind
+ * of the items, texts, names, sizes and quotes. It leaves out what a redelivery changes (ids, context token)
+ * or may change (signed URLs, times). The media key counts: it belongs to the file, and two pictures sent in
+ * the same second often differ in nothing else. A message that arrives twice is better than a lost one.
  */
 export function contentHash(items: readonly Fields[]): string {
   const told = items.map(canonical)
-  // Nested so deep that nothing can write it down, or takes seconds (Bun 1.4.5: 1.5 s for 40,000 levels): the ids stand
-  // in, so such a message may come twice but is never taken for another.
+  // A message nested so deep that it cannot be serialized, or takes seconds (Bun 1.4.5: 1.5 s for 40,000
+  // levels), is represented by its ids. It may arrive twice, but is never taken for another message.
   const content = isDeep(told) ? items.map(item => [kindOfItem(item), idOf(item.msg_id)]) : told
   return nodeCrypto().createHash('sha256').update(JSON.stringify(content)).digest('base64url')
 }
@@ -189,7 +202,7 @@ const isDeep = (value: unknown, levels = 500): boolean =>
   value !== null &&
   (levels === 0 || Object.values(value).some(inner => isDeep(inner, levels - 1)))
 
-/** Properties of an item that say nothing about its content. */
+/** Properties of an item that do not describe its content. */
 const passing = new Set(['msg_id', 'create_time_ms', 'update_time_ms', 'is_completed'])
 
 function canonical(item: Fields): unknown {
@@ -213,7 +226,10 @@ const mediaKind = { IMAGE: 'image', VOICE: 'voice', FILE: 'file', VIDEO: 'video'
 
 const isMediaKind = (kind: MessageKind): kind is keyof typeof mediaKind => kind in mediaKind
 
-/** The objects of the item list; anything else in it is an empty item, so that positions stay. */
+/**
+ * Returns the objects of the item list. Any other entry becomes an empty item, so that positions stay the
+ * same.
+ */
 const itemsOf = (message: WeixinMessage): Fields[] =>
   Array.isArray(message.item_list) ? message.item_list.map(item => objectOf(item) ?? {}) : []
 
@@ -222,7 +238,7 @@ const kindOfFirst = (items: readonly Fields[]): MessageKind => (items[0] ? kindO
 const payloadOf = (item: Fields, kind: MessageKind): Fields | undefined =>
   kind === 'UNKNOWN' ? undefined : objectOf(item[payloadOfKind[kind]])
 
-/** @param all also transcripts, and names of files */
+/** @param all whether to include transcripts and file names */
 function joinedText(items: readonly Fields[], all = false): string {
   let joined: string | undefined
   for (const item of items) {
@@ -235,7 +251,10 @@ function joinedText(items: readonly Fields[], all = false): string {
   return joined ?? ''
 }
 
-/** An image's own `aeskey` goes before the one in its media reference (protocol notes 4.1). */
+/**
+ * Returns the media key. An image's own `aeskey` wins over the one in its media reference (protocol notes
+ * 4.1).
+ */
 const keyOf = (payload: Fields): string | undefined =>
   filledOf(payload.aeskey) ?? filledOf(objectOf(payload.media)?.aes_key)
 
@@ -273,7 +292,7 @@ function publicItem(item: Fields): MessageItem {
     ...shown,
     file_name: filledOf(payload.file_name),
     size: sizeOf(payload),
-    // Upstream states no other dimensions than those of the preview, which has the shape of the original.
+    // Upstream states only the dimensions of the preview, which has the proportions of the original.
     width: countOf(payload.thumb_width),
     height: countOf(payload.thumb_height),
     playtime: countOf(payload.playtime) ?? countOf(payload.play_length),

@@ -1,32 +1,32 @@
-/** Readers for fields that may be missing, null or of another type: each gives the value, or undefined. */
+/** Readers for fields that may be missing, null or of another type. Each returns the value, or undefined. */
 import type { MessageKind } from '../model/message.ts'
 import { isObject } from '../platform/fields.ts'
 import { itemType } from './wire.ts'
 
-/** An object with unknown fields; not an array. */
+/** Reads an object with unknown fields; an array is not one. */
 export const objectOf = (value: unknown): Record<string, unknown> | undefined =>
   isObject(value) ? value : undefined
 
 export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
 
-/** A string with something in it. */
+/** Reads a string that is not empty. */
 export const filledOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined
 
-/** An upstream id as a string, whichever way it was spelled; 0 and '' mean none. */
+/** Reads an upstream id as a string, from a string or a number. 0 and '' mean none. */
 export function idOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value === '' || value === '0' ? undefined : value
   if (typeof value !== 'number' || !Number.isFinite(value) || value === 0) return undefined
   return Number.isInteger(value) ? BigInt(value).toString() : String(value)
 }
 
-/** A whole number that is not negative, also from a decimal string. */
+/** Reads an integer that is not negative, also from a decimal string. */
 export function countOf(value: unknown): number | undefined {
   const number = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value
   return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : undefined
 }
 
-/** Unix milliseconds; 0 means none. */
+/** Reads Unix milliseconds; 0 means none. */
 export const timeOf = (value: unknown): number | undefined => countOf(value) || undefined
 
 const kindOfType: Record<number, MessageKind> = {
@@ -37,7 +37,7 @@ const kindOfType: Record<number, MessageKind> = {
   [itemType.video]: 'VIDEO',
 }
 
-/** The payload property of each kind. */
+/** The property that holds the payload of each kind. */
 export const payloadOfKind = {
   TEXT: 'text_item',
   IMAGE: 'image_item',
@@ -46,7 +46,7 @@ export const payloadOfKind = {
   VIDEO: 'video_item',
 } as const satisfies Partial<Record<MessageKind, string>>
 
-/** The kind of an item by its type; where that is missing or 0, by the payload it carries. */
+/** Returns the kind of an item by its type. If the type is missing or 0, the payload decides. */
 export function kindOfItem(item: Record<string, unknown>): MessageKind {
   const type = countOf(item.type)
   if (type) return kindOfType[type] ?? 'UNKNOWN'

@@ -1,6 +1,7 @@
 /**
- * One request to upstream and its reply, or a typed error. Upstream answers most failures with HTTP 200 and a code in
- * `ret` or `errcode`, and leaves out either at will (protocol notes 2.0), so both are looked at on every endpoint.
+ * Sends one request to upstream and returns its response or a typed error. Upstream reports most failures
+ * with HTTP 200 and a code in `ret` or `errcode`, and may leave out either (protocol notes 2.0), so both are
+ * checked on every endpoint.
  */
 import { type ErrorCode, isSvcError, SvcError } from '../model/error.ts'
 import type { Next } from '../model/next-step.ts'
@@ -15,7 +16,7 @@ import { objectOf } from './fields.ts'
 import { type ParsedPart, parseInTurns, quoteLongIntegers } from './lossless.ts'
 import type { Outcome } from './wire.ts'
 
-/** What goes into a request; deadlines are set through the signal. */
+/** The content of a request. Deadlines are set through the signal. */
 export interface FetchInit {
   method: 'GET' | 'POST' | 'PUT'
   headers?: Record<string, string>
@@ -23,28 +24,28 @@ export interface FetchInit {
   signal?: AbortSignal
 }
 
-/** `fetch`, as far as upstream needs it: `apiFetch` of the platform, or a test's. */
+/** The part of `fetch` that upstream needs: `apiFetch` of the platform, or a test's own. */
 export type Fetch = (url: string, init: FetchInit) => Promise<Response>
 
 /**
  * - expired: -14, the bot token is no longer valid
- * - refused: upstream says no (another code in `ret` or `errcode`)
+ * - refused: upstream refuses (any other code in `ret` or `errcode`)
  * - http: a status other than 2xx
- * - network: no connection, or it broke
+ * - network: no connection, or the connection broke
  * - timeout: no reply in time
- * - malformed: a reply that is not a JSON object, or is too large
+ * - malformed: a reply that is not a JSON object or is too large
  */
 export type ILinkErrorKind = 'expired' | 'refused' | 'http' | 'network' | 'timeout' | 'malformed'
 
-/** `errmsg`: upstream's own words, masked and cut. */
+/** The known facts of an error. `errmsg` is upstream's own message, masked and cut. */
 export interface ILinkErrorFacts extends Outcome {
   /** HTTP status, once a reply has begun. */
   status?: number
   /** True when the request certainly did not reach upstream. */
   neverSent?: boolean
-  /** The system's code of what broke, such as ECONNREFUSED. */
+  /** The system's error code, such as ECONNREFUSED. */
   systemCode?: string
-  /** What to do next, where the kind alone does not say it. */
+  /** What to do next, where the kind alone does not decide it. */
   hint?: string
   next?: Next
   cause?: unknown
@@ -59,18 +60,21 @@ const codeOfKind: Record<ILinkErrorKind, ErrorCode> = {
   malformed: 'upstream_error',
 }
 
-/** What went wrong between us and upstream. A member of the catalogue, so it may leave through a door as it is. */
+/** An error between svc and upstream. It is an SvcError, so it may be returned to a caller as it is. */
 export class ILinkError extends SvcError {
   readonly kind: ILinkErrorKind
   readonly facts: ILinkErrorFacts
 
-  /** @param detail in words for the caller, and upstream's own; never of URLs or tokens */
+  /** @param detail the message for the caller, including upstream's own message; never a URL or a token */
   constructor(kind: ILinkErrorKind, detail: string, facts: ILinkErrorFacts = {}) {
     const { ret, errcode, errmsg, status, systemCode, hint, next, cause } = facts
     const details = defined({ ret, errcode, errmsg, http_status: status })
     const number = (ret || errcode)?.toString() ?? (kind === 'http' ? `HTTP ${status}` : systemCode)
     super(codeOfKind[kind], maskText(detail), {
-      ...{ cause, hint, next, quote: errmsg || number },
+      cause,
+      hint,
+      next,
+      quote: errmsg || number,
       ...(Object.keys(details).length > 0 && { details }),
     })
     this.kind = kind
@@ -82,23 +86,25 @@ export class ILinkError extends SvcError {
 export const isILinkError = (error: unknown, kind?: ILinkErrorKind): error is ILinkError =>
   error instanceof ILinkError && (kind === undefined || error.kind === kind)
 
-/** `base` + `path`; a path prefix in `base` survives, and so does one trailing slash too many. */
+/** Joins `base` and `path` with one slash. A path prefix in `base` stays. */
 export const joinUrl = (base: string, path: string): string => `${withoutSlashes(base.trim())}/${path}`
 
-/** Without slashes at its end; in one pass, since the address may be upstream's. */
+/** Removes all slashes at the end of a URL. One pass, because the URL may come from upstream. */
 export function withoutSlashes(url: string): string {
   let end = url.length
   while (url[end - 1] === '/') end--
   return url.slice(0, end)
 }
 
-/** `iLink-App-ClientVersion` of a version: (major<<16)|(minor<<8)|patch, each 8 bits; 2.4.9 is 132105. */
+/**
+ * Returns `iLink-App-ClientVersion` of a version: (major<<16)|(minor<<8)|patch, 8 bits each; 2.4.9 is 132105.
+ */
 export function clientVersionOf(version: string): string {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(part => Number.parseInt(part, 10) & 0xff)
   return String((major << 16) | (minor << 8) | patch)
 }
 
-/** `X-WECHAT-UIN`: base64 of the decimal digits of a random uint32, fresh for each request. */
+/** Returns a new `X-WECHAT-UIN` for one request: base64 of the decimal digits of a random uint32. */
 export function randomUin(): string {
   const [uin = 0] = crypto.getRandomValues(new Uint32Array(1))
   return btoa(String(uin))
@@ -109,34 +115,34 @@ export interface Request {
   method: 'GET' | 'POST'
   headers: Record<string, string>
   body?: string
-  /** Until the reply begins; without the wait for a slot. */
+  /** Limit until the reply begins; the wait for a slot does not count. */
   timeoutMs: number
   signal?: AbortSignal
-  /** What it takes one of until the reply has ended. */
+  /** The slots of which this request holds one until the reply has ended. */
   slots?: Slots
-  /** An empty body counts as `{}`; some servers answer sends so. */
+  /** Whether an empty body counts as `{}`: some servers answer a send with one. */
   emptyOk?: boolean
-  /** Of the reply; 1 MiB by default. */
+  /** Limit of the reply; 1 MiB by default. */
   limitBytes?: number
 }
 
 export interface Reply {
-  /** The reply's fields, none of them checked. Ids are strings. */
+  /** The unchecked fields of the reply. Ids are strings. */
   fields: Readonly<Record<string, unknown>>
-  /** The JSON text behind them, long integers quoted. */
+  /** The JSON text of the fields, with long integers quoted. */
   text: string
-  /** Of a long reply: what stands in its `msgs`, which is empty among the fields. */
+  /** For a long reply: the content of its `msgs`, which is then empty in `fields`. */
   parts?: ParsedPart[]
 }
 
-/** Once a reply has begun, it gets this long to end: it may carry messages that upstream will not send again. */
+/** Time for a reply to end once it has begun: it may carry messages that upstream will not send again. */
 const bodyMs = 30_000
 const replyLimitBytes = 1024 * 1024
-/** A longer one is read in turns with everybody else. */
+/** A longer reply is parsed in slices, so that other work can go on. */
 const longReply = 64 * 1024
-/** Messages of one reply. */
+/** Limit of the messages in one reply. */
 const mostMessages = 200_000
-/** Of all replies. */
+/** Shared by all long replies. */
 const reading = new SharedTurns(systemClock)
 const errorLimitBytes = 64 * 1024
 
@@ -155,7 +161,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   let timer: AwakeTimer | undefined
   const within = (ms: number) => {
     timer?.stop()
-    // A process that slept, or was too busy to listen, first reads what lies in its socket.
+    // A process that slept or was busy first reads what is already in its socket.
     timer = afterAwake(ms, () => ended.abort(late))
   }
   within(request.timeoutMs)
@@ -192,7 +198,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   }
 }
 
-/** WeChat named an address for its account that is not one of the internet. */
+/** The error when WeChat names an address for its account that is not on the public internet. */
 const unjudged = (cause: SvcError): ILinkError =>
   new ILinkError('network', `nothing was sent: ${cause.problem}`, {
     neverSent: true,
@@ -206,10 +212,11 @@ const unreached: Pick<ILinkErrorFacts, 'hint' | 'next'> = {
 }
 
 /**
- * Any failure of `fetch` itself as an ILinkError of kind network.
+ * Converts any failure of `fetch` itself to an ILinkError of kind network.
  *
- * @param what was under way, where it is more than a question to WeChat
- * @param whom was asked, where it is not WeChat itself; `advice`: what to do then
+ * @param what the operation that failed, if it is more than one request to WeChat
+ * @param whom the server, if it is not WeChat itself
+ * @param advice what the caller can do
  */
 export function networkError(cause: unknown, what?: string, whom = 'WeChat', advice = unreached): ILinkError {
   const code = networkCodeOf(cause)
@@ -219,12 +226,13 @@ export function networkError(cause: unknown, what?: string, whom = 'WeChat', adv
     ...advice,
     neverSent,
     systemCode: code,
-    // A code says it all: the sentence behind it repeats it, with advice for the author of the call.
+    // With a code the cause is left out: its message repeats the code, with advice for the author of the
+    // call.
     cause: code === undefined ? cause : undefined,
   })
 }
 
-/** The error that `ret` and `errcode` state, or undefined for success. */
+/** Returns the error that `ret` and `errcode` report; undefined for success. */
 function outcomeError(fields: Record<string, unknown>, status: number) {
   const { ret, errcode, errmsg } = outcomeOf(fields)
   if (!ret && !errcode) return undefined
@@ -249,23 +257,27 @@ function outcomeOf(fields: Record<string, unknown>): Outcome {
 
 const longestSaid = 200
 
-/** Upstream's own words, whatever they are made of: masked, on one line, and short. */
+/** Returns upstream's own message, of whatever type it is: masked, on one line, and short. */
 export function saidIn(value: unknown): string | undefined {
   if (value === undefined || value === null || value === '') return undefined
   let text = ''
   try {
     text = typeof value === 'string' ? value : JSON.stringify(value)
   } catch {
-    // Nested deeper than the runtime can write it.
+    // It is nested deeper than the runtime can serialize.
   }
-  // What is cut off is not looked at; a token that is cut in two is longer than what is shown.
+  // Cut before masking, because the rest is not displayed. A token that this cut splits ends far behind the
+  // displayed part.
   const shown = seen(maskText(text.slice(0, 10 * longestSaid)).replace(/\s+/g, ' ')).trim()
   return shown.length > longestSaid
     ? `${shown.slice(0, longestSaid - 1).toWellFormed()}…`
     : shown || undefined
 }
 
-/** Whatever is no number means success, as what is missing does; a code in quotes is still a code. */
+/**
+ * Reads a result code. Anything that is not a number means success, like a missing code. A code in quotes
+ * counts.
+ */
 function resultCode(value: unknown): number | undefined {
   const code = typeof value === 'string' && value !== '' ? Number(value) : value
   return typeof code === 'number' && Number.isFinite(code) ? code : undefined
@@ -274,11 +286,12 @@ function resultCode(value: unknown): number | undefined {
 async function httpError(response: Response): Promise<ILinkError> {
   const text = await readText(response, errorLimitBytes).catch(() => '')
   const fields = parsedOrNothing(text)
-  // Some deployments put a status beside the code; -14 means the same there, and other codes are refusals below 500.
+  // Some deployments set a status together with the code. -14 has its usual meaning; below 500 other codes
+  // are refusals.
   const stated = fields && outcomeError(fields, response.status)
   if (stated && (stated.kind === 'expired' || response.status < 500)) return stated
   return new ILinkError('http', `WeChat answered with HTTP ${response.status}`, {
-    // Below 500 it is hardly WeChat's answer to what we ask.
+    // Below 500, the response is probably not from WeChat.
     ...(response.status < 500 && { hint: elsewhere }),
     status: response.status,
     ...(fields && outcomeOf(fields)),
@@ -324,7 +337,7 @@ async function readText(response: Response, limitBytes: number): Promise<string>
     await response.body?.cancel().catch(() => {})
     throw tooLarge()
   }
-  // A stated length bounds the body, unless it is compressed.
+  // The stated length limits the body, unless it is compressed.
   if (stated >= 0 && !response.headers.get('content-encoding')) return response.text()
   const decoder = new TextDecoder()
   let text = ''

@@ -1,16 +1,16 @@
 /**
- * The QR login as a pure step: what a status reply means for a login under way (protocol notes 2.2). Knows no network
- * and no clock; a driver polls, asks the human, and does what `next` says.
+ * The QR login as a pure step: it decides what a status reply means for a running login (protocol notes 2.2).
+ * It knows no network and no clock. A driver polls, asks the person, and does what `next` says.
  */
 
 import type { LoginState, QrLogin } from '../model/login.ts'
 import { withoutSlashes } from './http.ts'
 import type { QrcodeReply, QrcodeStatusReply } from './wire.ts'
 
-/** An expired QR code is replaced this often (the official client stops at 2). */
+/** How often an expired QR code is replaced (the official client stops at 2). */
 export const maxRenewals = 3
 
-/** What a confirmed login gives; kept with an empty cursor. */
+/** The result of a confirmed login; stored with an empty cursor. */
 export interface Credentials {
   bot_id: string
   token: string
@@ -21,33 +21,37 @@ export interface Credentials {
 
 interface StepBase {
   flow: QrLogin
-  /** For the caller to see. */
+  /** The state that the caller sees. */
   state: LoginState
-  /** The verify code in hand is used up: accepted, wrong, or void. */
+  /** Whether the current verify code is used up: accepted, wrong, or void. */
   dropCode: boolean
-  /** True when the code sent with this poll was wrong. */
+  /** Whether the code sent with this poll was wrong. */
   wrongCode: boolean
 }
 
 /**
- * - poll: ask again; at once when a code is in hand, otherwise after 2 to 3 s
- * - renew: get a new QR code, then `newLogin(qr, flow.renewals)`
+ * What to do next:
+ * - poll: poll again; at once when there is a verify code, otherwise after 2 to 3 s
+ * - renew: request a new QR code, then call `newLogin(qr, flow.renewals)`
  * - done: store the credentials
- * - end: over without new credentials; `problem` says why where the state does not
+ * - end: the login ended without new credentials; `problem` gives the reason where the state does not
  */
 export type LoginStep =
   | (StepBase & { next: 'poll' | 'renew' })
   | (StepBase & { next: 'done'; credentials: Credentials })
   | (StepBase & { next: 'end'; problem?: string })
 
-/** The flow that begins with a QR code. @param renewals QR codes used up before, from the flow that ended */
+/** Starts a login with a QR code. @param renewals QR codes used up so far, from the previous flow */
 export function newLogin(qr: QrcodeReply, renewals = 0): QrLogin {
   return { qrcode: qr.qrcode, qrUrl: qr.qrcode_img_content, renewals, state: 'waiting', needsCode: false }
 }
 
 /**
- * @param reply of `getQrcodeStatus`; one that carries an error changes nothing, nor does an unknown status
- * @param context `loginHost`: where logins go, with scheme; `codeSent`: the verify code that went with this poll
+ * Computes the next step of a login.
+ *
+ * @param reply of `getQrcodeStatus`; an error or an unknown status changes nothing
+ * @param context `loginHost`: the host of all logins, with scheme; `codeSent`: the verify code sent with this
+ *   poll
  */
 export function stepLogin(
   flow: QrLogin,
@@ -74,13 +78,13 @@ export function stepLogin(
   if (reply.error !== undefined) return unchanged()
   switch (reply.status) {
     case 'wait':
-      // Between the digits on the phone and their check upstream may say so too.
+      // Upstream may also send `wait` after the digits are typed and before they are checked.
       return flow.needsCode ? unchanged() : { ...to('waiting'), next: 'poll' }
     case 'scaned':
-      // Also means that the verify code was right.
+      // This also means that the verify code was right.
       return { ...to('scaned', {}, { dropCode: true }), next: 'poll' }
     case 'need_verifycode': {
-      // Asked again although a code went along: that code was wrong.
+      // The same status after a code was sent means that the code was wrong.
       const wrongCode = context.codeSent !== undefined && context.codeSent !== ''
       const flags = { dropCode: wrongCode, wrongCode }
       return { ...to('need_verifycode', { needsCode: true }, flags), next: 'poll' }
@@ -114,17 +118,23 @@ function credentialsOf(reply: QrcodeStatusReply, loginHost: string): Credentials
   return user_id ? { ...credentials, user_id } : credentials
 }
 
-/** host or host:port, nothing more: no path, no user, no scheme. */
+/** Matches host or host:port and nothing more: no path, no user, no scheme. */
 const hostOnly = /^([a-z0-9.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?$/i
 
-/** https is forced, unless logins themselves go to a plain http host: a sandbox on this machine. */
+/**
+ * Returns the URL of the new host. It uses https, unless logins already use plain http: a sandbox on this
+ * machine.
+ */
 function redirectedHost(host: string | undefined, loginHost: string): string | undefined {
   if (!host || !hostOnly.test(host)) return undefined
   const url = `${isPlain(loginHost) ? 'http' : 'https'}://${host}`
   return URL.canParse(url) ? url : undefined
 }
 
-/** The API address of the account; the login host where upstream names none, or one that would send tokens in clear. */
+/**
+ * Returns the account's API URL: the login host where upstream names none, or one that would send tokens
+ * unencrypted.
+ */
 function baseUrl(given: string | undefined, loginHost: string): string {
   const url = URL.parse(given ?? '')
   const usable = url && (url.protocol === 'https:' || (url.protocol === 'http:' && isPlain(loginHost)))

@@ -1,30 +1,37 @@
 /**
- * JSON with upstream's 64-bit ids intact. `JSON.parse` rounds integers above 2^53, and `message_id`, `msg_id`, `svr_id`
- * are uint64 (protocol notes 3.6), so long integers are quoted in the text before it is parsed.
+ * Parses JSON and keeps upstream's 64-bit ids intact. `JSON.parse` rounds integers above 2^53, and
+ * `message_id`, `msg_id` and `svr_id` are uint64 (protocol notes 3.6). So long integers are quoted in the
+ * text before it is parsed.
  */
 
-/** With all its parts: no digits inside are taken for a number. */
+/**
+ * Matches a whole number, with fraction and exponent, so that digits inside it are not taken for an integer.
+ */
 const anyNumber = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
 const longInteger = /^-?\d{16,}$/
-/** Before the quote that ends a key; one of the others may stand before the quote that opens a text. */
+/**
+ * The character before the quote that ends a key. Any other character may also precede the quote that opens a
+ * string.
+ */
 const endOfKey = /[^\\,:[{\s]/
-/** Ends a value in JSON. */
+/** The character after a JSON value. */
 const ends = /^[,}\]\s]?$/
 
 /**
- * The same JSON text with every integer of 16 or more digits outside strings turned into a string. Exact for valid JSON;
- * shorter integers are safe numbers and stay.
+ * Turns every integer of 16 or more digits outside strings into a string. Exact for valid JSON. Shorter
+ * integers are safe numbers and stay.
  *
- * Looks only at runs of 16 digits. Only where a run's neighbours leave open whether it is part of a text, texts are told from
- * what stands between them, which takes many times as long.
+ * It searches only for runs of 16 digits. If the neighbours of a run do not show whether it is inside a
+ * string, the whole text is split into strings and the rest, which takes many times as long.
  */
 export function quoteLongIntegers(text: string): string {
   let isOpen = false
   const quoted = text.replace(/\d{16,}/g, (run: string, at: number) => {
     const before = text.charAt(at - 1)
-    // Part of a text (a hash, a token, a word), or of a fraction.
+    // Part of a string (a hash, a token, a word) or of a fraction.
     if (!/^[:,[\s-]?$/.test(before) || !ends.test(text.charAt(at + run.length))) return run
-    // Directly after a key: inside a string the quote before the colon would follow a backslash, or open the string.
+    // Directly after a key. Inside a string, the quote before the colon would follow a backslash or open the
+    // string.
     if (before === ':' && text[at - 2] === '"' && endOfKey.test(text.charAt(at - 3))) return `"${run}"`
     isOpen = true
     return run
@@ -42,12 +49,13 @@ export function quoteLongIntegers(text: string): string {
   return whole
 }
 
-/** `JSON.parse` in which integers of 16 or more digits arrive as strings. @throws SyntaxError */
+/** Parses like `JSON.parse`, but integers of 16 or more digits become strings. @throws SyntaxError */
 export const parseLossless = (text: string): unknown => JSON.parse(quoteLongIntegers(text))
 
 /**
- * The texts of the objects in the top-level array `key` of a valid JSON object text, in order; undefined when there is
- * no such array. Slices of the given text: a quarter of the cost of stringifying the parsed objects again.
+ * Returns the texts of the objects in the top-level array `key` of a valid JSON object, in order; undefined
+ * when there is no such array. They are slices of the text: a quarter of the cost of stringifying the parsed
+ * objects again.
  */
 export function sliceArray(text: string, key: string): string[] | undefined {
   let found: string[] | undefined
@@ -62,7 +70,7 @@ export function sliceArray(text: string, key: string): string[] | undefined {
         const opening = /\s*:\s*\[/y
         opening.lastIndex = end + 1
         if (opening.test(text)) {
-          // JSON.parse takes the last of equal keys; so do we.
+          // The last of equal keys wins, as in JSON.parse.
           found = []
           inside = true
           depth = 2
@@ -83,24 +91,24 @@ export function sliceArray(text: string, key: string): string[] | undefined {
   return found
 }
 
-/** A value of more characters, or nested deeper, is not looked into: WeChat's own are a thousandth of that. */
+/** Longer or deeper values are not parsed. WeChat's own values are a thousandth of this. */
 export const longestValue = 1024 * 1024
 const deepest = 500
-/** Signs looked at between two looks at the time. */
+/** Brackets and quotes scanned between two checks of the time. */
 const signsAtOnce = 1024
 
-/** A part of a long text: `value` is undefined where it was not looked into. */
+/** A part of a long text. `value` is undefined where the part was not parsed. */
 export interface ParsedPart {
   text: string
   value?: unknown
 }
 
 /**
- * The same as `parseLossless` for the text of an object of any length, a few milliseconds at a time: the fields, and one by one
- * the values of the array `key`, which is empty among the fields.
+ * Parses a JSON object of any length like `parseLossless`, a few milliseconds at a time. It returns the
+ * fields, and separately the values of the array `key`, which is empty in the fields.
  *
- * @param turn awaited before each piece of the work
- * @throws SyntaxError also for a field that is too large, and for more than `most` values
+ * @param turn awaited before each piece of work
+ * @throws SyntaxError, also for a field that is too large and for more than `most` values
  */
 export async function parseInTurns(
   text: string,
@@ -132,7 +140,7 @@ export async function parseInTurns(
   return { fields: Object.fromEntries(fields), ...(parts && { parts }) }
 }
 
-/** A place in a JSON text that moves on value by value. */
+/** A position in a JSON text that moves forward value by value. */
 class Reading {
   readonly #text: string
   readonly #turn: () => Promise<void>
@@ -146,7 +154,7 @@ class Reading {
     this.#turn = turn
   }
 
-  /** The next character that is no white space. */
+  /** The next character that is not white space. */
   get next(): string | undefined {
     this.#space.lastIndex = this.#at
     this.#space.test(this.#text)
@@ -160,13 +168,13 @@ class Reading {
     return true
   }
 
-  /** @returns whether there is anything in it */
+  /** Moves into an array or object. @returns whether it has content */
   opens(sign: string, end: string): boolean {
     if (!this.takes(sign)) throw new SyntaxError(`expected ${sign}`)
     return !this.takes(end)
   }
 
-  /** Behind a value. @returns whether another follows */
+  /** Moves on after a value. @returns whether another one follows */
   goesOn(end: string): boolean {
     if (this.takes(',')) return true
     if (this.takes(end)) return false
@@ -189,7 +197,7 @@ class Reading {
     return depth > deepest || text.length > longestValue ? { text } : { text, value: JSON.parse(text) }
   }
 
-  /** Moves behind what a bracket opens. @returns how deep it is nested */
+  /** Moves behind the array or object that starts here. @returns its depth */
   async #enclosed(): Promise<number> {
     const sign = this.#sign
     let depth = 0
@@ -209,7 +217,7 @@ class Reading {
   }
 }
 
-/** Index of the quote that closes the string opened at `open`. */
+/** Returns the index of the quote that closes the string opened at `open`. */
 function stringEnd(text: string, open: number): number {
   for (let at = text.indexOf('"', open + 1); at >= 0; at = text.indexOf('"', at + 1)) {
     let slashes = at

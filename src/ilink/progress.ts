@@ -1,4 +1,4 @@
-/** Streams that notice when the other side falls silent, and when bytes are missing. */
+/** Streams that detect a silent other side and missing bytes. */
 import { badArgument, SvcError } from '../model/error.ts'
 import { afterAwake } from '../platform/clock.ts'
 import { streamedBytes } from '../platform/memory.ts'
@@ -6,14 +6,19 @@ import { following } from '../platform/signals.ts'
 import type { ByteSource } from './crypto.ts'
 import { ILinkError, networkError } from './http.ts'
 
-/** Watches one exchange: aborts its signal when the caller does, or when the other side is silent for too long. */
+/**
+ * Watches one exchange. Aborts its signal when the caller aborts, or when the other side is silent for too
+ * long.
+ */
 export interface IdleWatch {
   readonly signal: AbortSignal
-  /** The other side did something; `waiting`: from now on it is its turn. */
+  /** Call it when the other side did something. `waiting`: whether svc now waits for the other side. */
   progress(waiting: boolean): void
-  /** A failure of the exchange: the caller's reason when it aborted, an ILinkError otherwise. */
+  /**
+   * Converts a failure of the exchange: the caller's reason when the caller aborted, otherwise an ILinkError.
+   */
   translated(error: unknown, what: string): unknown
-  /** Ends the watch; to be called once the exchange is over, may be called twice. */
+  /** Ends the watch. Call it when the exchange has ended; a second call does nothing. */
   stop(): void
 }
 
@@ -49,8 +54,9 @@ export function watchIdle(idleMs: number, caller?: AbortSignal): IdleWatch {
 }
 
 /**
- * The source's bytes, which must be exactly `size`. Waiting for the source does not count as silence of the network.
- * What fails in here, and not in the network, is noted in `source.failed`; `progress` is told how many were taken.
+ * Yields the source's bytes, which must be exactly `size`. The wait for the source does not count as silence
+ * of the network. A failure in here, as opposed to one of the network, is stored in `source.failed`.
+ * `progress` is called with the bytes taken so far.
  */
 export async function* exactly(
   chunks: AsyncIterable<Uint8Array>,
@@ -78,7 +84,10 @@ export async function* exactly(
   }
 }
 
-/** The bytes of a reply; fails when the network does, when it falls silent, and when it ends before `size`. */
+/**
+ * Yields the bytes of a response. Fails when the network fails or falls silent, and when the body ends before
+ * `size`.
+ */
 export async function* complete(
   body: ByteSource,
   size: number | undefined,
@@ -89,7 +98,7 @@ export async function* complete(
   try {
     watch.progress(true)
     for await (const chunk of body) {
-      // Of what is decrypted the ciphertext is given back at once.
+      // Counts half: decryption frees the ciphertext at once.
       passed(chunk.length / 2)
       received += chunk.length
       watch.progress(false)
@@ -104,7 +113,7 @@ export async function* complete(
   }
 }
 
-/** A stream that reads ahead nothing but `first`; `done` is called once, whatever the end. */
+/** Makes a stream that reads ahead only `first`. Calls `done` once, whatever ends the stream. */
 export function streamOf(
   chunks: AsyncGenerator<Uint8Array>,
   done: () => void,

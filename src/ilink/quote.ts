@@ -1,17 +1,21 @@
-/** What a message answers to, from the little that upstream sends of it (protocol notes 3.3). */
+/**
+ * Decodes the quote in a message: the message it replies to, from the little that upstream sends (protocol
+ * notes 3.3).
+ */
 import type { Message, QuotedMessage } from '../model/message.ts'
 import { defined } from '../platform/fields.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { countOf, idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts'
 import type { WeixinMessage } from './wire.ts'
 
-/** What the store knows of a message that a quote names by id. */
+/** What the store knows about a message that a quote names by id. */
 export type KnownMessage = Pick<Message, 'message_id'> &
   Partial<Pick<Message, 'msg_type' | 'text' | 'from_user' | 'timestamp'>>
 
 /**
- * The quote of a message: of the first item that has one. Content comes from the quote itself where it carries any, else
- * from `quoted`, which looks an upstream message id up in the store; `from_user` is known from there only.
+ * Returns the quote of the first item that has one. The content comes from the quote where it has any,
+ * otherwise from `quoted`, which looks up an upstream message id in the store. `from_user` is known only from
+ * there.
  */
 export function quoteOf(
   message: WeixinMessage,
@@ -23,7 +27,7 @@ export function quoteOf(
     const inner = objectOf(ref.message_item)
     const id = idOf(ref.svr_id) ?? idOf(inner?.msg_id)
     const known = id === undefined ? undefined : quoted?.(id)
-    // Stripped quotes say type 0 or 8, or nothing: then only the store knows what it was.
+    // A quote without content has type 0 or 8, or no type. Then only the store knows the kind.
     const kind = inner && kindOfItem(inner)
     const whole = textOf(objectOf(inner?.text_item)?.text) || known?.text || textOf(ref.title)
     const part = whole === undefined ? undefined : partialQuote(whole, ref.partial_text)
@@ -42,9 +46,10 @@ export function quoteOf(
 }
 
 /**
- * The part of `whole` that was quoted: from the `startindex`-th occurrence of `start` to the end of the `endindex`-th of
- * `end`. Upstream counts `endindex` over the whole text or from after `start`: both are tried, and the MD5 decides.
- * Without an MD5 the whole-text reading stands. Undefined when nothing matches.
+ * Returns the part of `whole` that was quoted: from occurrence `startindex` of `start` to the end of
+ * occurrence `endindex` of `end`. Upstream counts `endindex` over the whole text or from behind `start`: both
+ * are tried, and the MD5 decides. Without an MD5 the count over the whole text is used. Undefined when
+ * nothing matches.
  */
 export function partialQuote(whole: string, partialText: unknown): string | undefined {
   const partial = objectOf(partialText)
@@ -65,7 +70,7 @@ export function partialQuote(whole: string, partialText: unknown): string | unde
 
 const md5 = (text: string) => nodeCrypto().createHash('md5').update(text, 'utf8').digest('hex')
 
-/** Start of the `n`-th (0-based) occurrence of `part`, not overlapping; -1 when there are fewer. */
+/** Returns the start of occurrence `n` (0-based, not overlapping) of `part`; -1 when there are fewer. */
 function nthOccurrence(text: string, part: string, n: number, from: number): number {
   let at = text.indexOf(part, from)
   for (let seen = 0; seen < n && at >= 0; seen++) at = text.indexOf(part, at + part.length)

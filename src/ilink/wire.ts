@@ -1,24 +1,24 @@
 /**
- * Requests and replies as upstream spells them (protocol notes 2 and 3; official client 2.4.9).
+ * Requests and replies with upstream's field names (protocol notes 2 and 3; official client 2.4.9).
  *
- * Nothing here is guaranteed to arrive: every field is optional, may be null, and may have another type than stated, so
- * readers check each value (`fields.ts`). Ids are strings once `lossless.ts` has quoted them, since upstream's uint64
- * exceed 2^53; one short enough to be exact may still be a number, which `idOf` evens out.
+ * No field is guaranteed: each is optional, may be null, and may have another type than stated here. So
+ * readers check each value (`fields.ts`). Ids are strings after `lossless.ts` has quoted them, because
+ * upstream's uint64 exceed 2^53. An id short enough to be exact may still be a number; `idOf` converts it.
  */
 
-/** Sender's side of a message: `WeixinMessage.message_type`. */
+/** `WeixinMessage.message_type`: who sent the message. */
 export const messageType = { none: 0, user: 1, bot: 2 } as const
 /** `WeixinMessage.message_state`. */
 export const messageState = { finish: 2 } as const
-/** `MessageItem.type` of what we send and decode. */
+/** `MessageItem.type` of the kinds that svc sends and decodes. */
 export const itemType = { none: 0, text: 1, image: 2, voice: 3, file: 4, video: 5 } as const
-/** `media_type` of getuploadurl: not the item type numbers. */
+/** `media_type` of getuploadurl. Its numbers differ from those of the item types. */
 export const uploadType = { image: 1, video: 2, file: 3, voice: 4 } as const
 
-/** An object with unknown fields: sections 3.2, 3.3 and 4 of the protocol notes list them. */
+/** An object with unknown fields. Sections 3.2, 3.3 and 4 of the protocol notes list them. */
 type Fields = Readonly<Record<string, unknown>>
 
-/** One item of a message (upstream: MessageItem; ours is model/message.ts). */
+/** One item of a message (upstream: MessageItem). The public form is in model/message.ts. */
 export interface WireItem {
   type?: number
   ref_msg?: Fields
@@ -44,7 +44,10 @@ export interface WeixinMessage {
   context_token?: string
 }
 
-/** Success is: `ret` absent or 0, and `errcode` absent or 0. Real servers leave out either. */
+/**
+ * The result of a call. Success means `ret` absent or 0, and `errcode` absent or 0. Servers may leave out
+ * either.
+ */
 export interface Outcome {
   ret?: number
   errcode?: number
@@ -59,7 +62,10 @@ export interface QrcodeReply {
 }
 
 export interface QrcodeStatusReply {
-  /** wait, scaned, need_verifycode, verify_code_blocked, expired, scaned_but_redirect, binded_redirect, confirmed; others are ignored. */
+  /**
+   * wait, scaned, need_verifycode, verify_code_blocked, expired, scaned_but_redirect, binded_redirect,
+   * confirmed. Others are ignored.
+   */
   status?: string
   /** With scaned_but_redirect: host[:port] only. */
   redirect_host?: string
@@ -69,5 +75,5 @@ export interface QrcodeStatusReply {
   ilink_user_id?: string
 }
 
-/** The simulated WeChat alone says in each answer by how many milliseconds its phone has moved the time ahead. */
+/** Only the sandbox sends this header: by how many ms its phone's clock was moved ahead. */
 export const sandboxClockHeader = 'svc-sandbox-ahead-ms'
