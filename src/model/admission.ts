@@ -1,10 +1,10 @@
 /**
- * Whether a message may go to a user now: the one judge of window, quota, pace and refusals. Pure: facts and rules in,
- * a verdict out. The engine of the store asks it in the transaction that takes a message off, so that all processes obey
- * (`storage/outbox.ts` says with which facts).
+ * Decides whether a message may go to a user now. This is the only place that decides by window, quota, pace
+ * and refusals. Pure: it takes facts and rules and returns a verdict. The engine of the store calls it in the
+ * transaction that begins a message, so that all processes obey it (`storage/outbox.ts` describes the facts).
  */
 
-/** How fast one may send: `perSecond` in a session, `perWindow` to one user in any `windowMs`. */
+/** The pace of sending: `perSecond` in one session, `perWindow` to one user within any `windowMs`. */
 export interface PaceRules {
   readonly perSecond: number
   readonly perWindow: number
@@ -12,42 +12,42 @@ export interface PaceRules {
 }
 
 export interface SendRules {
-  /** Answers to one message of the user. */
+  /** Answers per message of the user. */
   readonly quota: number
-  /** The user may be answered for so long after they wrote. */
+  /** How long after the user's last message the bot may answer. */
   readonly windowMs: number
   readonly pace: PaceRules | 'off'
-  /** A message waits at most so long for its slot. */
+  /** The longest wait of a message for its slot. */
   readonly patienceMs: number
 }
 
-/** WeChat refused, and the counters do not say why. Times in Unix ms. */
+/** A pause after a refusal that the counters do not explain. Times in Unix ms. */
 export interface Hold {
-  /** When the user had last written then; 0 for never. */
+  /** When the user had last written at that time; 0 for never. */
   readonly since: number
-  /** Nothing goes before, unless the user writes. */
+  /** No message goes before this time, unless the user writes. */
   readonly until: number
   /** Refusals in a row. */
   readonly count: number
 }
 
-/** What is known of one user of one session. Times in Unix ms. */
+/** What is known about one user of one session. Times in Unix ms. */
 export interface SendFacts {
   readonly now: number
   /** When the user last wrote. */
   readonly receivedAt?: number | undefined
   /** Answers used since then. */
   readonly used: number
-  /** Messages that go first: `unslotted` of them have no slot yet. */
+  /** Messages before this one; `unslotted` of them have no slot yet. */
   readonly ahead: { readonly messages: number; readonly unslotted: number }
   readonly hold?: Hold | undefined
-  /** Slots taken: the newest one of the session, and the newest ones of the user, oldest first. */
+  /** Taken slots: the newest one of the session, and the newest ones of the user, oldest first. */
   readonly slots: { readonly last?: number | undefined; readonly user: readonly number[] }
-  /** The slot that the message has already. */
+  /** The slot that this message already has. */
   readonly slot?: number | undefined
 }
 
-/** As of `SendFacts.ahead`. */
+/** No messages before this one, for `SendFacts.ahead`. */
 export const nobody = { messages: 0, unslotted: 0 }
 
 export type Closed =
@@ -56,18 +56,24 @@ export type Closed =
   | { readonly go: 'no'; readonly why: 'pace' | 'held' | 'never_wrote'; readonly waitMs: number }
 
 export type Verdict =
-  /** `slot`: to be taken with it. */
+  /** Take `slot` together with the message. */
   | { readonly go: 'now'; readonly slot?: number | undefined }
-  /** At the slot's time, which is to be taken now. */
+  /** The message may go at the time of `slot`. Take the slot now. */
   | { readonly go: 'later'; readonly slot: number }
   | Closed
 
-/** A slot is missed so long after its time: the machine stood still, and all who waited wake at once. */
+/**
+ * A slot is missed this long after its time: the machine stood still, and all waiting messages wake up at
+ * once.
+ */
 const missedMs = 1000
 const firstHoldMs = 30 * 60_000
 const longestHoldMs = 6 * 60 * 60_000
 
-/** Whether `count` messages may go one after the other; the verdict's slot is that of the first one. */
+/**
+ * Decides whether `count` messages may go one after the other. The slot in the verdict is that of the first
+ * one.
+ */
 export function admit(facts: SendFacts, count: number, rules: SendRules): Verdict {
   const { now, receivedAt, used, ahead } = facts
   if (receivedAt !== undefined && now - receivedAt >= rules.windowMs)
@@ -79,7 +85,10 @@ export function admit(facts: SendFacts, count: number, rules: SendRules): Verdic
   return paced(facts, count, rules)
 }
 
-/** A hold that still counts: the user has not written since. One that ends too far off was set by another time of the clock. */
+/**
+ * Returns the hold if it still counts: the user has not written since. A hold that ends too far in the future
+ * was set when the clock was wrong, and does not count.
+ */
 function holdNow({ now, receivedAt, hold }: SendFacts): Hold | undefined {
   if (!hold || now >= hold.until || hold.until - now > longestHoldMs) return undefined
   return (receivedAt ?? 0) > hold.since ? undefined : hold
@@ -95,13 +104,13 @@ function paced(facts: SendFacts, count: number, { pace, patienceMs }: SendRules)
   let before = now
   for (let nth = 0; nth < ahead.unslotted + count; nth++) {
     const at = nextSlot(pace, now, last, user)
-    // Those ahead have been told already that they may go.
+    // Earlier messages already have permission to go.
     if (nth >= ahead.unslotted) {
       if (at - before > patienceMs) {
-        // Who has never written cannot be answered then either.
+        // A user who has never written cannot be answered then either.
         const why = receivedAt === undefined ? 'never_wrote' : 'pace'
         if (slot === undefined) return { go: 'no', why, waitMs: at - now }
-        // It had one and missed it, so it is not refused now.
+        // The message had a slot and missed it, so it is not rejected now.
         return { go: 'later', slot: now + patienceMs }
       }
       if (nth === ahead.unslotted) first = at
@@ -113,7 +122,7 @@ function paced(facts: SendFacts, count: number, { pace, patienceMs }: SendRules)
   return first <= now ? { go: 'now', slot: now } : { go: 'later', slot: first }
 }
 
-/** Whether a slot is there, and not missed. */
+/** Returns whether a slot's time has come and is not missed. */
 export const isDue = (slot: number, now: number): boolean => now >= slot && now - slot < missedMs
 
 function nextSlot(pace: PaceRules, now: number, last: number | undefined, user: readonly number[]): number {
@@ -126,8 +135,8 @@ function nextSlot(pace: PaceRules, now: number, last: number | undefined, user: 
 }
 
 /**
- * What stands behind a refusal (-2), which is one code for many causes (protocol notes 5.2). `used` counts the message
- * that was refused.
+ * Returns the probable cause of a refusal (-2), a code that WeChat uses for many causes (protocol notes 5.2).
+ * `used` includes the refused message.
  */
 export function causeOfRefusal(
   { now, receivedAt, used }: Pick<SendFacts, 'now' | 'receivedAt' | 'used'>,
@@ -138,24 +147,27 @@ export function causeOfRefusal(
   return used >= quota ? 'quota' : 'unexplained'
 }
 
-/** After a refusal that the user's next message most often heals. */
+/** Returns the hold after a refusal that usually ends with the user's next message. */
 export const untilWritten = ({ now, receivedAt = 0 }: Pick<SendFacts, 'now' | 'receivedAt'>): Hold => ({
-  ...{ since: Math.min(receivedAt, now), until: now + longestHoldMs, count: 0 },
+  since: Math.min(receivedAt, now),
+  until: now + longestHoldMs,
+  count: 0,
 })
 
 /**
- * After a refusal that window and quota do not explain: it is believed, but not for ever. The hold doubles with each
- * refusal, until the user writes.
+ * Returns the hold after a refusal that window and quota do not explain. svc obeys it, but not forever. The
+ * hold doubles with each refusal, until the user writes.
  *
  * @param tries how often this message was refused before
- * @returns the hold; `giveUp`: the message was refused again right after the user wrote, so that the next one may try
+ * @returns `hold`, and `giveUp`: the message was refused again right after the user wrote, so the next
+ *   message may be tried
  */
 export function afterRefusal(
   { now, receivedAt = 0, hold }: Pick<SendFacts, 'now' | 'receivedAt' | 'hold'>,
   tries: number,
 ): { giveUp: boolean; hold: Hold } {
   const wrote = hold !== undefined && receivedAt > hold.since
-  // What the user wrote in the future was dated by a clock that has been set back since.
+  // A message time in the future comes from a clock that has been set back since.
   const since = Math.min(receivedAt, now)
   if (wrote && tries > 0) return { giveUp: true, hold: { since, until: now, count: 0 } }
   const count = wrote ? 0 : (hold?.count ?? 0)

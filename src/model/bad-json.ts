@@ -1,4 +1,4 @@
-/** What is wrong with a text that is no JSON, and where: never what stands there, which may be secret. */
+/** Finds the first error in a text that is not valid JSON. Never quotes the text, which may be secret. */
 import { SvcError } from './error.ts'
 
 export interface JsonFault {
@@ -10,7 +10,7 @@ export interface JsonFault {
   readonly column: number
 }
 
-/** By the names that jsonc-parser has for its errors. */
+/** Descriptions of the errors of jsonc-parser, by its names. */
 const words: Readonly<Record<string, string>> = {
   InvalidSymbol: 'an unknown word or sign',
   InvalidNumberFormat: 'a wrong number',
@@ -30,9 +30,9 @@ const words: Readonly<Record<string, string>> = {
   InvalidCharacter: 'a string with a control character begins',
 }
 
-/** @param code as jsonc-parser names it, with the offset and length that it gives */
+/** @param code the error's name in jsonc-parser, with the offset and length that it reports */
 export function faultAt(text: string, code: string, offset: number, length: number): JsonFault {
-  // Of what has no end it names the beginning.
+  // For an element without an end, jsonc-parser reports where the element begins.
   const at = code.startsWith('UnexpectedEnd') ? offset + length : offset
   let line = 1
   let begin = 0
@@ -47,15 +47,15 @@ export function faultAt(text: string, code: string, offset: number, length: numb
 export const faultText = ({ what, line, column }: JsonFault): string =>
   `${what} at line ${line}, column ${column}`
 
-/** A longer text is not searched for its fault, which is one piece of work. */
+/** Longer texts are not searched, because the search cannot be split into slices. */
 const searchedLength = 256 * 1024
-/** Deeper nesting is not looked into: jsonc-parser calls itself for each level. */
+/** The search stops at deeper nesting: jsonc-parser calls itself for each level. */
 const deepest = 500
 
-/** The first fault; undefined where none is found, and for a text of over 256 Ki characters. */
+/** Returns the first error; undefined if none is found, and for a text of over 256 Ki characters. */
 export async function faultIn(text: string): Promise<JsonFault | undefined> {
   if (text.length > searchedLength) return undefined
-  // Loaded on use: it is needed for an error alone.
+  // Loaded at its first use: only an error needs it.
   const { printParseErrorCode, visit } = await import('jsonc-parser')
   let fault: JsonFault | undefined
   let depth = 0
@@ -85,7 +85,7 @@ export async function faultIn(text: string): Promise<JsonFault | undefined> {
   return fault
 }
 
-/** The error of a caller whose text is no JSON. @param subject `The body` */
+/** Returns the error for a text that is not valid JSON. @param subject for example `The body` */
 export async function badJson(subject: string, text: string, cause?: unknown): Promise<SvcError> {
   const fault = await faultIn(text)
   if (!fault) return new SvcError('bad_json', `${subject} is not valid JSON`, { cause })

@@ -1,62 +1,71 @@
-/** What a door knows about one call, handed down with the arguments. */
+/** What a door knows about one call, passed on together with the arguments. */
 
 import type { Message } from './message.ts'
 import { owner, type Principal } from './principal.ts'
 import type { ServiceFacts } from './service.ts'
 
-/** Who was asked closed the question without an answer, or nobody could be asked. */
+/** Why a question to a person got no answer: the person closed it, or there was nobody to ask. */
 export type Unanswered = 'cancelled' | 'nobody'
 
 export interface Call {
-  /** Who makes it. */
+  /** Who calls. */
   readonly by: Principal
-  /** Aborts when the caller is gone or the service stops; waits end, work on the network is cancelled. */
+  /**
+   * Aborts when the caller has left or the service stops. Then waits end and network requests are cancelled.
+   */
   readonly signal: AbortSignal
   /**
-   * Which files the caller may name: false, a remote one, those in the media root; folders (real paths), a program that the
-   * user runs here, also those in them; true, the user (command line, library), any. Never svc's own.
+   * Which files the caller may name. false (a remote caller): files in the media root. A list of folders
+   * (real paths; for a program that the user runs on this machine): also files in those folders. true (the
+   * user: command line, library): all files. Files of svc itself are never allowed.
    */
   readonly local: boolean | readonly string[]
   /**
-   * Registers what happens once the door knows whether its answer was written (`true`) or the caller was gone
-   * (`false`). A door that cannot tell says `false`: better delivered twice than lost.
+   * Registers a listener for whether the response was written (`true`) or the caller had left (`false`). A
+   * door that cannot know passes `false`: a message delivered twice is better than a lost one.
    */
   onDelivered(listener: (delivered: boolean) => void): void
   /**
-   * Begins an answer of messages at a door where not any number fits: tells of one after the other whether it still goes
-   * in. The first one always does; what does not stays where it is, for the next call.
+   * Starts a response with messages at a door that limits its size. The returned function reports for each
+   * message in order whether it still fits. The first message always fits. A message that does not fit stays
+   * unread for the next call.
    */
   room?(): (message: Message) => boolean
-  /** The most seconds that this call may wait by itself: a proxy on the way gives up on one that is silent for longer. */
+  /**
+   * The most seconds that this call may wait: a proxy between caller and svc closes a call that is silent for
+   * longer.
+   */
   readonly longestWait?: number | undefined
-  /** The service that the door is part of. Absent where the door shows it to nobody. */
+  /** The service of this door. Absent at a door that shows it to nobody. */
   readonly service?: ServiceFacts
-  /** Why nobody answered whether a message may go out: it waits until a person says yes. */
+  /** Why nobody answered whether a message may go out. The message then waits for a person's approval. */
   readonly unanswered?: Unanswered
-  /** Makes a link that opens one stream of events without a token: its address, and until when it works (Unix ms). */
+  /**
+   * Makes a link that opens one event stream without a token. Returns its URL and when it expires (Unix ms).
+   */
   linkEvents?(stream: Readonly<Record<string, string>>): { url: string; expires_at: number }
-  /** Tells the caller how far the work is. Absent where the door cannot pass it on. */
+  /** Reports the progress of the work to the caller. Absent where the door cannot pass it on. */
   progress?(step: Progress): void
   /**
-   * Asks the person behind the caller and waits for the answer. Absent where the door cannot talk back.
+   * Asks the person behind the caller and waits for the answer. Absent where the door cannot ask.
    *
-   * @returns what was typed; undefined when the person declined or went away
+   * @returns what the person typed; undefined when the person declined or left
    */
   ask?(question: Question): Promise<string | undefined>
   /**
-   * What the person said to the question of this field when this same call was made before. Some doors cannot wait for
-   * a person: there `ask` ends the call, and it is made again with the answer.
+   * Returns the person's earlier answer to the question of this field. Some doors cannot wait for a person:
+   * there `ask` ends the call, and the client makes the same call again with the answer.
    */
   answered?(field: string): string | undefined
 }
 
-/** The wait that a caller asked for, or as much of it as the way to the caller allows. */
+/** Returns the wait that a caller requested, limited to what the connection to the caller allows. */
 export const waitOf = ({ longestWait }: Pick<Call, 'longestWait'>, seconds: number): number =>
   Math.min(seconds, longestWait ?? seconds)
 
-/** How far a long piece of work is. */
+/** The progress of a long operation. */
 export interface Progress {
-  /** What is done: `upload cat.png`, `download`. */
+  /** The operation: `upload cat.png`, `download`. */
   readonly what: string
   /** Bytes. */
   readonly done: number
@@ -66,13 +75,13 @@ export interface Progress {
 
 /** One question to a person. */
 export interface Question {
-  /** Says what to type and where to find it. */
+  /** What to type, and where to find it. */
   readonly text: string
   /** Name of the answer: `verify_code`. */
   readonly field: string
 }
 
-/** Whether an answer reached its caller, and who waits to hear of it. */
+/** Whether a response reached its caller, and the listeners for that. */
 export class Delivery {
   readonly #listeners: ((delivered: boolean) => void)[] = []
   readonly #settled: () => void
@@ -82,7 +91,7 @@ export class Delivery {
     this.#settled = settled
   }
 
-  /** Whether somebody waits to hear of it. */
+  /** Whether there are listeners. */
   get awaited(): boolean {
     return this.#listeners.length > 0
   }
@@ -92,7 +101,7 @@ export class Delivery {
     else listener(this.#delivered)
   }
 
-  /** Tells those who wait, once; later calls change nothing. */
+  /** Notifies the listeners, once. Later calls do nothing. */
   settle(delivered: boolean): void {
     if (this.#delivered !== undefined) return
     this.#delivered = delivered
@@ -101,7 +110,10 @@ export class Delivery {
   }
 }
 
-/** A call whose answer is handed over by returning it: the library, tests. `done` settles it. */
+/**
+ * Makes a call whose response is delivered by returning it: for the library and tests. `done` reports the
+ * delivery.
+ */
 export function directCall(options: Partial<Pick<Call, 'by' | 'signal' | 'local'>> = {}): Call & {
   done(delivered: boolean): void
 } {

@@ -1,38 +1,44 @@
-/** The names of what svc keeps in a data directory. */
+/** The names of the files in a data directory. */
 
 export const dataFiles = {
-  /** Taken for the milliseconds in which session files are written. */
+  /** Lock, held for the milliseconds in which session files are written. */
   dataLock: '.data.lock',
-  /** Taken by the process that polls, for as long as it does. */
+  /** Lock, held by the process that polls, for as long as it polls. */
   pollLock: '.poll.lock',
   defaultSession: '.default_session',
-  /** Until when the ended sign-ins of the panel would have lasted. */
+  /** Panel sign-ins that were ended early, each with the time when it would have expired. */
   endedSignIns: '.signed_out.json',
-  /** Folder of the QR logins under way, a file each by the session's name. */
+  /** Folder of the QR logins in progress, one file per session name. */
   logins: '.logins',
-  /** Where each service that runs listens, and its process: a line of JSON each, removed when it stops. */
+  /**
+   * The address and process of each running service, one line of JSON each. A service removes its line when
+   * it stops.
+   */
   address: '.address',
-  /** Signs the ids of MCP sessions, which so live through a restart. */
+  /** Key that signs the ids of MCP sessions, so that they survive a restart. */
   mcpKey: '.mcp_key',
   store: 'messages.db',
   apiToken: 'api_token',
-  /** Folder of the sandbox's own files; it marks a directory as the sandbox's. */
+  /** Folder of the sandbox's own files. It marks the data directory as the sandbox's. */
   sandbox: 'sandbox',
-  /** The media root, unless it lies elsewhere. */
+  /** The default media root. */
   media: 'media',
-  /** In the folder of a session. */
+  /** In the folder of each session. */
   token: 'token.json',
   contexts: 'contexts.json',
 } as const
 
-/** Whether a folder of this name may be a session's. */
+/** Returns whether a folder of this name may belong to a session. */
 export const isSessionFolder = (name: string): boolean =>
   !name.startsWith('.') && name !== dataFiles.media && name !== dataFiles.sandbox
 
-/** Folders that Windows keeps for devices. */
+/** Names that Windows reserves for devices. */
 const devices = /^(con|prn|aux|nul|(com|lpt)[0-9¹²³])$/
 
-/** Whether a folder of this name, or of one that a system takes for it, cannot be a session's. */
+/**
+ * Returns whether a session cannot have this name, because the system may take it for a file of svc or a
+ * device.
+ */
 export function isReservedName(name: string): boolean {
   const lower = name.toLowerCase()
   const [stem = ''] = lower.split('.')

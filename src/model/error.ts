@@ -1,9 +1,9 @@
 /**
- * The closed catalogue of what can go wrong, grouped by who failed.
+ * The closed catalogue of errors, grouped by who failed.
  *
- * One code means the same thing at every door: REST turns it into problem+json, MCP into `isError`, the
- * command line into one line on stderr and exit status 1, the library throws it. What to do next is data where the
- * doors differ in how it is done (`next-step.ts`); nobody decides anything by a sentence.
+ * A code means the same at every door: REST returns problem+json, MCP `isError`, the command line prints one
+ * line on stderr and exits with 1, the library throws it. The next step is data where it differs between
+ * doors (`next-step.ts`). No code makes a decision by the text of an error.
  */
 import { adviceOf, type Next, plainly } from './next-step.ts'
 
@@ -11,7 +11,10 @@ interface ErrorKind {
   /** HTTP status of the REST door. */
   readonly status: number
   readonly title: string
-  /** What the caller should do next, when the thrower says nothing better; in front of `next` where there are both. */
+  /**
+   * What the caller should do next, unless the thrower gives a better hint. Comes before `next` if both are
+   * set.
+   */
   readonly hint?: string
   readonly next?: Next
 }
@@ -22,7 +25,7 @@ const kinds = {
   unauthorized: {
     status: 401,
     title: 'Token missing or wrong',
-    hint: 'Send the header "Authorization: Bearer <token>"; the token is the one given with --token, or the one in the file api_token of the data directory.',
+    hint: 'Send the header "Authorization: Bearer <token>". The token is the one given with --token, or else the one in the file api_token of the data directory.',
   },
   forbidden: {
     status: 403,
@@ -32,7 +35,7 @@ const kinds = {
   not_found: {
     status: 404,
     title: 'Not found',
-    hint: 'See /docs for what exists, or GET /tools for the tools.',
+    hint: 'See /docs for the REST routes, or GET /tools for the tools.',
   },
   session_not_found: { status: 404, title: 'No such session', next: { action: 'see', what: 'sessions' } },
   message_not_found: { status: 404, title: 'No such message', next: { action: 'see', what: 'messages' } },
@@ -46,7 +49,7 @@ const kinds = {
   window_closed: {
     status: 409,
     title: 'Answer window closed',
-    hint: 'WeChat accepts messages to a user for about 24 hours after that user last wrote. Stop sending; wait until the user writes.',
+    hint: 'WeChat accepts messages to a user for about 24 hours after that user last wrote. Stop sending, and wait until the user writes.',
     next: { action: 'queue' },
   },
   session_expired: { status: 409, title: 'Session expired', next: { action: 'login' } },
@@ -77,7 +80,7 @@ const kinds = {
   // WeChat.
   rate_limited: { status: 429, title: 'Too many requests', next: { action: 'wait' } },
   quota_exhausted: {
-    // Generic clients repeat a 429 by themselves; this one ends when the user writes.
+    // Generic clients repeat a 429 by themselves, but this state ends only when the user writes.
     status: 409,
     title: 'All answers to this user are used',
     hint: 'WeChat allows about 10 answers to each message of a user. Wait until the user writes.',
@@ -89,7 +92,7 @@ const kinds = {
     hint: 'Try again later; the log has the details.',
   },
   upstream_timeout: { status: 504, title: 'WeChat did not answer in time', hint: 'Try again later.' },
-  // Us.
+  // svc itself.
   internal: {
     status: 500,
     title: 'Internal error',
@@ -103,47 +106,55 @@ const kinds = {
   shutting_down: { status: 503, title: 'Service is stopping', hint: 'Call again when the service is back.' },
 } as const satisfies Record<string, ErrorKind>
 
-/** A name from the closed catalogue. */
+/** A code of the catalogue. */
 export type ErrorCode = keyof typeof kinds
 
-/** Every code, in the catalogue's order. */
+/** All codes, in the order of the catalogue. */
 export const errorCodes = Object.keys(kinds) as ErrorCode[]
 
-/** HTTP status, title and default hint of a code. */
+/** Returns HTTP status, title and default hint of a code. */
 export const errorKind = (code: ErrorCode): ErrorKind => kinds[code]
 
-/** One thing wrong with an input. */
+/** One problem in an input. */
 export interface Problem {
-  /** `to`, `media[0].kind`, `--port`; '' is the input itself. */
+  /** `to`, `media[0].kind`, `--port`; '' means the whole input. */
   field: string
   problem: string
 }
 
 export interface SvcErrorOptions {
-  /** The argument or option that is wrong, as the thrower calls it. */
+  /** The wrong argument or option, by the name that the thrower uses. */
   field?: string
-  /** What to do next, in words that are right at every door; the catalogue's advice without `hint` and `next`. */
+  /**
+   * What to do next, in words that are right at every door. Without `hint` and `next`, the catalogue's advice
+   * is used.
+   */
   hint?: string
-  /** What to do next, where each door says it in its own way; told after `hint`. */
+  /** What to do next, where each door words it differently. Comes after `hint`. */
   next?: Next
-  /** Seconds after which a repeat makes sense. */
+  /** Seconds after which the caller may repeat the call. */
   retryAfter?: number
-  /** Words in it that are not svc's own: what WeChat said. Part of `details`. */
+  /** A quoted part of the message, such as WeChat's own text. Included in `details`. */
   quote?: string
-  /** Safe to show to the caller: never tokens, keys, or URLs that carry them. */
+  /** Visible to the caller: never tokens, keys, or URLs that contain them. */
   details?: Record<string, unknown>
   cause?: unknown
 }
 
-/** What a caller can cause or act on. Anything else that is thrown is a bug and leaves as `internal`. */
+/**
+ * An error that a caller can cause or act on. Any other thrown error is a bug and is reported as `internal`.
+ */
 export class SvcError extends Error {
   override readonly name = 'SvcError'
   readonly code: ErrorCode
-  /** What is wrong, without the field; `message` is `field: problem`. */
+  /** What is wrong, without the field. `message` is `field: problem`. */
   readonly problem: string
-  /** What it was made with, but for what the catalogue and the fields add. */
+  /** The options of the constructor, without the additions of the catalogue. */
   readonly options: SvcErrorOptions
-  /** What to do next, in the words of a program that catches it; doors have their own by `adviceOf`. */
+  /**
+   * What to do next, worded for a program that catches the error. Doors get their own wording from
+   * `adviceOf`.
+   */
   readonly hint: string
   readonly retryAfter: number | undefined
   readonly details: Record<string, unknown> | undefined
@@ -161,12 +172,12 @@ export class SvcError extends Error {
     this.hint = adviceOf(this, plainly('library'))
   }
 
-  /** The argument that is wrong. */
+  /** The wrong argument. */
   get field(): string | undefined {
     return this.options.field
   }
 
-  /** The advice as data: the thrower's, else the catalogue's. */
+  /** The advice as data: the thrower's, or else the catalogue's. */
   get advice(): { hint?: string; next?: Next } {
     const { hint, next } = this.options
     return hint === undefined && next === undefined ? kinds[this.code] : { hint, next }
@@ -181,14 +192,17 @@ export class SvcError extends Error {
   }
 }
 
-/** The error of a caller who gave one wrong argument or option. */
+/** Returns the error for one wrong argument or option. */
 export const badArgument = (field: string, problem: string, options: SvcErrorOptions = {}): SvcError =>
   new SvcError('invalid_arguments', problem, { ...options, field })
 
-/** Many wrong fields help nobody; an attacker's 10,000 unknown keys are not echoed. */
+/**
+ * Limit of the listed fields: a longer list helps nobody, and an attacker's 10,000 unknown keys must not be
+ * echoed.
+ */
 const shownAtMost = 20
 
-/** The error of a caller who gave wrong arguments. */
+/** Returns the error for several wrong arguments. */
 export function invalid(problems: readonly Problem[], options: SvcErrorOptions = {}): SvcError {
   const errors = problems.slice(0, shownAtMost)
   const more = problems.length - errors.length
@@ -200,7 +214,10 @@ export function invalid(problems: readonly Problem[], options: SvcErrorOptions =
   return new SvcError('invalid_arguments', message, { ...options, details })
 }
 
-/** The same error of a caller who knows the fields by other names, or is to be told more of a problem. */
+/**
+ * Returns the same error with other field names, for a caller who knows them by those, or with more detailed
+ * problems.
+ */
 export function renamed(error: SvcError, named: (problem: Problem) => Problem): SvcError {
   const { code, details, field, options, problem } = error
   const errors: unknown = details?.errors
@@ -210,6 +227,6 @@ export function renamed(error: SvcError, named: (problem: Problem) => Problem): 
   return new SvcError(code, problem, { ...options, field: named({ field, problem }).field, cause: error })
 }
 
-/** The same error with its code checked, for callers that handle one code. */
+/** Returns whether an error is an SvcError, of this code if one is given. */
 export const isSvcError = (error: unknown, code?: ErrorCode): error is SvcError =>
   error instanceof SvcError && (code === undefined || error.code === code)

@@ -1,4 +1,4 @@
-/** QR logins: what callers are told of one, and what upstream knows it by. */
+/** QR logins: what callers see of one, and what is needed to poll upstream. */
 import { type Static, Type } from '@sinclair/typebox'
 import { oneOf, optional, text } from './shapes.ts'
 
@@ -25,10 +25,10 @@ export const LoginStatus = Type.Object({
 })
 export type LoginStatus = Static<typeof LoginStatus>
 
-/** A login as the panel follows it. */
+/** A login as the panel sees it. */
 export type LoginFlow = LoginStatus & {
   login_id: string
-  /** Counts the changes. */
+  /** Increases with each change. */
   revision: number
 }
 
@@ -40,18 +40,18 @@ export interface LoginRequest {
   verify_code?: string
 }
 
-/** A QR code under way, as upstream is asked about it. Whoever has it can take the login over. */
+/** A running QR login, with what is needed to poll it. Whoever has it can take over the login. */
 export interface QrLogin {
-  /** What to poll with. */
+  /** The key to poll with. */
   qrcode: string
   /** The text to draw as a QR code. */
   qrUrl: string
-  /** Where to poll when upstream has moved this login; otherwise the login host. */
+  /** The host to poll when upstream has moved this login; otherwise it is the login host. */
   host?: string
   /** QR codes used up before this one. */
   renewals: number
-  /** The last state that upstream told. */
+  /** The last state reported by upstream. */
   state: LoginState
-  /** True while the phone shows digits that upstream waits for. */
+  /** Whether the phone shows digits that upstream waits for. */
   needsCode: boolean
 }

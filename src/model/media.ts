@@ -1,14 +1,14 @@
-/** Files of messages as the doors take and give them. */
+/** Files of messages, as callers send and receive them. */
 import { type Static, Type } from '@sinclair/typebox'
 import { integer, oneOf, optional, text } from './shapes.ts'
 
-/** Which digest of a file is wanted: none unless said. */
+/** Which digest of a file to compute; none by default. */
 export const DigestChoice = oneOf(
   ['sha256'],
-  'Take the SHA-256 of the content on the way. Large files take longer then.',
+  'Also compute the SHA-256 of the content. Large files then take longer.',
 )
-/** What was asked for with `DigestChoice`. */
-const Sha256 = optional(text('Of the content, in hexadecimal; only when asked for with digest.'))
+/** The result of `DigestChoice`. */
+const Sha256 = optional(text('SHA-256 of the content, in hexadecimal; only when requested with digest.'))
 
 /** A file that `download` wrote. */
 export const Downloaded = Type.Object({
@@ -17,7 +17,7 @@ export const Downloaded = Type.Object({
   file_name: Type.String(),
   content_type: Type.String(),
   renamed: optional(
-    text("What of the sender's name of the file could not be kept; absent when nothing had to be changed."),
+    text("Which part of the sender's file name could not be kept; absent when nothing was changed."),
   ),
   sha256: Sha256,
 })
@@ -25,20 +25,20 @@ export type Downloaded = Static<typeof Downloaded>
 
 /** An upload that waits for its send. */
 export const AcceptedUpload = Type.Object({
-  upload_id: text('For media[].upload_id of send.'),
+  upload_id: text('Pass it as media[].upload_id of send.'),
   size: integer('Bytes.'),
   sha256: Sha256,
   expires_at: integer('Unix milliseconds, 24 hours from now.'),
 })
 export type AcceptedUpload = Static<typeof AcceptedUpload>
 
-/** A file that lies here now, of known size. */
+/** An existing file of known size that must not change. */
 export interface SteadyFile {
   size: number
-  /** The bytes from the beginning. A block is valid until the next one is asked for. */
+  /** Yields the bytes from the beginning. A block is valid until the next one is requested. */
   read(): AsyncGenerator<Uint8Array>
-  /** @throws SvcError `invalid_arguments` when the file is not what it was when it was opened */
+  /** @throws SvcError `invalid_arguments` when the file has changed since it was opened */
   unchanged(): Promise<void>
-  /** Closes the file; one that was made for this use alone is removed. */
+  /** Closes the file. Removes a file that was made only for this use. */
   release(): Promise<void>
 }

@@ -1,6 +1,6 @@
-/** What to do next after an error, as data; and the words that each door has for it. */
+/** What to do next after an error: as data, and worded for each door. */
 
-/** One of those who have a name. */
+/** A user who has a given name. */
 export interface Bearer {
   readonly session: string
   readonly user_id: string
@@ -10,48 +10,49 @@ export interface Bearer {
 export type Next =
   /** Log a session in, or log it in again. */
   | { action: 'login'; session?: string }
-  /** Run a command of svc, given as its words. */
+  /** Run a command of svc, given as a list of words. */
   | { action: 'run'; command: readonly string[] }
-  /** Look something up: names, ids, arguments. */
+  /** Look up names, ids or arguments. */
   | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'users' | 'webhooks' | 'arguments' }
-  /** Look up what waits: to go out, or for a person to say yes. */
+  /** Look up the messages that wait to go out, or that wait for approval. */
   | { action: 'see'; what: 'outbox' | 'approvals' }
-  /** Say which of several users is meant, by the session or by the id. */
+  /** Choose one of several users, by the session or by the id. */
   | { action: 'say which user'; users: readonly Bearer[] }
-  /** Give a file in the way that works from where the caller is. */
+  /** Provide a file in a form that works from where the caller is. */
   | { action: 'upload' }
-  /** Let the message wait in the outbox until it may go. */
+  /** Queue the message in the outbox until it may go. */
   | { action: 'queue' }
   /** Repeat the call after the error's `retryAfter`. */
   | { action: 'wait' }
 
 /**
- * Who is told: `http` a program that calls the REST API, `mcp` an agent elsewhere, `local` an agent whose client started
- * svc on this machine, `cli` a person or script that typed a command, `library` a program that holds a `Svc`.
+ * The door of the caller. `http`: a program that calls the REST API. `mcp`: an agent on another machine.
+ * `local`: an agent whose client started svc on this machine. `cli`: a person or script that typed a command.
+ * `library`: a program that holds an `Svc`.
  */
 export type Door = 'http' | 'mcp' | 'local' | 'cli' | 'library'
 
-/** How a door says things. */
+/** How a door words its advice. */
 export interface Wording {
   readonly door: Door
-  /** A command of svc as one may type it there. */
+  /** Formats a command of svc as it can be typed there. */
   command(words: readonly string[]): string
-  /** The command whose help shows every argument. */
+  /** The command whose help lists every argument. */
   readonly help?: string
 }
 
-/** Commands without anything to add. */
+/** The wording of a door that types commands as they are. */
 export const plainly = (door: Door): Wording => ({ door, command: words => ['svc', ...words].join(' ') })
 
-/** An error as far as the advice goes. */
+/** The part of an error that the advice needs. */
 interface Advised {
-  /** `hint` is right at every door and comes first. */
+  /** `hint` is right at every door, and comes first. */
   readonly advice: { readonly hint?: string; readonly next?: Next }
   /** Seconds. */
   readonly retryAfter?: number
 }
 
-/** What to do next after an error, in the words of a door. */
+/** Returns what to do next after an error, worded for a door. */
 export function adviceOf(
   { advice: { hint, next }, retryAfter }: Advised,
   wording: Wording = plainly('http'),
@@ -61,7 +62,7 @@ export function adviceOf(
   return [hint, step].filter(Boolean).join(' ')
 }
 
-/** What a program calls in place of a tool or an address; the rest it is told as the others are. */
+/** Returns the library call in place of a tool or URL; undefined for advice that is the same at all doors. */
 function inProgram(next: Next): string | undefined {
   switch (next.action) {
     case 'login': {
@@ -71,7 +72,7 @@ function inProgram(next: Next): string | undefined {
     case 'see':
       return seenBy[next.what]
     case 'queue':
-      return "With when_closed: 'queue' the message waits for that by itself, where there is a store."
+      return "With when_closed: 'queue' the message is queued until then, if there is a store."
     default:
       return undefined
   }
@@ -126,14 +127,14 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
       break
     case 'say which user': {
       const users = next.users.map(({ session, user_id }) => `${user_id} of ${session}`).join(', ')
-      return `Say of which session with ${isCli ? '-s' : 'the argument session'}, or give the user id: ${users}.`
+      return `Name the session with ${isCli ? '-s' : 'the argument session'}, or pass the user id: ${users}.`
     }
     case 'upload':
       return isHere
         ? 'You can name a file by its path.'
         : 'You can upload the file with POST /media and pass its upload_id.'
     case 'queue':
-      return `With ${isCli ? '--when-closed queue' : 'when_closed "queue"'} the message waits for that by itself.`
+      return `With ${isCli ? '--when-closed queue' : 'when_closed "queue"'} the message is queued until then.`
     case 'wait': {
       if (door === 'http') return 'Wait for retry_after seconds, then send once.'
       if (!isCli) return `Wait ${retryAfter ?? 'some'} seconds, then send once.`

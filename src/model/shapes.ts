@@ -1,4 +1,6 @@
-/** Short forms of TypeBox for the schemas of the house: what most fields are, with what their reader is told. */
+/**
+ * Short forms of TypeBox for the schemas of svc: the usual field types, with a description for the reader.
+ */
 import {
   type IntegerOptions,
   OptionalKind,
@@ -9,7 +11,10 @@ import {
   Type,
 } from '@sinclair/typebox'
 
-/** As Type.Optional, but for the questions what kind of schema it is: hundreds of calls, which the runtime begins to compile at each start. */
+/**
+ * Like Type.Optional, but without its checks of the kind of schema: with hundreds of calls at each start, the
+ * runtime would begin to compile them.
+ */
 export const optional = <S extends TSchema>(schema: S): TOptional<S> => ({
   ...schema,
   [OptionalKind]: 'Optional',
@@ -18,28 +23,28 @@ export const text = (description: string) => Type.String({ description })
 export const integer = (description: string) => Type.Integer({ description })
 export const flag = (description: string) => Type.Boolean({ description })
 
-/** A text of 1 to so many characters. */
+/** A string of 1 to `maxLength` characters. */
 export const bounded = (maxLength: number, description?: string, more: StringOptions = {}) =>
   Type.String({ minLength: 1, maxLength, ...(description && { description }), ...more })
 
-/** A whole number of that range. */
+/** An integer within a range. */
 export const between = (minimum: number, maximum: number, description: string, more: IntegerOptions = {}) =>
   Type.Integer({ minimum, maximum, description, ...more })
 
-/** How long a call may wait. */
+/** The longest wait of a call, in seconds. */
 export const seconds = (maximum: number, usual: number, description: string) =>
   Type.Number({ minimum: 0, maximum, default: usual, description })
 
-/** One of some texts. */
+/** One of several strings. */
 export const oneOf = <const T extends string>(
   values: readonly T[],
   description?: string,
   more: object = {},
 ) => Type.Unsafe<T>({ type: 'string', enum: values, ...(description && { description }), ...more })
 
-/** An object that takes no other keys. */
+/** An object that allows no other keys. */
 export const closed = <P extends TProperties>(properties: P) =>
   Type.Object(properties, { additionalProperties: false })
 
-/** The same shape, with what its reader is told here. */
+/** The same schema with another description. */
 export const told = <S extends TSchema>(schema: S, description: string): S => ({ ...schema, description })

@@ -1,16 +1,16 @@
 /** The names that people give to users. */
 import { badArgument } from './error.ts'
 
-/** Most characters of a name. */
+/** Longest name, in characters. */
 export const userNameLength = 64
 
-/** Names that differ in case, composition or spaces around them alone have the same key. */
+/** Returns the same key for names that differ only in case, composition or surrounding spaces. */
 export const nameKey = (name: string): string => normalized(name).toLowerCase()
 
 /**
- * The one form of a user's name: NFC, one line of 1–64 characters without an `@`, which ids alone have.
+ * Normalizes a user's name: NFC, one line of 1–64 characters without `@`, which only ids have.
  *
- * @returns undefined for an empty one, which takes the name away
+ * @returns undefined for an empty name, which removes the name
  * @throws SvcError `invalid_arguments`
  */
 export function userName(input: string): string | undefined {
@@ -18,12 +18,12 @@ export function userName(input: string): string | undefined {
   if (name === '') return undefined
   if ([...name].length > userNameLength)
     throw badArgument('name', `expected at most ${userNameLength} characters`)
-  if (/[@＠]/.test(name)) throw badArgument('name', 'expected a name without "@", which user ids alone have')
+  if (/[@＠]/.test(name)) throw badArgument('name', 'expected a name without "@", which only user ids have')
   if (/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u.test(name))
     throw badArgument('name', 'expected one line without control characters')
   return name
 }
 
-// To normalise a run of accents takes time with its square; no name is nearly as long.
+// Normalizing a run of accents takes quadratic time. No real name is nearly as long as this.
 const normalized = (name: string): string =>
   name.length > 1000 ? name : name.normalize('NFC').trim().replace(/ {2,}/g, ' ')

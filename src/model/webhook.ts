@@ -1,16 +1,17 @@
-/** Webhook endpoints and their deliveries, as every door shows them. */
+/** Webhook endpoints and their deliveries, in the public form. */
 import { type Static, Type } from '@sinclair/typebox'
 import { eventTypes, WebhookEnding } from './event.ts'
 import type { Next } from './next-step.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
-/** The types of events that an endpoint can ask for. */
+/** The event types that an endpoint can receive. */
 const WebhookEventType = oneOf(eventTypes)
 
-/** An object of texts, by whatever names. */
+/** An object whose values are strings, with any keys. */
 const texts = (description: string, maxLength?: number) =>
   Type.Unsafe<Record<string, string>>({
-    ...{ type: 'object', description },
+    type: 'object',
+    description,
     additionalProperties: { type: 'string', ...(maxLength && { maxLength }) },
   })
 
@@ -18,7 +19,7 @@ const failures = ['http_status', 'redirect', 'timeout', 'forbidden', 'unreachabl
 /** Why a delivery failed. */
 export type WebhookFailure = (typeof failures)[number]
 const whyFailed =
-  'A code for programs. http_status: the answer was not 2xx. redirect: the answer was a redirect, which svc does not follow. timeout: no answer in time. forbidden: the address may not be reached. unreachable: no connection.'
+  'A code for programs. http_status: the answer was not 2xx. redirect: the answer was a redirect, which svc does not follow. timeout: no answer in time. forbidden: the address is not allowed. unreachable: no connection.'
 const ofOlder = 'Absent in records from older versions.'
 export const FailureCode = optional(oneOf(failures, `${whyFailed} ${ofOlder}`))
 
@@ -29,12 +30,12 @@ export const WebhookEndpoint = Type.Object(
     types: Type.Array(WebhookEventType, { description: 'Empty: all.' }),
     session: optional(text('Only events of this session.')),
     user: optional(text('Only messages from and to this user.')),
-    headers: texts('Sent along. The values are secret, and never shown.'),
-    allow_private: flag('Whether it may lie in a private network, or on the machine of svc.'),
-    replies: flag('Whether a text that it answers with is sent to the user who wrote.'),
+    headers: texts('Sent with each delivery. The values are secret and never shown.'),
+    allow_private: flag('Whether it may be in a private network or on the machine of svc.'),
+    replies: flag('Whether a text in its answer is sent to the user who wrote.'),
     status: oneOf(
       ['active', 'failing', 'paused', 'disabled'],
-      'failing: nothing succeeds at the moment, and it is tried again. paused: somebody paused it. disabled: svc switched it off; resume switches it on.',
+      'failing: no delivery succeeds at the moment, and svc tries again. paused: a person paused it. disabled: svc switched it off; resume switches it on.',
     ),
     disabled_reason: optional(text('Why it was switched off.')),
     disabled_code: optional(WebhookEnding),
@@ -43,19 +44,19 @@ export const WebhookEndpoint = Type.Object(
     last_success_at: optional(
       integer('Unix milliseconds: when an event was delivered last. Tests do not count.'),
     ),
-    failing_since: optional(integer('Unix milliseconds: nothing succeeded since then.')),
-    last_error: optional(text('What went wrong last.')),
+    failing_since: optional(integer('Unix milliseconds: no delivery has succeeded since then.')),
+    last_error: optional(text('The last failure.')),
     last_error_code: FailureCode,
     next_try_at: optional(
-      integer('Unix milliseconds: after a failure, when the next try is due at the latest.'),
+      integer('Unix milliseconds: after a failure, the latest time of the next attempt.'),
     ),
     rotating_until: optional(
-      integer('Unix milliseconds: until then deliveries are signed with the secret of before too.'),
+      integer('Unix milliseconds: until then deliveries are also signed with the previous secret.'),
     ),
     tries: Type.Object(
       { done: Type.Integer(), failed: Type.Integer(), gave_up: Type.Integer() },
       {
-        description: 'Deliveries so far, those of tests too. gave_up: events that failed for the last time.',
+        description: 'Deliveries so far, including tests. gave_up: events that failed for the last time.',
       },
     ),
   },
@@ -65,16 +66,16 @@ export type WebhookEndpoint = Static<typeof WebhookEndpoint>
 
 export const AddedWebhook = Type.Object({
   ...WebhookEndpoint.properties,
-  secret: text('What deliveries are signed with, by Standard Webhooks. Shown this once.'),
+  secret: text('Deliveries are signed with it, as in Standard Webhooks. Shown only this once.'),
 })
 export type AddedWebhook = Static<typeof AddedWebhook>
 
-/** An endpoint that was sent back in the log, and what that is. */
+/** An endpoint that was moved back in the event log, and the events that it will get again. */
 export const ReplayedWebhook = Type.Object({
   ...WebhookEndpoint.properties,
   replay: Type.Object({
     events: integer(
-      'Events from there to where it was. It gets all of them, those of before it was added too.',
+      'Events from the new position to the old one. It gets all of them, including those from before it was added.',
     ),
     events_is_lower_bound: flag('True when there are more than events.'),
     since: optional(integer('Unix milliseconds: when the first of them happened.')),
@@ -82,10 +83,10 @@ export const ReplayedWebhook = Type.Object({
 })
 export type ReplayedWebhook = Static<typeof ReplayedWebhook>
 
-/** Where to begin in the log of events: at one, or at a time (Unix ms). */
+/** Where to start in the event log: at an event, or at a time (Unix ms). */
 export type EventStart = { since: number } | { event: string }
 
-/** What a text says of that. @param time what it says as a time (Unix ms) */
+/** Parses the start in the event log. @param time the text read as a time (Unix ms), if it is one */
 export function eventStart(text: string, time: number | undefined): EventStart | undefined {
   if (time !== undefined) return { since: time }
   return /^\w+-\d+$/.test(text) ? { event: text } : undefined
@@ -98,7 +99,7 @@ export const WebhookDelivery = Type.Object(
     type: Type.String(),
     outcome: oneOf(
       ['done', 'failed', 'gave_up'],
-      'failed: it is tried again, unless it was a test. gave_up: it failed for the last time; replay sends it again.',
+      'failed: svc tries it again, unless it was a test. gave_up: it failed for the last time; replay sends it again.',
     ),
     status: optional(integer('HTTP status of the answer; absent without one.')),
     took_ms: Type.Integer(),
@@ -106,11 +107,11 @@ export const WebhookDelivery = Type.Object(
     code: optional(
       oneOf(
         [...failures, 'reply_not_sent'],
-        `${whyFailed} reply_not_sent: it was delivered, and its reply could not be sent. ${ofOlder}`,
+        `${whyFailed} reply_not_sent: the delivery succeeded, but its reply could not be sent. ${ofOlder}`,
       ),
     ),
   },
-  { description: 'One try to deliver an event.' },
+  { description: 'One attempt to deliver an event.' },
 )
 export type WebhookDelivery = Static<typeof WebhookDelivery>
 
@@ -125,22 +126,24 @@ export const NewWebhookInput = closed({
   ),
   headers: optional(
     texts(
-      'Headers to send along, such as Authorization: at most 20, names of 100 characters, together 16,384 characters.',
+      'Headers to send with each delivery, such as Authorization: at most 20, names of up to 100 characters, 16,384 characters in total.',
       4000,
     ),
   ),
   allow_private: optional(
-    flag('May lie in a private network. Refused over HTTP: it takes the command line or the library.'),
+    flag(
+      'Allow an address in a private network. Not possible over HTTP: use the command line or the library.',
+    ),
   ),
-  replies: optional(flag('Send the text of its answers {"reply": {"text": …}} to the user who wrote.')),
+  replies: optional(flag('Send the text of its answer {"reply": {"text": …}} to the user who wrote.')),
 })
 export type NewWebhookInput = Static<typeof NewWebhookInput>
 
-/** How an endpoint in a private network is added. */
+/** How to add an endpoint in a private network. */
 export const addPrivate: Next = { action: 'run', command: ['webhook', 'add', '<url>', '--allow-private'] }
 
 export const WebhookLogQuery = closed({
-  limit: optional(between(1, 1000, 'Tries at most.', { default: 50 })),
+  limit: optional(between(1, 1000, 'Most attempts to return.', { default: 50 })),
   outcome: optional(oneOf(['done', 'failed', 'gave_up'])),
 })
 export type WebhookLogQuery = Static<typeof WebhookLogQuery>
