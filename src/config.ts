@@ -1,4 +1,6 @@
-/** Flags over SVC_* over defaults → one frozen Config. The only reader of the environment. */
+/**
+ * Combines flags, SVC_* variables and defaults into one frozen Config. Only this file reads the environment.
+ */
 import { fstatSync } from 'node:fs'
 import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
@@ -12,23 +14,24 @@ import { homeFolder } from './platform/process.ts'
 export { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
 export type { Pace } from './config/values.ts'
 
-/** What the command line gave: by the flag's name in camel case (`--no-banner` is `banner: false`), as commander does. */
+/** The parsed flags by name in camel case, as commander gives them. `--no-banner` is `banner: false`. */
 export type Flags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
-/** Variables by name. Not Node's word for it: these types must do in projects that have none of Node's. */
+/** Variables by name. An own type, because projects that use these types may not have Node's. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Those of this process. */
+/** Returns the variables of this process. */
 export const ownEnvironment = (): Environment => process.env
 
-/** The name under which `Flags` holds the option's value. */
+/** Returns the key of an option in `Flags`. */
 export const flagKey = (option: OptionSpec): string | undefined =>
   option.flag?.replace(/^--(no-)?/, '').replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
 
 /**
- * Flags over environment over defaults; an empty variable counts as absent. `usual` goes before the table's defaults.
+ * Reads the configuration: a flag wins over a variable, and a variable over a default. An empty variable
+ * counts as absent. `usual` replaces defaults of the table.
  *
- * @throws SvcError `invalid_arguments` naming the option and what was expected
+ * @throws SvcError `invalid_arguments` with the name of the option and what was expected
  */
 export function readConfig(flags: Flags = {}, env: Environment = process.env, usual: Usual = {}): Config {
   return checked(
@@ -37,19 +40,19 @@ export function readConfig(flags: Flags = {}, env: Environment = process.env, us
   )
 }
 
-/** Defaults of one command, by the option's name, where they are not those of the table. */
+/** Defaults of one command that differ from the table, by the option's name. */
 export type Usual = { readonly [Name in keyof Config]?: string }
 
-/** What a program may give as the value of an option: as a user would write it, or as it is. */
+/** Option values from a program: as text, the way a user writes them, or as numbers and booleans. */
 export type ConfigValues = {
   readonly [Name in Exclude<keyof Config, 'banner'>]?: string | number | boolean | undefined
 }
 
 /**
- * The same from a program: values by their names in `Config`, over defaults. The environment is not read: what a program
- * works with stands in the program.
+ * Makes a configuration from a program's values, by their names in `Config`, and defaults. It does not read
+ * the environment: a program states its own configuration.
  *
- * @throws SvcError `invalid_arguments` naming the option and what was expected
+ * @throws SvcError `invalid_arguments` with the name of the option and what was expected
  */
 export function configOf(values: ConfigValues): Config {
   const config = collected(({ name }) => {
@@ -59,19 +62,19 @@ export function configOf(values: ConfigValues): Config {
   return checked(config, {})
 }
 
-/** What was given for a command, to be said again elsewhere. */
+/** The options of a command, written out so that they can be repeated elsewhere. */
 export interface Spelled {
-  /** By flags, whichever way it was given; paths absolute. */
+  /** As flags, even if they came from variables. Paths are absolute. */
   readonly args: readonly string[]
-  /** What no flag stands for, as variables. */
+  /** Options that have no flag, as variables. */
   readonly variables: Readonly<Record<string, string>>
 }
 
 /**
- * The options of a command as they were given by `flags` and environment.
+ * Writes out the options that flags and environment gave to a command.
  *
- * @param config what they came to
- * @param without those that the caller states itself, by name; secrets are never among them
+ * @param config the configuration that they resulted in
+ * @param without names of options that the caller writes itself; secrets are always left out
  */
 export function spelledOut(
   command: CommandName,
@@ -91,7 +94,7 @@ export function spelledOut(
     else if (option.placeholder === undefined) {
       if (value === !option.flag.startsWith('--no-')) args.push(option.flag)
     } else {
-      // A number or a pace goes along as it was written.
+      // A number or a pace is passed on as it was written.
       const isAsRead = typeof value === 'string' || Array.isArray(value)
       const words = option.repeatable ? [value].flat() : [isAsRead ? value : found.text.trim()]
       for (const word of words) args.push(option.flag, String(word))
@@ -100,18 +103,19 @@ export function spelledOut(
   return { args, variables }
 }
 
-/** Variables of ours that are no option: of the tests, and of the install script. */
+/** SVC_ variables that are not options: those of the tests and of the install script. */
 const otherVariables = /^SVC_(TEST_\w+|FROM)$/
 
 /**
- * Kubernetes sets variables in every pod for each service of the namespace. For a service named svc, or svc-something, they
- * begin with SVC_: `SVC_SERVICE_HOST`, `SVC_PORT_8000_TCP_ADDR`, and `SVC_PORT=tcp://10.0.0.1:8000`.
+ * Kubernetes sets variables in every pod for each service of the namespace. For a service named svc, or
+ * svc-something, they begin with SVC_: `SVC_SERVICE_HOST`, `SVC_PORT_8000_TCP_ADDR`, and
+ * `SVC_PORT=tcp://10.0.0.1:8000`.
  */
 const isKubernetes = (name: string, value: string): boolean =>
   /^SVC_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/.test(name) ||
   (/_PORT$/.test(name) && /^(tcp|udp|sctp):\/\//.test(value))
 
-/** Names of the variables that begin with SVC_, have a value, and mean nothing to svc; sorted. */
+/** Returns the names of unknown variables that begin with SVC_ and have a value; sorted. */
 export const unknownVariables = (env: Environment = process.env): string[] =>
   Object.entries(env)
     .filter(([name, value]) => name.startsWith('SVC_') && value && !isKubernetes(name, value))
@@ -119,7 +123,9 @@ export const unknownVariables = (env: Environment = process.env): string[] =>
     .filter(name => !otherVariables.test(name) && !optionTable.some(option => option.env === name))
     .sort()
 
-/** What names the data directory, as it was given by flags or environment: for commands that are proposed. */
+/**
+ * Returns the options that name the data directory, as given by flags or environment: for suggested commands.
+ */
 export function placeGiven(
   flags: Flags,
   env: Environment = process.env,
@@ -128,7 +134,7 @@ export function placeGiven(
   return { sandbox: switched(textGiven('sandbox', flags, env) ?? '') === true, basePath }
 }
 
-/** The format of the log, as it was given: for an error of the other options. */
+/** Returns the requested log format: for errors in the other options. */
 export const logFormatGiven = (flags: Flags, env: Environment = process.env): string | undefined =>
   textGiven('logFormat', flags, env)?.trim().toLowerCase()
 
@@ -137,11 +143,11 @@ function textGiven(wanted: keyof Config, flags: Flags, env: Environment): string
   return option && given(option, flags, env)?.text
 }
 
-/** What programs read of the environment besides: how they reach the network. */
+/** Other variables that programs read: how to reach the network. */
 const networkVariables =
   /^((https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/
 
-/** Those that are set here. */
+/** Returns the network variables that are set. */
 export const networkEnvironment = (env: Environment = process.env): Record<string, string> =>
   Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) =>
@@ -149,42 +155,42 @@ export const networkEnvironment = (env: Environment = process.env): Record<strin
     ),
   )
 
-/** Who became root by sudo to call this, if anybody did. */
+/** Returns the user who became root with sudo to run this, if any. */
 export const calledBySudo = (env: Environment = process.env): string | undefined =>
   env.SUDO_USER && env.SUDO_USER !== 'root' ? env.SUDO_USER : undefined
 
-/** Whether what is printed is kept by systemd's journal, for other eyes and for long. */
+/** Returns whether stdout goes to systemd's journal, where it is kept for long and others can read it. */
 export function isJournalled(env: Environment = process.env): boolean {
   if (!env.JOURNAL_STREAM) return false
-  // A terminal started by systemd hands the variable on: it counts for the very stream that it names.
+  // A terminal started by systemd passes the variable on. It counts only for the stream that it names.
   const { dev, ino } = fstatSync(1)
   return env.JOURNAL_STREAM === `${dev}:${ino}`
 }
 
-/** Where systemd waits to hear that the service is ready, if it does. */
+/** Returns the socket where systemd waits for the ready message, if there is one. */
 export const notifySocket = (env: Environment = process.env): string | undefined =>
   env.NOTIFY_SOCKET || undefined
 
-/** Where this user's programs keep their settings, as the environment has it. */
+/** The folders in which this user's programs keep their settings. */
 export interface UserFolders {
   readonly home: string
   readonly platform: string
-  /** Of the project: where the command was called. */
+  /** The project: the folder in which the command was called. */
   readonly project: string
-  /** Windows. */
+  /** Only on Windows. */
   readonly appData: string
   readonly localAppData: string
-  /** Linux. */
+  /** Only on Linux. */
   readonly xdgConfig: string
-  /** Where programs were told to keep theirs elsewhere. */
+  /** Set if a variable moves the settings of a program elsewhere. */
   readonly claudeCode?: string
   readonly codex?: string
   readonly geminiHome?: string
-  /** Of the programs that a shell finds. */
+  /** Folders in which a shell finds programs. */
   readonly path: readonly string[]
 }
 
-/** Reads them. */
+/** Reads the folders from the environment. */
 export function userFolders(env: Environment = process.env): UserFolders {
   const home = homeFolder()
   const told = (name: string) => (isAbsolute(env[name] ?? '') ? env[name] : undefined)
@@ -202,7 +208,7 @@ export function userFolders(env: Environment = process.env): UserFolders {
   }
 }
 
-/** Every option parsed: as `find` gives it, else its default. `from` is what an error calls it. */
+/** Parses every option: the value from `find`, or else its default. Errors call the option `from`. */
 function collected(
   find: (option: OptionSpec) => { text: string; from: string } | undefined,
   usual: Usual = {},
@@ -233,7 +239,7 @@ function given(
   const flag = key === undefined ? undefined : flags[key]
   const from = option.flag ?? option.env
   if (option.flag?.startsWith('--no-')) {
-    // Commander says `true` when such a flag was not given.
+    // Commander sets `true` when such a flag is absent.
     if (flag === false) return { text: '1', from }
   } else if (typeof flag === 'boolean') {
     if (flag || option.placeholder === undefined) return { text: flag ? '1' : '0', from }
@@ -253,7 +259,7 @@ function parsed(option: OptionSpec, text: string, from: string): Config[keyof Co
   throw badArgument(from, `expected ${option.expected}${got}`)
 }
 
-/** @throws SvcError `invalid_arguments`, of this option, for a folder whose name fits several on the disk */
+/** @throws SvcError `invalid_arguments` about this option when a folder's name matches several on the disk */
 function valueIn(option: OptionSpec, text: string, from: string) {
   try {
     return option.parse(text)
@@ -262,12 +268,12 @@ function valueIn(option: OptionSpec, text: string, from: string) {
   }
 }
 
-/** What no single option can tell. */
+/** Checks what depends on several options, and freezes the config. */
 function checked(config: Config, flags: Flags): Config {
   const { port, adminPort, metricsPort, sandbox, sandboxPort, socket } = config
   if (socket !== undefined && flags.port !== undefined) {
     throw badArgument('--socket', 'expected without --port', {
-      hint: 'Give one of them: a socket is in place of host and port.',
+      hint: 'Use one of them: a socket replaces host and port.',
     })
   }
   const ports = Object.entries({
@@ -281,13 +287,13 @@ function checked(config: Config, flags: Flags): Config {
     if (!value || others.every(([, other]) => other !== value)) continue
     const named = listed(others.map(([other]) => other))
     throw badArgument(flag, `expected another port than ${named}, got ${value} again`, {
-      hint: 'Give each its own, or 0 for a free port.',
+      hint: 'Use a different port for each, or 0 for a free port.',
     })
   }
   for (const flag of ['upstreamUrl', 'cdnUrl']) {
     if (!sandbox || flags[flag] === undefined) continue
     throw badArgument('--sandbox', 'expected without --upstream-url and --cdn-url, which it sets', {
-      hint: 'To use a sandbox that runs already, name its address with --upstream-url and --cdn-url instead of --sandbox.',
+      hint: 'To use a sandbox that is already running, pass its address with --upstream-url and --cdn-url instead of --sandbox.',
     })
   }
   Object.freeze(config.allowHosts)

@@ -1,9 +1,12 @@
-/** What a process keeps for itself below the data directory, or for others on this machine: no engine is asked for it. */
+/**
+ * Files in the data directory that a process keeps for itself or for others on this machine; not part of the
+ * store.
+ */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 
 export const localFiles = (basePath: string) => ({
-  /** As `dataFiles` describes them. */
+  /** Described in `dataFiles`, like the others. */
   address: join(basePath, dataFiles.address),
   mcpKey: join(basePath, dataFiles.mcpKey),
   apiToken: join(basePath, dataFiles.apiToken),

@@ -1,4 +1,4 @@
-/** Every option once, as data: the command line, its help, the README and `readConfig` derive from this table. */
+/** The table of all options. The command line, its help, the README and `readConfig` derive from it. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { logFormats, logLevels } from '../platform/log.ts'
@@ -20,33 +20,36 @@ import {
 export type Transport = 'stdio' | 'http' | 'sse'
 const transports: readonly Transport[] = ['stdio', 'http', 'sse']
 
-/** Commands that take options; `tool` is every one-shot tool command. */
+/** Commands that take options; `tool` stands for every one-shot tool command. */
 export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'health' | 'setup' | 'migrate'
 
-/** One option: how it is read, shown and documented. */
+/** One option: how to read, display and document it. */
 interface Spec {
   readonly name: string
-  /** The long flag; absent where there is only the environment variable. */
+  /** The long flag; absent for an option that is only a variable. */
   readonly flag?: `--${string}` | undefined
   readonly short?: `-${string}`
   readonly env?: `SVC_${string}`
-  /** What stands for the value in help; absent for a switch. */
+  /** The name of the value in help; absent for a switch. */
   readonly placeholder?: string
-  /** As a user would write it; a function where it depends on other options. */
+  /** As a user would write it; a function if it depends on other options. */
   readonly default?: string | ((given: { sandbox?: unknown; basePath?: string }) => string)
-  /** The default as help shows it, where it differs. */
+  /** The default as help displays it, if that differs. */
   readonly shownDefault?: string
   readonly help: string
   readonly commands: readonly CommandName[]
-  /** All that it may be, where that is a short list. */
+  /** All allowed values, if they are few. */
   readonly choices?: readonly string[]
-  /** The flag may be given several times; the variable separates by commas. `parse` gets them with commas. */
+  /**
+   * Whether the flag may be repeated. The variable separates values by commas, and `parse` gets them that
+   * way.
+   */
   readonly repeatable?: boolean
-  /** Its value never stands in a message. */
+  /** Whether messages must not contain its value. */
   readonly secret?: boolean
-  /** Completes "expected …". */
+  /** Ends the sentence "expected …". */
   readonly expected: string
-  /** undefined: not what was expected. */
+  /** Returns undefined for a text that is not what was expected. */
   parse(text: string): unknown
 }
 
@@ -54,7 +57,7 @@ const servers = ['openapi', 'mcp', 'admin'] as const
 const everywhere = [...servers, 'sandbox', 'tool'] as const
 const working = [...servers, 'tool'] as const
 
-/** An option, its flag and its variable are called alike unless it says otherwise: basePath, `--base-path`, SVC_BASE_PATH. */
+/** Adds the default flag and variable, named after the option: basePath, `--base-path`, SVC_BASE_PATH. */
 const one = <const S extends Spec>(spec: S): S & { readonly env: `SVC_${string}` } => {
   const { flag = `--${spec.name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}` } = spec
   const env = `SVC_${flag.slice(2).replaceAll('-', '_').toUpperCase()}` as const
@@ -81,7 +84,7 @@ const url = {
   parse: httpUrl,
 } as const
 
-/** Every option, in the order of the help; a comment says what its value is besides. */
+/** All options in the order of the help. A comment adds what the help does not say about the value. */
 const options = [
   /** How MCP clients connect. */
   one({
@@ -101,7 +104,7 @@ const options = [
     commands: [...servers, 'sandbox', 'health'],
     ...address,
   }),
-  /** 0: a free one. */
+  /** 0: a free port. */
   one({
     name: 'port',
     short: '-p',
@@ -110,7 +113,7 @@ const options = [
     commands: ['openapi', 'mcp', 'health'],
     ...port,
   }),
-  /** Absolute; a Unix socket in place of `host` and `port`. */
+  /** Absolute. A Unix socket that replaces `host` and `port`. */
   one({
     name: 'socket',
     ...path,
@@ -137,7 +140,7 @@ const options = [
     commands: servers,
     ...port,
   }),
-  /** Absent: metrics behind the token alone. 0: a free port. */
+  /** Absent: metrics only with the token. 0: a free port. */
   one({
     name: 'metricsPort',
     shownDefault: 'none',
@@ -189,7 +192,7 @@ const options = [
     expected: 'printable ASCII characters without spaces',
     parse: tokenIn,
   }),
-  /** Absolute; the token is in there. */
+  /** Absolute. The file contains the token. */
   one({
     name: 'tokenFile',
     ...path,
@@ -211,7 +214,7 @@ const options = [
     expected: 'a host name, with a port if it is not the usual one',
     parse: hosts,
   }),
-  /** Where others reach this service, without a slash at the end. */
+  /** The address at which others reach this service, without a slash at the end. */
   one({
     name: 'publicUrl',
     ...url,
@@ -236,14 +239,17 @@ const options = [
     help: 'over MCP with stdio, let the client use any file of its user',
     commands: ['mcp', 'setup'],
   }),
-  /** Whether MCP clients get every answer as structured content too, also those that hold what people wrote. */
+  /** Whether MCP clients also get every response as structured content, including texts that people wrote. */
   one({
     name: 'structured',
     ...onOff,
     help: 'over MCP, add the answers of recv, history, download and login as structured content, for programs; a single connection gets it at /mcp?structured=1',
     commands: ['openapi', 'mcp', 'setup'],
   }),
-  /** Whose place recv uses over MCP where a call names none; a new one begins after what anybody was given. */
+  /**
+   * The consumer of recv over MCP if a call names none. A new one starts after the last message that any
+   * consumer got.
+   */
   one({
     name: 'consumer',
     placeholder: '<name>',
@@ -253,7 +259,7 @@ const options = [
     expected: '1 to 64 letters (a-z), digits, ".", "_" or "-"',
     parse: consumerName,
   }),
-  /** Names of the tools that MCP clients get, or those that change nothing; absent: all. */
+  /** Names of the tools for MCP clients, or `read-only`; absent: all. */
   one({
     name: 'tools',
     placeholder: '<names>',
@@ -327,7 +333,7 @@ const options = [
     commands: working,
     ...sizes,
   }),
-  /** Of the disk of the data directory. */
+  /** On the disk of the data directory. */
   one({
     name: 'keepFreeBytes',
     flag: '--keep-free',
@@ -344,7 +350,7 @@ const options = [
     help: 'use the built-in simulated WeChat and its simulated phone',
     commands: [...working, 'health', 'setup', 'migrate'],
   }),
-  /** 0: a free one. */
+  /** 0: a free port. */
   one({
     name: 'sandboxPort',
     default: '8001',
@@ -352,14 +358,13 @@ const options = [
     commands: [...servers, 'sandbox', 'setup'],
     ...port,
   }),
-  /** Where the simulated phone of a service listens. */
+  /** The address of the simulated phone of a service. */
   one({
     name: 'sandboxHost',
     help: 'address that the simulated phone listens on; it asks for no token',
     commands: servers,
     ...address,
   }),
-  /** The client version that svc reports to WeChat. */
   one({
     name: 'channelVersion',
     flag: undefined,
@@ -372,7 +377,7 @@ const options = [
   }),
 ]
 
-/** The same for whoever asks no single one. */
+/** The same table with one type for all rows. */
 export const optionTable: readonly OptionSpec[] = options
 
 type Option = (typeof options)[number]
@@ -380,7 +385,9 @@ type Value<O extends Option> = Exclude<ReturnType<O['parse']>, undefined>
 type WithDefault = Extract<Option, { default: unknown }>
 type WithoutDefault = Exclude<Option, WithDefault>
 
-/** What svc is told, whole and checked, by the names in the table; frozen. Absent is what has no default and was not given. */
+/**
+ * The checked configuration, by the names in the table; frozen. Options without default and value are absent.
+ */
 export type Config = { readonly [O in WithDefault as O['name']]: Value<O> } & {
   readonly [O in WithoutDefault as O['name']]?: Value<O>
 }

@@ -1,17 +1,17 @@
-/** How the values of options are read: each gives undefined for what it does not understand. */
+/** Parsers for the values of options. Each returns undefined for a text that it does not accept. */
 import { existsSync, readdirSync } from 'node:fs'
 import { join, resolve, sep } from 'node:path'
 import { hasForms, sameName } from '../platform/files.ts'
 import { homeFolder } from '../platform/process.ts'
 
-/** How fast one may send: per session `perSecond`, and to one user `perWindow` in any `windowMs`. */
+/** The pace of sending: `perSecond` in each session, `perWindow` to one user within any `windowMs`. */
 export interface Pace {
   readonly perSecond: number
   readonly perWindow: number
   readonly windowMs: number
 }
 
-/** Decimal digits alone, from `least` to `most`. */
+/** Makes a parser for decimal digits, from `least` to `most`. */
 export function whole(least: number, most: number) {
   return (text: string): number | undefined => {
     const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
@@ -19,19 +19,25 @@ export function whole(least: number, most: number) {
   }
 }
 
-/** 1, true, yes, on; 0, false, no, off. */
+/** Parses a switch: 1, true, yes, on; 0, false, no, off. */
 export function switched(text: string): boolean | undefined {
   if (/^(1|true|yes|on)$/i.test(text)) return true
   return /^(0|false|no|off)$/i.test(text) ? false : undefined
 }
 
-/** Absolute. A shell expands `~` in an argument, but not in a unit file or a compose file. */
+/**
+ * Returns an absolute path. Expands `~`, which a shell does in an argument, but not in a unit file or a
+ * compose file.
+ */
 export function folder(text: string): string | undefined {
   if (text === '' || text.includes('\0')) return undefined
   return foundOnDisk(resolve(/^~(?=$|[\\/])/.test(text) ? join(homeFolder(), text.slice(1)) : text))
 }
 
-/** As `onDisk` finds it, at once: options are read before anybody waits. */
+/**
+ * Does the same as `onDisk` of the platform, but synchronously, because options are read before any wait is
+ * possible.
+ */
 function foundOnDisk(path: string): string {
   let [at = '', ...names] = path.split(sep)
   for (const name of names) {
@@ -50,14 +56,14 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** The name of a reader, as `recv` takes it. */
+/** Parses the name of a consumer of `recv`. */
 export const consumerName = (text: string): string | undefined =>
   /^[A-Za-z0-9._-]{1,64}$/.test(text) ? text : undefined
 
-/** Printable ASCII: what a header can carry. */
+/** Parses a token. Printable ASCII is what a header can carry. */
 export const tokenIn = (text: string): string | undefined => (/^[!-~]{1,512}$/.test(text) ? text : undefined)
 
-/** Without a slash at the end. */
+/** Parses a URL, and removes slashes at its end. */
 export function httpUrl(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined
   const { protocol, host, pathname, username, password, search, hash } = new URL(text)
@@ -65,22 +71,22 @@ export function httpUrl(text: string): string | undefined {
   return `${protocol}//${host}${pathname.replace(/\/+$/, '')}`
 }
 
-/** The same of a service of ours: its path is one below which a proxy can serve it. */
+/** Parses the URL of this service. Its path must be one below which a proxy can serve it. */
 export function publicUrl(text: string): string | undefined {
   const url = httpUrl(text)
   return url !== undefined && prefixIn(new URL(url).pathname) === undefined ? undefined : url
 }
 
-/** Letters that need no care in a cookie, a header or a page; other than ASCII ones in percents. */
+/** Characters that need no escaping in a cookie, a header or a page. Others must be percent-encoded UTF-8. */
 const prefixForm = /^(\/(?!\.{1,2}(\/|$))([\w.~:@+-]|%[89a-f][\da-f])+)+$/i
 
-/** The path below which a proxy serves svc, without a slash at its end: '' is the root. */
+/** Parses the path below which a proxy serves svc, without a slash at its end. '' is the root. */
 export function prefixIn(text: string): string | undefined {
   const path = text.replace(/\/$/, '')
   return path === '' || (path.length <= 200 && prefixForm.test(path)) ? path : undefined
 }
 
-/** Separated by commas; lower case, none twice. */
+/** Parses hosts separated by commas; lower case, without duplicates. */
 export function hosts(text: string): string[] | undefined {
   const list = text
     .split(',')
@@ -91,7 +97,7 @@ export function hosts(text: string): string[] | undefined {
     : undefined
 }
 
-/** Separated by commas, none twice; or `read-only`. */
+/** Parses names separated by commas, without duplicates; or `read-only`. */
 export function names(text: string): readonly string[] | 'read-only' | undefined {
   if (text === 'read-only') return text
   const list = text.split(',').map(name => name.trim())
@@ -100,7 +106,10 @@ export function names(text: string): readonly string[] | 'read-only' | undefined
 
 const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000 }
 
-/** `1/s` is the pace of a session, `10/5m` (any time but one second) that to a user; what is absent is unlimited. */
+/**
+ * Parses a pace. `1/s` is for a session, `10/5m` (any period but one second) for a user. A missing part is
+ * unlimited.
+ */
 export function pace(text: string): Pace | 'off' | undefined {
   if (/^off$/i.test(text)) return 'off'
   const read: { -readonly [Key in keyof Pace]?: number } = {}
@@ -118,7 +127,7 @@ export function pace(text: string): Pace | 'off' | undefined {
   return Object.freeze({ perSecond, perWindow, windowMs })
 }
 
-/** Bytes; `k`, `MB`, `GiB` … */
+/** Parses a size in bytes, with a unit such as `k`, `MB`, `GiB`. */
 export function size(text: string): number | undefined {
   const [, number = '', prefix = '', binary = ''] =
     /^(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(i?)b?$/i.exec(text) ?? []
