@@ -1,6 +1,6 @@
 /**
- * The work of a backlog with nothing around it: reads the messages of a store in order, 64 at a time, and POSTs each as JSON;
- * the store's cache for pages, and when garbage is collected, are those of ours. Arguments: the file, the address.
+ * A bare loop over a backlog: reads the messages of a store in order, 64 at a time, and POSTs each as JSON.
+ * The page cache and the times of garbage collection are those of svc. Arguments: the file, the URL.
  */
 import { Agent, request } from 'node:http'
 import { streamedBytes } from '../../src/platform/memory.ts'

@@ -1,7 +1,8 @@
 /**
- * Baseline of `ingest`: `bare-ingest.ts <folder> <upstream>`. A loop of fetch, JSON.parse, the same rows into the same
- * tables and indexes in one transaction with synchronous=FULL, and the cursor into a file: temporary file, fsync,
- * rename, fsync of the folder. No checks, no context tokens, no repeats looked for. Ends when a poll is held.
+ * Baseline of `ingest`: `bare-ingest.ts <folder> <upstream>`. Loops over fetch, JSON.parse, and the same rows
+ * into the same tables and indexes in one transaction with synchronous=FULL. Then it writes the cursor:
+ * temporary file, fsync, rename, fsync of the folder. It checks nothing, keeps no context tokens and looks
+ * for no repeats. Ends when a poll is held.
  */
 import { Database } from 'bun:sqlite'
 import { createHash } from 'node:crypto'
@@ -44,8 +45,14 @@ const store = db.transaction((messages: Wire[]) => {
     const text = message.item_list[0]?.text_item?.text ?? ''
     const hash = createHash('sha256').update(text).digest('base64url')
     const { lastInsertRowid } = insert.run(
-      ...[String(message.message_id), session, message.from_user_id, message.create_time_ms, now],
-      ...[hash, text, JSON.stringify(message)],
+      String(message.message_id),
+      session,
+      message.from_user_id,
+      message.create_time_ms,
+      now,
+      hash,
+      text,
+      JSON.stringify(message),
     )
     index.run(lastInsertRowid, gramsOf(text))
   }

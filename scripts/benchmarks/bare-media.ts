@@ -1,7 +1,7 @@
 /**
- * Baseline of `media`: `bare-media.ts <folder> <cdn>`, a server that streams the same bytes the same ways, with
- * nothing in between: no encryption, no digests, no limits. The bytes pass through the program, as they must for
- * whoever changes them; `native` hands file and body on as a whole, which Bun then moves without showing them.
+ * Baseline of `media`: `bare-media.ts <folder> <cdn>`, a server that streams the same bytes without
+ * encryption, digests or limits. The bytes pass through the program, which any program that changes them
+ * needs. With `native`, it passes the whole file or body on, which Bun then moves without showing the bytes.
  */
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -18,7 +18,7 @@ async function save(body: ReadableStream<Uint8Array> | null, handle: FileHandle)
   }
 }
 
-/** The chunks one by one. */
+/** Yields the chunks one by one. */
 async function* through(chunks: AsyncIterable<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks ?? []) yield chunk
 }

@@ -1,7 +1,7 @@
 /**
- * Baseline of `push`: `bare-push.ts <upstream> <receiver> <bytes>` polls the upstream and hands each message on as it comes, by
- * a POST to the receiver, if there is one, and to whoever reads `GET /events`, in a frame of that many bytes, if it is said how
- * many. Nothing is stored, signed or repeated.
+ * Baseline of `push`: `bare-push.ts <upstream> <receiver> <bytes>` polls the upstream and passes each message
+ * on at once: as a POST to the receiver, if one is given, and to the readers of `GET /events`, in a frame of
+ * `bytes` bytes, if that is given. It stores, signs and repeats nothing.
  */
 import process from 'node:process'
 

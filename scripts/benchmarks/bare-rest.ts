@@ -1,4 +1,7 @@
-/** Baseline of `rest`: a bare Bun.serve handler that parses the body and answers the JSON given as argument. */
+/**
+ * Baseline of `rest`: a bare Bun.serve handler that parses the body and answers with the JSON in its
+ * argument.
+ */
 import process from 'node:process'
 
 const answer: unknown = JSON.parse(process.argv[2] ?? 'null')

@@ -1,6 +1,6 @@
 /**
- * Baseline of `send`: `bare-send.ts <folder> <upstream> <callers> <seconds>`. Callers that each loop: a row of intent in one
- * durable transaction, the POST, its result in another. Ends with a line `{requests, seconds}`.
+ * Baseline of `send`: `bare-send.ts <folder> <upstream> <callers> <seconds>`. Each caller loops: an intent
+ * row in one durable transaction, the POST, the result in another. Ends with a line `{requests, seconds}`.
  */
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'

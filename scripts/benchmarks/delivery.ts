@@ -4,7 +4,10 @@ import { type Benchmark, percentile, type Row, spread } from './report.ts'
 const session = 'shop'
 let said = 0
 
-/** ms from the order to the upstream at `from` to answer a poll with a message until `wait` has read it. */
+/**
+ * Returns the ms from the order to the upstream at `from` to answer a poll with a message until `wait` has
+ * read it.
+ */
 export async function oneDelivery(
   from: string,
   bot: string,
@@ -15,7 +18,7 @@ export async function oneDelivery(
     return performance.now()
   })
   await post(`${from}/control/parked`, { count: 1, session: bot })
-  // The reader's own request has to be there too.
+  // The reader's own request must have arrived too.
   await Bun.sleep(2)
   const at = performance.now()
   const order = post(`${from}/control/say`, { run: 1, n: ++said, to: botId(bot), session: bot })
@@ -27,11 +30,11 @@ export async function oneDelivery(
 export const delivery: Benchmark = {
   name: 'delivery',
   compares:
-    'ms from the order to the upstream to answer until a waiting reader has read the whole answer, to the end of its body: a recv of ours (message stored durably on the way), against a long poll of the same upstream by the same reader. The extra is the difference of the percentiles; its spread that of the rounds.',
+    'ms from the order to the upstream to answer until a waiting reader has read the whole response: a recv of svc (which stores the message durably), compared with a long poll of the same upstream by the same reader. The result is the difference of the percentiles; its spread is that of the rounds.',
   async run({ quick, rounds }) {
     const each = quick ? 100 : 300
     using folder = temporaryFolder()
-    // Two upstreams, so that bare polls and the service's never meet.
+    // Two upstreams keep the bare polls apart from those of the service.
     await using upstream = await startUpstream()
     await using other = await startUpstream()
     writeSession(folder.path, session, upstream.ready)

@@ -3,15 +3,15 @@ import { cpuSecondsOf, memoryOf, root, startChild, temporaryFolder, until } from
 import { type Benchmark, median, percentile, type Row, spread } from './report.ts'
 
 const callers = 16
-/** WeChat takes about ten answers to each message of a user. */
+/** WeChat accepts about ten answers to each message of a user. */
 const answers = 9
-/** The simulated WeChat holds a poll for so long. */
+/** How long the simulated WeChat holds a poll. */
 const holdSeconds = 28
 
 export const growth: Benchmark = {
   name: 'growth',
   compares:
-    'one service that starts empty, beside a simulated WeChat in a process of its own: sessions logged in one after the other through the login tool; then ms from before a user writes until a waiting recv over REST has been read to its end, 16 callers sending meanwhile; the same while logins wait, and while recv calls of sessions where nothing happens wait. Needs a limit of open files of some 12,000 (ulimit -n).',
+    'one service that starts empty, with a simulated WeChat in its own process. Sessions log in one after the other through the login tool. Then: ms from before a user writes until a waiting recv over REST is read to its end, while 16 callers send; the same while logins wait; the same while recv calls wait for sessions without messages. Needs about 12,000 open files (ulimit -n).',
   async run({ quick, note }) {
     const sessions = Number(process.env.GROWTH_SESSIONS ?? (quick ? 300 : 5000))
     const waitingLogins = Math.ceil(sessions / 5)
@@ -44,19 +44,19 @@ export const growth: Benchmark = {
     note(`growth: a login takes the service ${cpuEach.toFixed(1)} ms of processor time`)
     const rows: Row[] = [
       {
-        ...{ name: 'growth', what: `${sessions} logins, one after the other: last tenth over the first` },
-        ...{ ours: `${last.toFixed(1)} ms each`, baseline: `${first.toFixed(1)} ms` },
-        ...{
-          result: (last / first).toFixed(2),
-          goal: '≤ 1.5',
-          met: last / first <= 1.5,
-          spread: spread(took),
-        },
+        name: 'growth',
+        what: `${sessions} logins, one after the other: last tenth over the first`,
+        ours: `${last.toFixed(1)} ms each`,
+        baseline: `${first.toFixed(1)} ms`,
+        result: (last / first).toFixed(2),
+        goal: '≤ 1.5',
+        met: last / first <= 1.5,
+        spread: spread(took),
       },
     ]
     await until('all are polled', async () => (await phone.polls()) >= sessions || undefined)
-    // The end of a login's first poll is no idling: its cursor is new and goes to the disk. The sooner the logins followed one
-    // another, the more such ends would be counted. Twice the hold, so that each session's poll ends twice.
+    // The end of a login's first poll is not idling: its new cursor goes to the disk. The faster the logins,
+    // the more such ends would be counted. Twice the hold, so that each session's poll ends twice.
     const idleSeconds = quick ? 5 : 2 * holdSeconds
     if (!quick) await Bun.sleep((holdSeconds + 2) * 1000)
     const idleFrom = cpuSecondsOf(service.pid)
@@ -65,12 +65,13 @@ export const growth: Benchmark = {
     const rss = memoryOf(service.pid).rss
     const kb = (rss - emptyRss) / 1024 / sessions
     rows.push({
-      ...{ name: 'growth', what: `${sessions} sessions: memory each, idle` },
-      ...{
-        ours: `${(rss / 1024 ** 2).toFixed(0)} MiB`,
-        baseline: `${(emptyRss / 1024 ** 2).toFixed(0)} MiB`,
-      },
-      ...{ result: `${kb.toFixed(1)} KB`, goal: '≤ 60 KB', met: kb <= 60 },
+      name: 'growth',
+      what: `${sessions} sessions: memory each, idle`,
+      ours: `${(rss / 1024 ** 2).toFixed(0)} MiB`,
+      baseline: `${(emptyRss / 1024 ** 2).toFixed(0)} MiB`,
+      result: `${kb.toFixed(1)} KB`,
+      goal: '≤ 60 KB',
+      met: kb <= 60,
       spread: `${share.toFixed(1)} % of a core over ${idleSeconds} s`,
     })
 
@@ -78,9 +79,13 @@ export const growth: Benchmark = {
       const { times, sent, seconds } = await deliver(service, phone, people, each)
       const p99 = percentile(times, 0.99)
       rows.push({
-        ...{ name: 'growth', what: `${what}: a message read, p99, 16 callers sending` },
-        ...{ ours: `${p99.toFixed(1)} ms`, baseline: `p50 ${median(times).toFixed(1)} ms` },
-        ...{ result: `${p99.toFixed(1)} ms`, goal: '≤ 50 ms', met: p99 <= 50 },
+        name: 'growth',
+        what: `${what}: a message read, p99, 16 callers sending`,
+        ours: `${p99.toFixed(1)} ms`,
+        baseline: `p50 ${median(times).toFixed(1)} ms`,
+        result: `${p99.toFixed(1)} ms`,
+        goal: '≤ 50 ms',
+        met: p99 <= 50,
         spread: `${spread(times)}; ${(sent / seconds).toFixed(0)} sends/s`,
       })
     }
@@ -93,8 +98,8 @@ export const growth: Benchmark = {
     await row(`beside ${waitingLogins} waiting logins`)
     for (let i = 0; i < waitingLogins; i++) await service.call('logout', { session_name: `w${i}` })
 
-    // Of the sessions to which nobody writes meanwhile. In processes of their own: a client that holds thousands of calls
-    // collects its own garbage for tens of ms, which is not the service's.
+    // For the sessions that get no messages. In other processes, because a client that holds thousands of
+    // calls collects its own garbage for tens of ms, which would count against the service.
     const wait = JSON.stringify({ session: 's%n', after: '0', timeout: 300 })
     const half = String(Math.floor(sessions / 2))
     const waiting = ['/tools/default/recv', wait, half, '600']
@@ -112,7 +117,7 @@ interface Phone extends AsyncDisposable {
   polls(): Promise<number>
 }
 
-/** `svc sandbox`: the simulated WeChat alone. */
+/** Starts `svc sandbox`: only the simulated WeChat. */
 async function startPhone(dir: string): Promise<Phone> {
   const child = Bun.spawn(
     [process.execPath, 'src/main.ts', 'sandbox', '--no-banner', '--sandbox-port', '0', '-d', dir],
@@ -153,7 +158,7 @@ const joined = (service: Service, { post }: Phone): Service => ({
   phone: post as Service['phone'],
 })
 
-/** Messages to sessions of the second half, one after the other, while the last ones are sent from. */
+/** Sends messages to sessions of the second half, one after the other, while the last sessions send. */
 async function deliver(service: Service, phone: Phone, people: readonly string[], count: number) {
   let over = false
   let sent = 0
@@ -168,7 +173,7 @@ async function deliver(service: Service, phone: Phone, people: readonly string[]
   })().catch(error => {
     if (!over) throw error
   })
-  // A consumer that is new begins at the end: it has to be there.
+  // A new consumer begins at the end of the log, so it must exist before the messages.
   await Bun.sleep(200)
   const sending = Array.from({ length: callers }, async (_, i) => {
     const to = people.at(-1 - i)!
@@ -180,7 +185,7 @@ async function deliver(service: Service, phone: Phone, people: readonly string[]
           sent++
           left--
         }
-        // What the user wrote is still on its way to the service.
+        // The user's message is still on its way to the service.
         else if (body.code === 'window_closed' || body.code === 'quota_exhausted') await Bun.sleep(5)
         else throw new Error(`send: ${JSON.stringify(body)}`)
       }

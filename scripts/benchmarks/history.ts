@@ -8,7 +8,7 @@ const count = (rows: number) => rows.toLocaleString('en-US')
 export const history: Benchmark = {
   name: 'history',
   compares:
-    'ms of a whole POST /tools/default/history, one after the other: 50 newest, 50 after 9,900 others, and a word of two frequent Chinese characters that never stand together. Baseline: a sessions call over the same connection.',
+    'ms of a whole POST /tools/default/history, one after the other: the newest 50, 50 after 9,900 others, and a word of two frequent Chinese characters that never stand together. Baseline: a sessions call on the same connection.',
   async run({ quick, rounds, keep, note }) {
     const found: Row[] = []
     for (const rows of quick ? [10_000, 100_000] : [100_000, 5_000_000]) {
@@ -37,7 +37,7 @@ async function lookInto(store: LargeStore, rows: number, each: number, rounds: n
     limit: 5,
     what: 'absent 2-character word',
   }
-  // Offsets end at 10,000; a page still follows this one in the smallest store.
+  // The largest offset is 10,000. In the smallest store, one page still follows this offset.
   const far = { input: { offset: 9900 }, messages: 50, limit: 5, what: 'offset 9,900' }
   const times = new Map([newest, absent, far].map(kind => [kind, [] as number[][]]))
   const bare: number[] = []
@@ -49,7 +49,7 @@ async function lookInto(store: LargeStore, rows: number, each: number, rounds: n
         bare.push(await timed('sessions', {}))
         list.push(await timed('history', kind.input, kind.messages))
       }
-      // The first round is the compilers'.
+      // During the first round the runtime still compiles.
       if (round > 0) kept.push(list)
     }
   }

@@ -5,7 +5,7 @@ import { type Benchmark, inTurns, speedRow } from './report.ts'
 
 export const ingestLarge: Benchmark = {
   name: 'ingest-large',
-  compares: 'the same ingest of ours into a store that holds millions of rows, against an empty one.',
+  compares: 'the same ingest by svc into a store with millions of rows, compared with an empty one.',
   async run({ quick, rounds, keep, note }) {
     const messages = quick ? 5000 : 20_000
     const rows = quick ? 100_000 : 5_000_000

@@ -12,12 +12,12 @@ import { type Benchmark, inTurns, speedRow } from './report.ts'
 
 export const batchSize = 100
 export const session = 'shop'
-/** Who writes in a backlog. */
+/** The number of users who write in a backlog. */
 const users = 200
 
 let runs = 0
 
-/** Prepares a backlog that no earlier one shares an id with. */
+/** Prepares a backlog that shares no id with earlier ones. */
 export const prepareBacklog = (upstream: Child, messages: number, from = users): Promise<unknown> =>
   post(`${upstream.ready}/control/backlog`, {
     run: ++runs,
@@ -27,13 +27,13 @@ export const prepareBacklog = (upstream: Child, messages: number, from = users):
     users: from,
   })
 
-/** Messages per second, from the first poll to the one that comes with the last cursor. */
+/** Returns messages per second, from the first poll to the poll that sends the last cursor. */
 export async function ingestedPerSecond(upstream: Child, messages: number): Promise<number> {
   const { ms } = await post(`${upstream.ready}/control/took`)
   return messages / (ms / 1000)
 }
 
-/** A service that takes in a backlog, on an empty folder or (`dir`) on a given one. */
+/** Lets a service take in a backlog, in an empty folder or in `dir`. @returns messages per second */
 export async function oursTakesIn(upstream: Child, messages: number, dir?: string): Promise<number> {
   using folder = temporaryFolder()
   const base = dir ?? folder.path
@@ -55,7 +55,7 @@ async function bareTakesIn(upstream: Child, messages: number): Promise<number> {
 export const ingest: Benchmark = {
   name: 'ingest',
   compares:
-    'messages/s from the first poll to the poll with the last cursor, batches of 100 from 200 users. Baseline: a process that loops fetch, JSON.parse, the same rows into the same tables, indexes and full-text index (with the same gramsOf) in one synchronous=FULL transaction, then the cursor into a file with fsync and rename; it keeps no context tokens, which ours writes durably per batch as well.',
+    'messages/s from the first poll to the poll with the last cursor, batches of 100 from 200 users. Baseline: a process that loops over fetch, JSON.parse, the same rows into the same tables, indexes and full-text index (with the same gramsOf) in one synchronous=FULL transaction, then the cursor into a file with fsync and rename. It keeps no context tokens, which svc also writes durably for each batch.',
   async run({ quick, rounds }) {
     const messages = quick ? 5000 : 20_000
     await using upstream = await startUpstream()

@@ -1,4 +1,7 @@
-/** A store of millions of rows, made as fast as SQLite can and kept in the temporary folder between runs if asked. */
+/**
+ * Makes a store of millions of rows as fast as SQLite can, and on request keeps it in the temporary folder
+ * between runs.
+ */
 
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,12 +17,15 @@ export interface LargeStore extends AsyncDisposable {
   readonly dir: string
 }
 
-/** Texts repeat after so many rows: their making would cost more than their storing. */
+/** Texts repeat after this many rows: making them would cost more than storing them. */
 const distinct = 100_000
 const users = 5000
 const session = 'shop'
 
-/** A store of `rows` received messages; what was added to it goes with the owner, and all of it unless `keep`. */
+/**
+ * Opens a store of `rows` received messages. On disposal, added rows are removed, and without `keep` the
+ * whole store.
+ */
 export async function openLargeStore(
   rows: number,
   keep: boolean,
@@ -47,7 +53,7 @@ export async function openLargeStore(
   }
 }
 
-/** The number of the newest migration, and what stands in for the tables' text. */
+/** Returns the number of the newest migration, with a hash of the tables' definitions. */
 async function formOfStore(): Promise<string> {
   const db = await openDatabase(':memory:')
   migrate(db)
@@ -67,14 +73,15 @@ async function build(path: string, rows: number): Promise<void> {
   const indexes = db.all`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql NOT NULL`
   const ofMessages = indexes.filter(({ sql }) => / ON message\b/i.test(String(sql)))
   for (const { name } of ofMessages) db.exec(`DROP INDEX ${name}`)
-  // One large write for every few ten thousand rows in place of many merges.
+  // One large write per several ten thousand rows instead of many merges.
   db.exec(`INSERT INTO gram (gram, rank) VALUES ('hashsize', 100000000)`)
   const fill = filler(db, rows)
   const grown = Math.floor(rows / 50)
   fill(rows - grown, distinct)
   db.exec(`INSERT INTO gram (gram, rank) VALUES ('hashsize', 1048576)`)
-  // Large writes leave large segments where a store that grew has small ones, and each batch would go on merging them.
-  // So they become one, as old rows are in life, and the newest rows come as they do in life: in batches.
+  // A store that grew slowly has small segments; large writes leave large ones, which each batch would
+  // continue to merge. So they are merged into one, as old rows usually are, and the newest rows come in
+  // batches, as usual.
   db.exec(`INSERT INTO gram (gram) VALUES ('optimize')`)
   for (const { sql } of ofMessages) db.exec(String(sql))
   db.exec('PRAGMA journal_mode = WAL')
@@ -82,7 +89,7 @@ async function build(path: string, rows: number): Promise<void> {
   db.close()
 }
 
-/** Fills the store up to so many rows, so many in a transaction. */
+/** Returns a function that fills the store up to a number of rows, with a number of rows per transaction. */
 function filler(db: Database, rows: number): (upTo: number, batch: number) => void {
   const next = random(1)
   const bot = botId(session)
@@ -110,7 +117,7 @@ function filler(db: Database, rows: number): (upTo: number, batch: number) => vo
   }
 }
 
-/** Takes away what benchmarks added. */
+/** Removes what benchmarks added. */
 async function restore(dir: string, rows: number): Promise<void> {
   rmSync(join(dir, session), { recursive: true, force: true })
   const db = await openDatabase(join(dir, 'messages.db'))
@@ -119,7 +126,7 @@ async function restore(dir: string, rows: number): Promise<void> {
     db.run`DELETE FROM gram WHERE rowid > ${rows}`
     db.run`DELETE FROM message WHERE id > ${rows}`
     db.run`UPDATE sqlite_sequence SET seq = ${rows} WHERE name = 'message'`
-    // What lies behind it is read row by row, and indexed by the next write.
+    // Rows behind this position are read one by one, and the next write indexes them.
     db.run`UPDATE gram_position SET position = ${rows}`
     for (const table of ['consumer', 'consumer_ahead', 'lease']) db.exec(`DELETE FROM ${table}`)
   })

@@ -1,8 +1,8 @@
 /**
- * Load from a process of its own: `load.ts <url> <path> <json body, or '' for a GET> <connections> <seconds>` over plain sockets, one
- * request at a time on each connection, `%n` in the body being its number. Ends with a line
- * `{requests, seconds, p50, p99}`, the last two in ms. Sockets, because a `fetch` client
- * costs several times what the servers measured here cost.
+ * Makes load from its own process: `load.ts <url> <path> <json body, or '' for a GET> <connections>
+ * <seconds>`. It uses plain sockets with one request at a time per connection; `%n` in the body is the number
+ * of the connection. Ends with a line `{requests, seconds, p50, p99}`, the last two in ms. It uses sockets
+ * because a `fetch` client costs several times as much as the measured servers.
  */
 import process from 'node:process'
 
@@ -20,7 +20,7 @@ let running = true
 let failure: string | undefined
 
 async function connect(nth: number): Promise<void> {
-  // Each connection may speak of something of its own.
+  // With %n each connection can name its own session or user.
   const request = requestOf(body.replaceAll('%n', String(nth)))
   let at = performance.now()
   const closed = Promise.withResolvers<void>()

@@ -1,4 +1,4 @@
-/** `./scripts/bench`: runs the benchmarks named (all without a name) and prints one table. */
+/** `./scripts/bench`: runs the named benchmarks (without a name all of them) and prints one table. */
 import { cpus, loadavg } from 'node:os'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
@@ -38,7 +38,7 @@ const all: readonly Benchmark[] = [
   growth,
 ]
 
-// Thousands of calls wait at a time.
+// Thousands of calls wait at the same time.
 raiseFetchLimit()
 
 const { values, positionals } = parseArgs({
@@ -56,9 +56,9 @@ if (values.help || unknown.length > 0) {
   for (const name of unknown) console.error(`there is no benchmark ${name}`)
   console.log(`./scripts/bench [--quick] [--rounds N] [--keep] [name …]
 
-  --quick     small sizes and few rounds: a look, no verdict
-  --rounds N  turns of baseline and ours (5; quick: 2)
-  --keep      leaves the store of 5,000,000 rows in the temporary folder for the next run
+  --quick     small sizes and few rounds, for an impression; goals are not judged
+  --rounds N  rounds of baseline and svc (5; quick: 2)
+  --keep      keeps the store of 5,000,000 rows in the temporary folder for the next run
 `)
   for (const { name, compares } of all) console.log(`${name}\n    ${compares}`)
   process.exit(unknown.length > 0 ? 2 : 0)

@@ -16,10 +16,10 @@ import { type Benchmark, inTurns, mib, type Row, speedRow, spread } from './repo
 
 const session = 'shop'
 const user = 'o9cq80benchZkQ@im.wechat'
-/** Hex of the key that the canned CDN enciphers with, in the spelling of messages. */
+/** The key with which the canned CDN encrypts, in hex as messages spell it. */
 const aesKey = Buffer.from('000102030405060708090a0b0c0d0e0f').toString('base64')
 
-/** `size` (whole MiB) of bytes from memory, one MiB at a time. */
+/** Makes a stream of `size` bytes (whole MiB) from memory, one MiB at a time. */
 function source(size: number): ReadableStream<Uint8Array> {
   const block = new Uint8Array(1024 * 1024).fill(7)
   let left = size / block.length
@@ -38,7 +38,7 @@ async function sink(response: Response, size: number): Promise<void> {
 export const media: Benchmark = {
   name: 'media',
   compares:
-    'MB/s of one file, against a bare server that streams the same bytes the same way: POST /media against request body to file; send by upload_id against file to PUT at the CDN; the download tool against fetch to file with fsync; GET /media against fetch body to answer, each chunk passing through the program. Ours also encrypts or decrypts and takes the digests that WeChat and the contract want. Memory: the highest resident size during a transfer over that before the first one.',
+    'MB/s of one file, compared with a bare server that streams the same bytes. POST /media: request body to file. Send by upload_id: file to a PUT at the CDN. The download tool: fetch to file with fsync. GET /media: fetch body to response, each chunk passing through the program. svc also encrypts or decrypts, and computes the digests that WeChat and the API need. Memory: the highest resident size during a transfer, minus that before the first one.',
   async run({ quick, rounds }) {
     const size = (quick ? 64 : 1024) * 1024 * 1024
     using folder = temporaryFolder()
@@ -50,15 +50,23 @@ export const media: Benchmark = {
     await using bare = await startChild('bare-media.ts', [bareFolder.path, cdn])
 
     let said = 0
-    /** The user writes: a window, a quota, and a file of that size to download. @returns its message_id */
+    /**
+     * Lets the user write: opens a window and a quota, with a file of this size to download.
+     *
+     * @returns its message_id
+     */
     const say = async (bytes: number): Promise<string> => {
       await post(`${upstream.ready}/control/parked`, { count: 1 })
       const id = String(8_000_000_000_000_000_000n + BigInt(++said) * 4096n)
       const media = { encrypt_query_param: String(bytes), aes_key: aesKey, encrypt_type: 1 }
       const item = { type: 4, file_item: { media, file_name: 'big.bin', len: String(bytes) } }
       const rest = JSON.stringify({
-        ...{ from_user_id: user, to_user_id: botId(session), create_time_ms: Date.now(), message_type: 1 },
-        ...{ context_token: 'token', item_list: [item] },
+        from_user_id: user,
+        to_user_id: botId(session),
+        create_time_ms: Date.now(),
+        message_type: 1,
+        context_token: 'token',
+        item_list: [item],
       })
       const message = `{"message_id":${id},${rest.slice(1)}`
       await post(`${upstream.ready}/control/say`, { run: 1, n: said, message })
@@ -66,7 +74,7 @@ export const media: Benchmark = {
         const page = await post(`${service.url}/tools/default/history`, { limit: 1 })
         return page.messages[0]?.message_id === id ? true : undefined
       })
-      // The context token is written after the message: the next poll says that all is done.
+      // The context token is written after the message; the next poll shows that everything is written.
       await post(`${upstream.ready}/control/parked`, { count: 1 })
       return id
     }
@@ -85,7 +93,7 @@ export const media: Benchmark = {
 
     const growth: number[] = []
     let restBytes = 0
-    /** One of ours, with a look at the memory. */
+    /** Measures one transfer of svc, and its memory. */
     const watched = async (bytes: number, work: () => Promise<void>): Promise<number> => {
       resetPeak(service.pid)
       const speed = await timed(bytes, work)

@@ -26,11 +26,11 @@ const article = '.log article'
 interface Case {
   what: string
   path: string
-  /** Seen before the burst. */
+  /** What must be visible before the burst. */
   seen: string
   users: number
   before?(page: Page): Promise<unknown>
-  /** Goes on beside the burst. */
+  /** Runs during the burst. */
   beside?(page: Page): Promise<unknown>
 }
 
@@ -115,7 +115,7 @@ async function burst(
   await page.waitForTimeout(3000)
   const longest = await longestTask(page, async () => {
     await Promise.all([say(upstream, run, users), beside?.(page)])
-    // Whatever it began is over.
+    // Let the work that it started end.
     await page.waitForTimeout(1000)
   })
   await page.close()

@@ -1,7 +1,10 @@
-/** A browser at the panel, and what its main thread was busy with. */
+/** Drives a browser on the panel and measures the work of its main thread. */
 import type { CDPSession, Page } from 'playwright-core'
 
-/** Script of the page's main thread, in ms: of the busiest frame, of the 99th percentile, and of how many frames. */
+/**
+ * Script time of the page's main thread in ms: of the busiest frame and of the 99th percentile; and the
+ * number of frames.
+ */
 export interface FrameTimes {
   worst: number
   p99: number
@@ -29,13 +32,13 @@ const scripts = new Set([
 ])
 const frameEnds = 'Commit'
 
-/** What script ran in each frame while `work` goes on, by Chromium's own trace. */
+/** Returns the script time per frame while `work` runs, from Chromium's trace. */
 export const scriptPerFrame = async (page: Page, work: () => Promise<void>): Promise<FrameTimes> =>
   summary(await traced(page, work))
 
-/** The longest task of the page's main thread while `work` goes on, in ms of processor time. */
+/** Returns the longest task of the page's main thread while `work` runs, in ms of processor time. */
 export async function longestTask(page: Page, work: () => Promise<void>): Promise<number> {
-  // More would make tasks longer.
+  // More trace categories would make tasks longer.
   const events = await traced(page, work, ['disabled-by-default-devtools.timeline', '__metadata'])
   const mains = events.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
   const tasks = events.filter(
@@ -81,7 +84,7 @@ function summary(events: readonly TraceEvent[]): FrameTimes {
     let until = 0
     for (const { name, ph, ts, dur = 0, tdur } of own) {
       if (name === frameEnds) frames.push(0)
-      // What runs inside another is counted with that.
+      // An event inside another one is counted with that.
       if (ph !== 'X' || !scripts.has(name) || ts < until) continue
       until = ts + dur
       frames[frames.length - 1]! += (tdur ?? dur) / 1000
@@ -92,7 +95,7 @@ function summary(events: readonly TraceEvent[]): FrameTimes {
   return { worst: sorted[0] ?? 0, p99: sorted[Math.floor(sorted.length / 100)] ?? 0, frames: sorted.length }
 }
 
-/** Bytes that came over the line until now, as they came: compressed. */
+/** Returns a function with the number of bytes received so far, compressed as they came. */
 export async function watchTransfer(page: Page): Promise<() => number> {
   const cdp = await page.context().newCDPSession(page)
   await cdp.send('Network.enable')

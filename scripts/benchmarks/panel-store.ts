@@ -1,4 +1,4 @@
-/** A store as the panel meets it in a busy house: many accounts, and one conversation that is longer than all others. */
+/** Makes the store of a busy panel: many accounts, and one conversation that is longer than all others. */
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -9,13 +9,16 @@ import { random, wireText, writtenAt } from './texts.ts'
 
 export const sessionName = (nth: number): string => `session-${nth}`
 
-/** Who writes in the long conversation; also who the upstream lets speak. */
+/** The user of the long conversation, whom the upstream also lets write. */
 export const longUser: string = writtenAt(0, 0, '', 1, () => 0).from
 
 const batch = 2000
 const othersOfEach = 5
 
-/** Fills `dir`: `messages` of `longUser` to the first session, one each of some users to the others. */
+/**
+ * Fills `dir`: the first session gets `messages` from `longUser`, the others get one message from each of
+ * some users.
+ */
 export async function fillPanelStore(dir: string, sessions: number, messages: number): Promise<void> {
   const path = join(dir, 'messages.db')
   const options = { path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
@@ -26,7 +29,7 @@ export async function fillPanelStore(dir: string, sessions: number, messages: nu
     for (let from = 0; from < count; from += batch) {
       const rows = Array.from({ length: Math.min(batch, count - from) }, (_, n): ReceivedMessage => {
         const written = writtenAt(run, from + n, bot, users, next)
-        // People of their own in each session.
+        // Each session has its own users.
         const message = run === 0 ? written : { ...written, from: `${run}.${n}${written.from}` }
         return {
           message_id: message.messageId,

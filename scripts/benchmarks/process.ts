@@ -1,4 +1,7 @@
-/** Processes of a benchmark: the service, the bare baselines, the canned upstream; and what Linux says of them. */
+/**
+ * Processes of a benchmark: the service, the bare baselines, the canned upstream; and what Linux reports
+ * about them.
+ */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +12,7 @@ export type { Service } from '../../test/support/service.ts'
 
 export const root = join(import.meta.dirname, '../..')
 
-/** A folder of the temporary file system that goes with its owner. */
+/** Makes a temporary folder, which is removed on disposal. */
 export function temporaryFolder(): Disposable & { path: string } {
   const path = mkdtempSync(join(tmpdir(), 'svc-bench-'))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
@@ -17,18 +20,18 @@ export function temporaryFolder(): Disposable & { path: string } {
 
 export interface Child extends AsyncDisposable {
   readonly pid: number
-  /** What it said when it was ready: an address for servers. */
+  /** The text after `ready`; for servers an address. */
   readonly ready: string
   readonly exited: Promise<number>
-  /** All of stdout; to be awaited after `exited`. */
+  /** All of stdout. Call it after `exited`. */
   output(): Promise<string>
 }
 
-/** Starts a script of this folder (or a program) and waits for its line `ready <text>`. */
+/** Starts a script of this folder, or a program, and waits for its line `ready <text>`. */
 export async function startChild(script: string, args: readonly string[] = []): Promise<Child> {
   const command = script.endsWith('.ts') ? [process.execPath, join(import.meta.dirname, script)] : [script]
   const child = Bun.spawn([...command, ...args], {
-    // Bun's limit of 256 fetches is raised as the service does it.
+    // Raises Bun's limit of 256 fetches, as the service does.
     env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: '60000' },
     stdin: 'ignore',
     stdout: 'pipe',
@@ -60,10 +63,10 @@ export async function startChild(script: string, args: readonly string[] = []): 
   }
 }
 
-/** The canned upstream as its own process; `ready` is its address. */
+/** Starts the canned upstream in its own process; `ready` is its address. */
 export const startUpstream = (args: readonly string[] = []): Promise<Child> => startChild('upstream.ts', args)
 
-/** The service on a folder, talking to `upstream`; by default from source, as `scripts/start` runs it. */
+/** Starts the service on a folder, connected to `upstream`; by default from source, like `scripts/start`. */
 export const startBenchService = (
   dir: string,
   upstream: string,
@@ -73,8 +76,18 @@ export const startBenchService = (
     dir,
     sandbox: false,
     args: [
-      ...['--upstream-url', upstream, '--cdn-url', `${upstream}/c2c`, '--pace', 'off'],
-      ...['--log-level', 'error', '--store-max-count', '0', '--store-max-age-days', '0'],
+      '--upstream-url',
+      upstream,
+      '--cdn-url',
+      `${upstream}/c2c`,
+      '--pace',
+      'off',
+      '--log-level',
+      'error',
+      '--store-max-count',
+      '0',
+      '--store-max-age-days',
+      '0',
       ...(options.args ?? []),
     ],
     ...(options.command && { command: options.command }),
@@ -83,7 +96,7 @@ export const startBenchService = (
 export const botId = (session: string) =>
   `${Buffer.from(session).toString('hex').padStart(12, '0').slice(-12)}@im.bot`
 
-/** A logged-in session, as a login would have left it. */
+/** Writes a logged-in session, as a login would leave it. */
 export function writeSession(dir: string, name: string, upstream: string): void {
   mkdirSync(join(dir, name), { recursive: true, mode: 0o700 })
   const bot_id = botId(name)
@@ -99,17 +112,17 @@ export function writeSession(dir: string, name: string, upstream: string): void 
   })
 }
 
-/** Bytes of memory: now (`rss`) and at most since `resetPeak`. */
+/** Returns bytes of memory: now (`rss`), and the maximum since `resetPeak`. */
 export function memoryOf(pid: number): { rss: number; peak: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   const field = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) * 1024
   return { rss: field('VmRSS'), peak: field('VmHWM') }
 }
 
-/** From now on `peak` begins at the present size. */
+/** Restarts `peak` at the present size. */
 export const resetPeak = (pid: number): void => writeFileSync(`/proc/${pid}/clear_refs`, '5')
 
-/** Seconds of processor time the process has used, all threads. The kernel counts hundredths. */
+/** Returns the processor time of the process in seconds, over all threads. The kernel counts hundredths. */
 export function cpuSecondsOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
@@ -117,8 +130,8 @@ export function cpuSecondsOf(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / 100
 }
 
-/** POSTs JSON and gives the parsed answer; not 200 is an error. */
-// biome-ignore lint/suspicious/noExplicitAny: canned answers, looked into freely
+/** POSTs JSON and returns the parsed response. A status other than 2xx is an error. */
+// biome-ignore lint/suspicious/noExplicitAny: canned responses, read freely
 export async function post(url: string, body: unknown = {}): Promise<any> {
   const response = await fetch(url, {
     method: 'POST',
@@ -129,7 +142,7 @@ export async function post(url: string, body: unknown = {}): Promise<any> {
   return response.json()
 }
 
-/** Repeats `look` until it gives something. */
+/** Repeats `look` until it returns something. */
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined>,

@@ -1,4 +1,7 @@
-/** What many endpoints, many readers and a long absence cost; each a benchmark of its own, since each takes a minute. */
+/**
+ * Measures the cost of many endpoints, many readers and a long absence. Each is its own benchmark, because it
+ * takes a minute.
+ */
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -19,11 +22,14 @@ import {
 } from './process.ts'
 import { type Benchmark, inTurns, median, mib, number, type Row, speedRow, spread } from './report.ts'
 
-/** A receiver that counts what it answers, after `answerMs`, and answers nothing under `/hang`. */
+/** Starts a receiver that counts its answers, each after `answerMs`, and that never answers under `/hang`. */
 function startReceiver(answerMs: number) {
   const own = { count: 0 }
   const server = Bun.serve({
-    ...{ hostname: '127.0.0.1', port: 0, idleTimeout: 0, development: false as const },
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 0,
+    development: false as const,
     async fetch(request) {
       await request.text()
       if (request.url.endsWith('/hang')) await new Promise(() => {})
@@ -39,7 +45,7 @@ function startReceiver(answerMs: number) {
   }
 }
 
-/** Endpoints that begin where the log ends now; with `beginning` where it began. */
+/** Adds endpoints that start at the end of the event log, or with `beginning` at its start. */
 async function addEndpoints(dir: string, urls: readonly string[], beginning = false): Promise<void> {
   const path = join(dir, 'messages.db')
   const options = { path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
@@ -48,16 +54,23 @@ async function addEndpoints(dir: string, urls: readonly string[], beginning = fa
     const position = beginning ? '' : await store.events.head()
     for (const [nth, url] of urls.entries())
       await store.webhooks.add({
-        ...{ id: `wh_${nth}`, url, types: ['message.received'], headers: {}, link_key: 'k', replies: false },
+        id: `wh_${nth}`,
+        url,
+        types: ['message.received'],
+        headers: {},
+        link_key: 'k',
+        replies: false,
         secrets: [{ secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }],
-        ...{ allow_private: true, created_at: nth, position },
+        allow_private: true,
+        created_at: nth,
+        position,
       })
   } finally {
     await store.upkeep.close()
   }
 }
 
-/** All is delivered: waits, and says how fast since the first that came. */
+/** Waits until everything is delivered. @returns deliveries per second since the first one */
 async function drained(came: () => number, total: number): Promise<number> {
   while (came() === 0) await Bun.sleep(1)
   const from = performance.now()
@@ -65,7 +78,7 @@ async function drained(came: () => number, total: number): Promise<number> {
   return total / ((performance.now() - from) / 1000)
 }
 
-/** Messages to 50 endpoints that answer, beside `hanging` that do not. */
+/** Delivers messages to 50 endpoints that answer, beside `hanging` endpoints that do not. */
 async function besideHanging(messages: number, hanging: number) {
   using folder = temporaryFolder()
   using receiver = startReceiver(0)
@@ -82,7 +95,7 @@ async function besideHanging(messages: number, hanging: number) {
 const hanging: Benchmark = {
   name: 'push-hanging',
   compares:
-    'deliveries/s of a backlog to 50 endpoints, from the first that came on, while it is still being stored: beside 50 more that never answer, against the 50 alone; and the largest memory of the service.',
+    'deliveries/s of a backlog to 50 endpoints, from the first delivery on, while the backlog is still being stored: beside 50 more that never answer, compared with the 50 alone; and the largest memory of the service.',
   async run({ quick, rounds }) {
     const messages = quick ? 100 : 600
     const bytes = { ours: [] as number[], baseline: [] as number[] }
@@ -110,7 +123,8 @@ const memoryRow = (
   bytes: { ours: number[]; baseline: number[] },
   { more, goal, each }: { more: number; goal: number; each: number[] },
 ): Row => ({
-  ...{ name, what },
+  name,
+  what,
   ours: `${number(mib(median(bytes.ours)))} MiB`,
   baseline: `${number(mib(median(bytes.baseline)))} MiB`,
   result: `+ ${more.toFixed(1)} MiB`,
@@ -119,7 +133,7 @@ const memoryRow = (
   spread: spread(each),
 })
 
-/** Opens readers of a stream that keep nothing. @returns bytes so far, and the end */
+/** Opens readers of a stream that store nothing. @returns the bytes so far; disposal closes the readers */
 async function openReaders(url: string, count: number) {
   const { hostname, port, pathname, search } = new URL(url)
   const sockets: ReturnType<typeof connect>[] = []
@@ -145,7 +159,7 @@ async function openReaders(url: string, count: number) {
 }
 
 let said = 0
-/** 100 messages a second. @returns seconds of processor time of the process meanwhile */
+/** Sends 100 messages per second. @returns the processor time of the process in that time, in seconds */
 async function saying(upstream: string, bot: string, pid: number, seconds: number): Promise<number> {
   const before = cpuSecondsOf(pid)
   const from = performance.now()
@@ -157,7 +171,10 @@ async function saying(upstream: string, bot: string, pid: number, seconds: numbe
   return cpuSecondsOf(pid) - before
 }
 
-/** What readers cost a process beyond what it does without them: bytes of memory for each, ms of processor time a message. */
+/**
+ * Returns what readers add to the cost of a process: bytes of memory per reader, ms of processor time per
+ * message.
+ */
 async function readersCost(
   { url, pid }: { url: string; pid: number },
   { upstream, bot, readers, seconds }: { upstream: string; bot: string; readers: number; seconds: number },
@@ -172,7 +189,7 @@ async function readersCost(
   return {
     bytesEach: (memoryOf(pid).rss - before) / readers,
     cpuMs: ((beside - without) * 1000) / messages,
-    /** Of one message to one reader, as it stands on the line. */
+    /** Bytes of one message to one reader on the connection. */
     frame: (opened.bytes() - before2) / readers / messages,
   }
 }
@@ -180,7 +197,7 @@ async function readersCost(
 const readers: Benchmark = {
   name: 'push-readers',
   compares:
-    'ms of processor time a message that 1,000 readers of GET /events cost the service beyond what the message costs without readers, 100 messages/s; against the same of a process that polls the same upstream and broadcasts frames of the same size, each encoded once. Memory: what the service grew by, for each reader.',
+    'ms of processor time per message that 1,000 readers of GET /events add to the cost without readers, at 100 messages/s, compared with a process that polls the same upstream and broadcasts frames of the same size, each encoded once. Memory: the growth of the service per reader.',
   async run({ quick, rounds }) {
     const [count, seconds] = quick ? [200, 1] : [1000, 5]
     using folder = temporaryFolder()
@@ -206,32 +223,38 @@ const readers: Benchmark = {
     const each = of('ours', 'bytesEach').map(bytes => bytes / 1024)
     return [
       {
-        ...{ name: 'push-readers', what: `${number(count)} stream readers, 100 messages/s` },
-        ...{
-          ours: `${ours.toFixed(2)} ms`,
-          baseline: `${bare.toFixed(2)} ms`,
-          result: (ours / bare).toFixed(2),
-        },
-        ...{ goal: '≤ 1.5 ×', met: ours / bare <= 1.5 },
+        name: 'push-readers',
+        what: `${number(count)} stream readers, 100 messages/s`,
+        ours: `${ours.toFixed(2)} ms`,
+        baseline: `${bare.toFixed(2)} ms`,
+        result: (ours / bare).toFixed(2),
+        goal: '≤ 1.5 ×',
+        met: ours / bare <= 1.5,
         spread: spread(
           found.ours.map((one, i) => one.cpuMs / found.bare[i]!.cpuMs),
           2,
         ),
       },
       {
-        ...{ name: 'push-readers', what: 'memory of each', ours: `${median(each).toFixed(0)} KB` },
+        name: 'push-readers',
+        what: 'memory of each',
+        ours: `${median(each).toFixed(0)} KB`,
         baseline: `${(median(of('bare', 'bytesEach')) / 1024).toFixed(0)} KB`,
-        ...{ result: `${median(each).toFixed(0)} KB`, goal: '≤ 60 KB', met: median(each) <= 60 },
+        result: `${median(each).toFixed(0)} KB`,
+        goal: '≤ 60 KB',
+        met: median(each) <= 60,
         spread: spread(each, 0),
       },
     ]
   },
 }
 
-/** What counts as no backlog yet. */
+/** Fewer deliveries than this do not count as a backlog. */
 const few = 2000
 
-/** So many deliveries by a process: how fast, and how much more memory it had at most than for the first few. */
+/**
+ * Measures deliveries of a process: their speed, and how much its largest memory grew after the first few.
+ */
 async function leaving(pid: number, came: () => number, messages: number) {
   resetPeak(pid)
   while (came() < few) await Bun.sleep(1)
@@ -245,7 +268,7 @@ async function leaving(pid: number, came: () => number, messages: number) {
 const backlog: Benchmark = {
   name: 'push-backlog',
   compares:
-    'deliveries/s of a stored log of 100,000 messages of 200 conversations to one endpoint that was away, 5 ms an answer; by how much the largest memory meanwhile is over that of the first 2,000, against the same of a bare loop that reads the same store and does as many POSTs.',
+    'deliveries/s of a stored log of 100,000 messages of 200 conversations to one endpoint that was away and answers after 5 ms; and how far the largest memory exceeds that of the first 2,000 deliveries, compared with a bare loop that reads the same store and makes as many POSTs.',
   async run({ quick, rounds }) {
     const messages = quick ? 10_000 : 100_000
     const found: Record<'ours' | 'bare', Awaited<ReturnType<typeof leaving>>[]> = { ours: [], bare: [] }
@@ -276,14 +299,24 @@ const backlog: Benchmark = {
     const beyond = found.ours.map(({ more }, round) => more - found.bare[round]!.more)
     return [
       {
-        ...{ name: 'push-backlog', what: 'a stored backlog, one endpoint', ours: `${number(speed)} /s` },
-        ...{ baseline: `${number(bareSpeed)} /s`, result: `${number(speed)} /s`, goal: '≥ 1,000 /s' },
-        ...{ met: speed >= 1000, spread: spread(speeds, 0) },
+        name: 'push-backlog',
+        what: 'a stored backlog, one endpoint',
+        ours: `${number(speed)} /s`,
+        baseline: `${number(bareSpeed)} /s`,
+        result: `${number(speed)} /s`,
+        goal: '≥ 1,000 /s',
+        met: speed >= 1000,
+        spread: spread(speeds, 0),
       },
       {
-        ...{ name: 'push-backlog', what: 'memory beyond its first 2,000', ours: `+ ${ours!.toFixed(1)} MiB` },
-        ...{ baseline: `+ ${bare!.toFixed(1)} MiB`, result: `${(ours! - bare!).toFixed(1)} MiB` },
-        ...{ goal: '≤ 10 MiB', met: ours! - bare! <= 10, spread: spread(beyond) },
+        name: 'push-backlog',
+        what: 'memory beyond its first 2,000',
+        ours: `+ ${ours!.toFixed(1)} MiB`,
+        baseline: `+ ${bare!.toFixed(1)} MiB`,
+        result: `${(ours! - bare!).toFixed(1)} MiB`,
+        goal: '≤ 10 MiB',
+        met: ours! - bare! <= 10,
+        spread: spread(beyond),
       },
     ]
   },
@@ -291,7 +324,7 @@ const backlog: Benchmark = {
 
 const ingestBeside: Benchmark = {
   name: 'push-ingest',
-  compares: 'messages/s as in `ingest`, with 10 endpoints that answer at once, against none.',
+  compares: 'messages/s as in `ingest`, with 10 endpoints that answer at once, compared with none.',
   async run({ quick, rounds }) {
     const messages = quick ? 5000 : 20_000
     await using upstream = await startUpstream()

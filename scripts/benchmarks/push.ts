@@ -11,7 +11,7 @@ import {
 } from './process.ts'
 import { type Benchmark, number, percentile, type Row, spread } from './report.ts'
 
-/** What comes by itself: somebody waits for the next, or counts. */
+/** Deliveries that arrive by themselves: counts them, and lets a caller wait for the next one. */
 class Arrivals {
   count = 0
   #next = Promise.withResolvers<unknown[]>()
@@ -27,11 +27,15 @@ class Arrivals {
   }
 }
 
-/** A receiver of webhooks that has a place for ours and one for the baseline's, and takes `answerMs` for an answer. */
+/**
+ * Starts a receiver of webhooks with one path for svc and one for the baseline. It answers after `answerMs`.
+ */
 function startReceiver(answerMs: number) {
   const came: Record<string, Arrivals> = { ours: new Arrivals(), bare: new Arrivals() }
   const server = Bun.serve({
-    ...{ hostname: '127.0.0.1', port: 0, development: false as const },
+    hostname: '127.0.0.1',
+    port: 0,
+    development: false as const,
     async fetch(request) {
       await request.text()
       came[new URL(request.url).pathname.slice(1)]?.add()
@@ -46,7 +50,7 @@ function startReceiver(answerMs: number) {
   }
 }
 
-/** Reads a stream of events to its end, each as it comes. */
+/** Reads an event stream to its end and counts each event as it comes. */
 async function follow(url: string, came: Arrivals, signal: AbortSignal): Promise<void> {
   const response = await fetch(url, { signal })
   const opened = Promise.withResolvers<void>()
@@ -71,15 +75,17 @@ async function addWebhook(dir: string, url: string): Promise<void> {
   if ((await child.exited) !== 0) throw new Error('the webhook was not added')
 }
 
-/** Rows of how much later than the baseline something came. */
+/** Returns rows of how much later than the baseline something arrived. */
 function laterRows(what: string, times: Record<'ours' | 'bare', number[][]>): Row[] {
   return ([0.5, 0.99] as const).map((p, i) => {
     const limit = [5, 30][i]!
     const [ours, bare] = [times.ours.flat(), times.bare.flat()].map(list => percentile(list, p))
     const extras = times.ours.map((list, round) => percentile(list, p) - percentile(times.bare[round]!, p))
     return {
-      ...{ name: 'push', what: `upstream to a ${what}, p${p * 100}` },
-      ...{ ours: `${ours!.toFixed(2)} ms`, baseline: `${bare!.toFixed(2)} ms` },
+      name: 'push',
+      what: `upstream to a ${what}, p${p * 100}`,
+      ours: `${ours!.toFixed(2)} ms`,
+      baseline: `${bare!.toFixed(2)} ms`,
       result: `+ ${(ours! - bare!).toFixed(2)} ms`,
       goal: `≤ + ${limit} ms`,
       met: ours! - bare! <= limit,
@@ -88,7 +94,7 @@ function laterRows(what: string, times: Record<'ours' | 'bare', number[][]>): Ro
   })
 }
 
-/** How long a message takes to a webhook's receiver and to a reader of the stream. */
+/** Measures how long a message takes to a webhook's receiver and to a stream reader. */
 async function later(quick: boolean, rounds: number): Promise<Row[]> {
   const each = quick ? 50 : 200
   using folder = temporaryFolder()
@@ -130,7 +136,11 @@ async function later(quick: boolean, rounds: number): Promise<Row[]> {
   return rows
 }
 
-/** A backlog of 200 conversations that leaves by one webhook whose receiver takes 5 ms. @returns deliveries per second */
+/**
+ * Delivers a backlog of 200 conversations by one webhook whose receiver takes 5 ms.
+ *
+ * @returns deliveries per second
+ */
 async function drained(messages: number): Promise<number> {
   using folder = temporaryFolder()
   using receiver = startReceiver(5)
@@ -144,7 +154,8 @@ async function drained(messages: number): Promise<number> {
   const came = receiver.came('ours')
   while (came.count === 0) await Bun.sleep(1)
   const from = performance.now()
-  // The first and the last are not told apart: of thousands they do not matter.
+  // The time until the first delivery is not counted, but the delivery is: with thousands this does not
+  // matter.
   while (came.count < messages) await Bun.sleep(1)
   const perSecond = messages / ((performance.now() - from) / 1000)
   await post(`${upstream.ready}/control/took`)
@@ -154,7 +165,7 @@ async function drained(messages: number): Promise<number> {
 export const push: Benchmark = {
   name: 'push',
   compares:
-    'ms from the order to the upstream to answer until a webhook’s receiver, or a reader of GET /events, has the event, against a bare process that polls and hands on at once (ours stores durably, signs, and keeps its place). Deliveries/s of a backlog of 200 conversations to one receiver that takes 5 ms for each answer, from the first that came on, while the backlog is still being stored.',
+    'ms from the order to the upstream to answer until a webhook’s receiver, or a reader of GET /events, has the event, compared with a bare process that polls and passes messages on at once (svc stores durably, signs, and keeps its position). Deliveries/s of a backlog of 200 conversations to one receiver that takes 5 ms per answer, from the first delivery on, while the backlog is still being stored.',
   async run({ quick, rounds }) {
     const rows = await later(quick, rounds)
     const messages = quick ? 3000 : 10_000
@@ -164,9 +175,13 @@ export const push: Benchmark = {
     return [
       ...rows,
       {
-        ...{ name: 'push', what: 'webhooks out, 200 conversations', baseline: '–' },
+        name: 'push',
+        what: 'webhooks out, 200 conversations',
+        baseline: '–',
         ours: `${number(speed)} /s`,
-        ...{ result: `${number(speed)} /s`, goal: '≥ 1,000 /s', met: speed >= 1000 },
+        result: `${number(speed)} /s`,
+        goal: '≥ 1,000 /s',
+        met: speed >= 1000,
         spread: spread(speeds, 0),
       },
     ]

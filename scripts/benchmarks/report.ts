@@ -1,4 +1,4 @@
-/** What a benchmark says, the arithmetic behind it, and the table. */
+/** The result of a benchmark, its statistics, and the table. */
 
 export interface Row {
   name: string
@@ -8,27 +8,27 @@ export interface Row {
   result: string
   goal: string
   met: boolean
-  /** How far the rounds lay apart. */
+  /** The smallest and the largest value of the rounds. */
   spread: string
 }
 
 export interface Benchmark {
   name: string
-  /** What is compared with what, in a sentence or two; printed under the table. */
+  /** What is compared with what, in a few sentences; printed under the table. */
   compares: string
   run(options: BenchOptions): Promise<Row[]>
 }
 
 export interface BenchOptions {
   quick: boolean
-  /** A B A B …, so many times each. */
+  /** How many rounds of baseline and svc, in alternation. */
   rounds: number
-  /** Leaves the large store in the temporary folder for the next run. */
+  /** Whether to leave the large store in the temporary folder for the next run. */
   keep: boolean
   note(text: string): void
 }
 
-/** The value below which the share `p` (0–1) of the values lies. */
+/** Returns the value below which the share `p` (0–1) of the values lies. */
 export function percentile(values: readonly number[], p: number): number {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? Number.NaN
@@ -41,7 +41,10 @@ export interface Paired {
   baseline: number[]
 }
 
-/** Baseline and ours in turns, `rounds` times each: what slows the machine for a while slows both. */
+/**
+ * Measures baseline and svc alternately, `rounds` times each, so that a slow moment of the machine slows
+ * both.
+ */
 export async function inTurns(
   rounds: number,
   baseline: (round: number) => Promise<number>,
@@ -55,7 +58,10 @@ export async function inTurns(
   return found
 }
 
-/** Row of a speed where more is better: the medians' ratio, and the ratio of each pair of rounds as its spread. */
+/**
+ * Returns the row of a speed where more is better: the ratio of the medians, with the ratio of each round as
+ * the spread.
+ */
 export function speedRow(
   paired: Paired,
   about: { name: string; what: string; unit: string; goal: number; digits?: number },
@@ -64,7 +70,8 @@ export function speedRow(
   const ratio = median(paired.ours) / median(paired.baseline)
   const ratios = paired.ours.map((value, i) => value / (paired.baseline[i] ?? Number.NaN))
   return {
-    ...{ name, what },
+    name,
+    what,
     ours: `${number(median(paired.ours), digits)} ${unit}`,
     baseline: `${number(median(paired.baseline), digits)} ${unit}`,
     result: ratio.toFixed(2),
@@ -86,8 +93,14 @@ export function tableOf(rows: readonly Row[]): string {
   const cells = [
     ['benchmark', 'what', 'ours', 'baseline', 'result', 'goal', '', 'spread (rounds)'],
     ...rows.map(row => [
-      ...[row.name, row.what, row.ours, row.baseline, row.result, row.goal],
-      ...[row.met ? 'ok' : 'MISSED', row.spread],
+      row.name,
+      row.what,
+      row.ours,
+      row.baseline,
+      row.result,
+      row.goal,
+      row.met ? 'ok' : 'MISSED',
+      row.spread,
     ]),
   ]
   const widths = cells[0]!.map((_, column) => Math.max(...cells.map(line => Bun.stringWidth(line[column]!))))

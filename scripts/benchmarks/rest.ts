@@ -14,7 +14,7 @@ const path = '/tools/default/sessions'
 export const rest: Benchmark = {
   name: 'rest',
   compares:
-    'requests/s of POST /tools/default/sessions with one connected session, against a bare Bun.serve handler that parses the body and answers the same JSON; 32 connections of plain sockets from another process. With 10 sessions on one connection: against the service with one.',
+    'requests/s of POST /tools/default/sessions with one connected session, compared with a bare Bun.serve handler that parses the body and answers with the same JSON; 32 connections of plain sockets from another process. With 10 sessions on one connection: compared with the service with one session.',
   async run({ quick, rounds, note }) {
     using folder = temporaryFolder()
     await using upstream = await startUpstream()
@@ -35,7 +35,7 @@ export const rest: Benchmark = {
       kept.push(((cpuSecondsOf(pid) - before) / requests) * 1e6)
       return requests / seconds
     }
-    // The first seconds are the compilers'.
+    // During the first seconds the runtime still compiles.
     await measure(bare.ready, bare.pid, [])
     await measure(service.url, service.pid, [])
     const paired = await inTurns(

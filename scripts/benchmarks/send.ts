@@ -13,7 +13,7 @@ interface Taken {
   p99: number
 }
 
-/** A session whose users have all written; the answers to them never end. */
+/** Writes a session whose users have all written, with an unlimited number of answers. */
 export function writeTalk(dir: string, name: string, upstream: string, users: number): void {
   writeSession(dir, name, upstream)
   const context = {
@@ -59,7 +59,7 @@ async function bare(upstream: string, connections: number, seconds: number): Pro
 export const send: Benchmark = {
   name: 'send',
   compares:
-    'sends/s of POST /tools/default/send to 16 users, pace off, against a bare loop of as many callers: a durable row of intent, the POST, a durable result. p99 against p50 with 16 callers.',
+    'sends/s of POST /tools/default/send to 16 users, pace off, compared with a bare loop with as many callers: a durable intent row, the POST, a durable result. p99 compared with p50, with 16 callers.',
   async run({ quick, rounds }) {
     const seconds = quick ? 1 : 3
     const rows: Row[] = []
@@ -85,7 +85,8 @@ export const send: Benchmark = {
       }
       const ratios = taken.map(({ p50, p99 }) => p99 / p50)
       rows.push({
-        ...{ name: 'send', what: `${callers} callers: p99 / p50` },
+        name: 'send',
+        what: `${callers} callers: p99 / p50`,
         ours: `${number(median(taken.map(({ p99 }) => p99)), 1)} ms`,
         baseline: `${number(median(taken.map(({ p50 }) => p50)), 1)} ms`,
         result: median(ratios).toFixed(1),

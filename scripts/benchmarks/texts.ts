@@ -1,6 +1,8 @@
-/** Messages as people write them, from a seed: mostly Chinese, some words far more frequent than others. */
+/**
+ * Makes messages like those of people, from a seed: mostly Chinese, some words far more frequent than others.
+ */
 
-/** Both its characters are among the most frequent, and never stand side by side in any text made here. */
+/** Both characters are among the most frequent ones, but no text made here has them side by side. */
 export const absentWord = '的是'
 
 const common =
@@ -8,7 +10,7 @@ const common =
 const rest =
   '用道行所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力它与长把机十民第公此已工使情明性知全三又关点正业外将两高间由问很最重并物手应战向头文体政美相见被利什二等产或新己制身果加西斯月话合回特代内信表化老给世位次度门任常先海通教儿原东声提立及比员解水名真论处走义各入几口认条平系气题活尔更别打女变四神总何电数安少报才结反受目太量再感建务做接必场件计管期市直德资命山金指克许统区保至队形社便空决治展马科司五基眼书非则听白却界达光放强即像难且权思王象完设式色路记南品住告类求据程北边死张该交规万取拉格望觉术领共确传师观清今切院让识候带导争运'
 
-/** A generator of numbers from 0 to 1, the same for the same seed (mulberry32). */
+/** Makes a generator of numbers from 0 to 1, the same for the same seed (mulberry32). */
 export function random(seed: number): () => number {
   let state = seed
   return () => {
@@ -19,7 +21,7 @@ export function random(seed: number): () => number {
   }
 }
 
-/** 8 to 40 characters in words. */
+/** Makes a text of words with 8 to 40 characters. */
 export function textOf(next: () => number): string {
   const pick = (chars: string) => chars[Math.floor(next() ** 2 * chars.length)]!
   let text = ''
@@ -33,7 +35,10 @@ export function textOf(next: () => number): string {
 }
 
 export interface Written {
-  /** Decimal, above 2^53 like upstream's. Steps of 4096, so that a reader that rounds still tells them apart. */
+  /**
+   * Decimal and above 2^53, like upstream's. The steps are 4096, so that even a rounding reader can tell ids
+   * apart.
+   */
   messageId: string
   from: string
   to: string
@@ -41,7 +46,7 @@ export interface Written {
   text: string
 }
 
-/** The `n`-th message of a run; runs never share ids. */
+/** Makes message number `n` of a run. Runs never share ids. */
 export function writtenAt(run: number, n: number, to: string, users: number, next: () => number): Written {
   const user = Math.floor(next() * users)
   return {
@@ -53,7 +58,7 @@ export function writtenAt(run: number, n: number, to: string, users: number, nex
   }
 }
 
-/** As upstream writes a text message: the id as a bare number. */
+/** Returns the JSON of a text message as upstream writes it, with the id as a bare number. */
 export function wireText(message: Written): string {
   const { messageId, from, to, at, text } = message
   const body = JSON.stringify({

@@ -1,6 +1,6 @@
 /**
- * The canned upstream and CDN: everything it answers is made before it is asked, so that it is never the bottleneck.
- * A process of its own. Control calls are POSTs to `/control/…`, with JSON.
+ * The canned upstream and CDN, in its own process. It prepares all answers before the requests, so that it is
+ * never the bottleneck. Control calls are POSTs to `/control/…` with JSON.
  */
 import { createCipheriv } from 'node:crypto'
 import process from 'node:process'
@@ -14,7 +14,7 @@ const { values } = parseArgs({
 const holdMs = Number(values['hold-ms'])
 
 interface Backlog {
-  /** By cursor: the reply to a poll with it. */
+  /** The reply to a poll, by its cursor. */
   replies: Uint8Array[]
   startedAt: number
   took: PromiseWithResolvers<number>
@@ -36,7 +36,7 @@ const empty = () => Response.json({ ret: 0, msgs: [], get_updates_buf: '' })
 
 const parkedOf = (name?: string) => [...parked].filter(({ session }) => !name || session.endsWith(`:${name}`))
 
-/** Answers when somebody says something, or with nothing after the hold. */
+/** Holds a poll until a message comes; answers with no messages after the hold. */
 function hold(session: string, request: Request): Promise<Response> {
   return new Promise(resolve => {
     const timer = setTimeout(() => end(empty()), holdMs)
@@ -70,11 +70,11 @@ const key = Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex')
 const block = new Uint8Array(1024 * 1024)
 for (let i = 0; i < block.length; i++) block[i] = (i * 31 + (i >> 8)) & 0xff
 const cipher = createCipheriv('aes-128-ecb', key, null)
-// In ECB equal blocks encrypt equally: one enciphered MiB repeats, and the padding closes.
+// In ECB, equal blocks encrypt to equal blocks: one encrypted MiB is repeated, and the padding ends it.
 const cipherBlock = new Uint8Array(cipher.update(block))
 const cipherEnd = new Uint8Array(cipher.final())
 
-/** `size` (whole MiB) of ciphertext, or of the plaintext, from memory. */
+/** Streams `size` bytes (whole MiB) of ciphertext or plaintext from memory. */
 function download(size: number, plain: boolean): Response {
   let left = size / block.length
   const body = new ReadableStream<Uint8Array>(
@@ -96,7 +96,7 @@ async function upload(request: Request): Promise<Response> {
   return new Response(String(size), { headers: { 'x-encrypted-param': `up${size}` } })
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: bodies of our own making
+// biome-ignore lint/suspicious/noExplicitAny: bodies made by the benchmarks themselves
 async function control(path: string, body: any): Promise<Response> {
   switch (path) {
     case 'backlog': {
@@ -112,10 +112,10 @@ async function control(path: string, body: any): Promise<Response> {
       backlog = { replies, startedAt: 0, took: Promise.withResolvers() }
       return Response.json({ bytes: replies.reduce((sum, reply) => sum + reply.length, 0) })
     }
-    /** Milliseconds from the first poll to the poll that says that all is committed. */
+    /** Returns the ms from the first poll to the poll that shows that everything is committed. */
     case 'took':
       return Response.json({ ms: await backlog?.took.promise })
-    /** Resolves once so many polls are held, of one session if it is named. */
+    /** Resolves once this many polls are held, of one session if it is named. */
     case 'parked':
       while (parkedOf(body.session).length < body.count) await onParked.promise
       return Response.json({ count: parked.size, polls })
