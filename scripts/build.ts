@@ -1,13 +1,13 @@
 /**
- * One file that runs with nothing installed:
+ * Builds svc as one file that runs without anything installed:
  *
- *   bun run build                             dist/svc, for this machine
- *   bun run build --target=bun-linux-arm64    dist/svc-linux-arm64 (--outfile names another)
- *   bun run build --all                       dist/release: every target, compressed forms, sums, installer
- *                                             (--outdir names another folder; with --target, only these)
+ *   bun run build                             dist/svc, for this machine bun run build
+ *   --target=bun-linux-arm64    dist/svc-linux-arm64 (--outfile names another file) bun run build --all
+ *   dist/release: all targets, compressed files, sums, installer (--outdir names another folder; with
+ *   --target, only these targets)
  *
- * `--url` is the address at which the files of a release will lie, for the installer. The version comes from
- * package.json alone, which src/version.ts imports and the build embeds.
+ * `--url` is the future address of the release files, for the installer. The version comes only from
+ * package.json, which src/version.ts imports and the build embeds.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -51,7 +51,7 @@ async function buildOne({ named: [target], outfile, entry }: ReturnType<typeof o
   const forWindows = target?.name.includes('windows') ?? process.platform === 'win32'
   const wanted = resolve(outfile ?? join(root, 'dist', target?.file ?? 'svc'))
   const path = forWindows && !wanted.endsWith('.exe') ? `${wanted}.exe` : wanted
-  // Not the one that a running service reads: two builds may go on at a time.
+  // Build another panel than the one that a running service reads: two builds may run at the same time.
   const workshop = await mkdtemp(join(tmpdir(), 'svc-panel-'))
   try {
     const panel = join(workshop, 'panel')
@@ -76,7 +76,7 @@ try {
     await buildOne(chosen)
   }
 } catch (error) {
-  // A failed build of Bun carries its messages in an error of several.
+  // When Bun's build fails, its messages are in an AggregateError.
   console.error(error instanceof AggregateError ? error : `error: ${(error as Error).message}`)
   process.exitCode = 1
 }

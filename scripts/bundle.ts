@@ -1,6 +1,7 @@
 /**
- * `bun scripts/bundle.ts [--outfile=dist/svc.mjs]`: the whole program as one file for Deno, which runs it where nothing
- * else is installed: `deno run -A svc.mjs`. Panel, languages, docs page and the simulated phone are inside.
+ * `bun scripts/bundle.ts [--outfile=dist/svc.mjs]`: makes the whole program one file for Deno, which runs it
+ * without anything else installed: `deno run -A svc.mjs`. Panel, languages, docs page and the simulated phone
+ * are inside.
  */
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,13 +15,13 @@ const root = resolve(import.meta.dirname, '..')
 
 export interface BundleOptions {
   outfile: string
-  /** The built panel. */
+  /** The folder of the built panel. */
   panel: string
 }
 
-/** Makes the file, whole or not at all. */
+/** Makes the file. A failure leaves no file. */
 export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
-  // A build that fails must not leave yesterday's file in place.
+  // A failed build must not leave an older file in place.
   await rm(outfile, { force: true })
   await mkdir(dirname(outfile), { recursive: true })
   const files = await packed(panel)
@@ -33,7 +34,7 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
       target: 'node',
       format: 'esm',
       minify: true,
-      // It may be run from an address of the web, and then lies in no folder; nor does it look into one.
+      // The bundle may run from a URL. Then it is in no folder, and must not look into one.
       define: { 'import.meta.dirname': '"/dev/null"' },
       plugins: [packing(files), asModules],
     })
@@ -51,7 +52,10 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
   }
 }
 
-/** jsonc-parser names its modules in a field that is passed over for Node; its other form asks for files of its own. */
+/**
+ * jsonc-parser names its ES modules in a field that is ignored for Node. Its other form requires files at run
+ * time.
+ */
 const asModules: Bun.BunPlugin = {
   name: 'modules',
   setup(build) {
@@ -62,24 +66,24 @@ const asModules: Bun.BunPlugin = {
 }
 
 /**
- * Packages that are no modules ask for parts of the runtime. Bun finds them by the file that asks, of which there is none
- * when the program is run from an address of the web.
+ * CommonJS packages require parts of the runtime. Bun resolves them relative to the requiring file, which
+ * does not exist when the program runs from a URL. So they are taken from `process` instead.
  */
 function withoutPlace(text: string): string {
   const name = /\bimport\{createRequire as ([\w$]+)\}from"node:module";/.exec(text)?.[1]
   const call = `${name}(import.meta.url)`
   if (!name || text.split(call).length !== 2)
-    throw new Error('the bundle asks for parts of the runtime in another way')
+    throw new Error('the bundle requires parts of the runtime in an unknown form')
   return text.replace(call, () => '(name=>process.getBuiltinModule(name))')
 }
 
-/** So that it can be started by its name alone. */
+/** Makes the file executable by its name. */
 const firstLine = '#!/usr/bin/env -S deno run --allow-all'
 
-/** The sources are started by Bun, and what Bun has translated is marked for it. */
+/** Removes the first lines: the sources start with a line for Bun, and Bun marks its output with another. */
 const withoutFirstLines = (text: string) => text.replace(/^#!.*\n/, '').replace(/^\/\/ @bun\b.*\n/, '')
 
-/** In place of the module that has no files, one that has these; what they stand for is not taken in a second time. */
+/** Replaces the empty module by one with these files. The files themselves are not bundled a second time. */
 const packing = (files: Record<string, string>): Bun.BunPlugin => ({
   name: 'packed files',
   setup(build) {
@@ -91,7 +95,7 @@ const packing = (files: Record<string, string>): Bun.BunPlugin => ({
   },
 })
 
-/** The names by which the program asks for them. */
+/** Returns the files under the names that the program uses for them. */
 async function packed(panel: string): Promise<Record<string, string>> {
   const names = (await readdir(panel, { recursive: true, withFileTypes: true }))
     .filter(entry => entry.isFile() && !/\.(br|gz)$/.test(entry.name))
@@ -101,7 +105,7 @@ async function packed(panel: string): Promise<Record<string, string>> {
         .replaceAll('\\', '/'),
     )
     .sort()
-  // The best takes 5 s more, for 2 % of the file.
+  // The best quality takes 5 s more and saves 2 % of the file.
   const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }
   const texts = names.map(async name => {
     const content = await promisify(brotliCompress)(await readFile(join(panel, name)), quality)

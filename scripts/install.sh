@@ -3,14 +3,14 @@
 #
 #   sh install.sh [--from ADDRESS-OR-FOLDER-OR-FILE] [--to FOLDER]
 #
-#   --from  where the files of the release are (or SVC_FROM): an https address or a folder; or one file of it, which is
-#           checked where SHA256SUMS lies beside it; the default is where this script came from
-#   --to    where svc goes; the default is /usr/local/bin where that may be written, else ~/.local/bin
+#   --from  where the files of the release are (or SVC_FROM): an https address or a folder; or one file of it, whose sum is
+#           checked if SHA256SUMS is beside it; the default is where this script came from
+#   --to    where svc goes; the default is /usr/local/bin if you may write there, otherwise ~/.local/bin
 #
-# What is there stays untouched until the new file is whole, checked and starts. Running it again upgrades.
+# An installed svc stays untouched until the new file is complete, checked and starts. Run it again to upgrade.
 set -eu
 
-# Written in when a release is built.
+# Filled in when a release is built.
 version=''
 address=''
 
@@ -29,22 +29,22 @@ usage() { say 'usage: sh install.sh [--from ADDRESS-OR-FOLDER-OR-FILE] [--to FOL
 
 help() {
   usage
-  say '  --from  the files of a release: an https address, a folder, or one file of it. Without it SVC_FROM, else where this'
-  say '          script came from. Files are checked by SHA256SUMS, which lies beside them.'
-  say '  --to    the folder for svc. The default is /usr/local/bin if it can be written, else ~/.local/bin.'
+  say '  --from  the files of a release: an https address, a folder, or one file of it. Without it SVC_FROM, or else where this'
+  say '          script came from. Files are checked with the SHA256SUMS beside them.'
+  say '  --to    the folder for svc. The default is /usr/local/bin if you may write there, otherwise ~/.local/bin.'
 }
 
-# Where a folder does not hold a release.
+# Hint where a folder does not hold a release.
 built='Run "npm run build -- --all" in the sources to make one, in dist/release. Nothing was changed.'
 
-# Everything is a function, called in the last line: of a script that broke off on its way here, nothing runs.
+# Everything is a function that the last line calls: a script that arrives incomplete runs nothing.
 main() {
   from=${SVC_FROM:-}
   to=''
   alone=''
   while [ $# -gt 0 ]; do
     case $1 in
-      # An empty one, of a variable that is not set, is nobody's wish for the usual place.
+      # An empty value comes from an unset variable, and does not mean the default.
       --from= | --to=) fail "$1 needs a value" "$(usage)" ;;
       --from=*) from=${1#*=} ;;
       --to=*) to=${1#*=} ;;
@@ -89,19 +89,19 @@ file_for_this_machine() {
     aarch64 | arm64) cpu=arm64 ;;
     *) fail "there is no svc for $machine, only for x86_64 and arm64" ;;
   esac
-  # A program translated by Rosetta sees an Intel machine.
+  # A program that Rosetta translates sees an Intel machine.
   if [ "$platform-$cpu" = darwin-x64 ] && [ "$(sysctl -n sysctl.proc_translated 2>/dev/null)" = 1 ]; then
     cpu=arm64
   fi
   if [ "$platform" = linux ]; then
-    # A 32 bit system on a 64 bit kernel has none of the libraries.
+    # A 32 bit system on a 64 bit kernel does not have the libraries.
     [ "$(getconf LONG_BIT 2>/dev/null || echo 64)" = 64 ] || fail "svc needs a 64 bit system; this one is 32 bit on $machine"
     if is_musl; then cpu=$cpu-musl; fi
   fi
   say "svc-$platform-$cpu"
 }
 
-# Both C libraries may be there; the system's own ldd tells which one its programs use. That of musl ends with an error.
+# Both C libraries may be installed. The system's own ldd shows which one its programs use. That of musl exits with an error.
 is_musl() {
   case $(ldd --version 2>&1 || true) in
     *musl*) return 0 ;;
@@ -119,7 +119,7 @@ is_musl() {
 choose_source() {
   if [ -z "$from" ]; then from=$address; fi
   if [ -z "$from" ]; then
-    # Read from a pipe, it lies nowhere.
+    # A script that is read from a pipe is in no folder.
     from=$(dirname -- "$0")
     if [ ! -f "$0" ] || [ ! -f "$from/SHA256SUMS" ]; then
       fail "where are the files of the release?" "Name an address or a folder: sh install.sh --from https://…" "$built"
@@ -167,7 +167,7 @@ choose_target() {
   [ ! -d "$to/svc" ] || fail "$to/svc is a folder" "Name another folder with --to."
 }
 
-# The work is done beside where svc goes: only there can it be put into place in one step.
+# Work beside the target: only within one file system can svc be put into place in one step.
 prepare() {
   work=''
   made=''
@@ -186,7 +186,7 @@ $made"
   fi
 }
 
-# Takes away the work, and the folders that were made for nothing.
+# Removes the work folder, and the folders that were created in vain.
 clean() {
   if [ -n "$work" ]; then rm -rf -- "$work"; fi
   if [ -z "$made" ]; then return; fi
@@ -205,7 +205,7 @@ fetch_checked() {
   fi
   get SHA256SUMS
   sum_of "$file" >/dev/null
-  # Half as much to download.
+  # The compressed file is half the size.
   if [ ! -f "$from/$file" ] && has gzip && grep -q " $file.gz\$" "$work/SHA256SUMS"; then
     get "$file.gz"
     check "$file.gz"
@@ -250,7 +250,7 @@ download() {
   fi
 }
 
-# Not every wget can be kept from following; but it can show where it was led, and what came that way is not used.
+# Not every wget can be told not to follow redirects, but it can show them. What came through an unencrypted one is not used.
 with_wget() {
   url=$1
   out=$2
@@ -294,7 +294,7 @@ check() {
 }
 
 start() {
-  # What came through a browser may carry macOS's mark; its sum is checked by now.
+  # A file from a browser may carry macOS's quarantine mark. Its sum is already checked.
   if has xattr; then xattr -d com.apple.quarantine "$work/svc" 2>/dev/null || true; fi
   if installed=$("$work/svc" --version 2>"$work/said" </dev/null); then
     [ -z "$version" ] || [ "$installed" = "$version" ] ||
@@ -326,7 +326,7 @@ finish() {
   say "Try it, with a simulated WeChat: $next"
 }
 
-# As one word of a command.
+# Quotes an argument for a shell.
 word() {
   each="s/'/'\\\\''/g"
   case $1 in
@@ -342,7 +342,7 @@ path_line() {
   if [ -n "${HOME:-}" ]; then
     case $to in "$HOME"/*) home='$HOME' rest=${to#"$HOME"} ;; esac
   fi
-  # What means something between double quotes.
+  # Escapes the characters that are special between double quotes.
   case ${SHELL:-} in */fish) each='s/[\\"$]/\\&/g' ;; *) each='s/[\\"$`]/\\&/g' ;; esac
   rest=$(printf '%s' "$rest" | sed "$each")
   case ${SHELL:-} in
@@ -355,7 +355,7 @@ path_line() {
     *) profile=.profile ;;
   esac
   line="export PATH=\"$home$rest:\$PATH\""
-  # Some shells' echo takes a backslash for its own.
+  # The echo of some shells interprets backslashes.
   case $line in
     *\\\\*) write="printf '%s\n'" ;;
     *) write='echo' ;;

@@ -1,9 +1,9 @@
 /**
- * Makes what `npm pack` puts into the package beside the sources: `lib`, which is `src` as JavaScript with types, and
- * the panel. Two files there are for Node: what a program imports, and what npx starts.
+ * Makes what `npm pack` adds to the sources: `lib`, which is `src` as JavaScript with types, and the panel.
+ * Two files in `lib` are for Node: the one that a program imports, and the one that npx starts.
  *
- * JavaScript, since runtimes other than Bun take no TypeScript from a package. One file for each source, so that stack
- * traces lead to something readable; from the types, maps lead to the sources themselves.
+ * It is JavaScript because runtimes other than Bun accept no TypeScript from a package. There is one file per
+ * source, so that stack traces are readable. Maps lead from the types to the sources.
  */
 import { chmod, cp, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
@@ -12,19 +12,19 @@ import { engines } from '../package.json' with { type: 'json' }
 import { buildPanel } from './panel.ts'
 
 const root = resolve(import.meta.dirname, '..')
-/** What npx starts, by Node: svc itself runs on Bun. */
+/** The file that npx starts with Node. It starts svc itself with Bun. */
 const program = `#!/usr/bin/env node
 if (process.versions.bun || globalThis.Deno) await import('./main.js')
 else {
   const { spawn } = await import('node:child_process')
   const { delimiter, dirname } = await import('node:path')
   const { fileURLToPath } = await import('node:url')
-  // Beside this one in node_modules/.bin lies the Bun that npm installed.
+  // npm has installed Bun in node_modules/.bin, beside this program.
   const PATH = process.env.PATH + delimiter + dirname(process.argv[1])
   const main = fileURLToPath(new URL('./main.js', import.meta.url))
   const child = spawn('bun', [main, ...process.argv.slice(2)], { stdio: 'inherit', env: { ...process.env, PATH } })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
-  // npx hands a signal to the shell between alone, which ends of it.
+  // npx passes a signal only to the shell in between, which ends.
   const { ppid } = process
   const watch = process.env.npm_command === 'exec' && setInterval(() => {
     if (process.ppid === ppid) return
@@ -46,7 +46,7 @@ else {
 const library = join(root, 'lib')
 
 await buildPanel()
-// Whole or not at all: a package with half of it would install well and fail later.
+// A failure changes nothing: a package with half of lib would install well and fail later.
 const workshop = await mkdtemp(join(root, '.lib-'))
 try {
   const tsc = Bun.spawn(
@@ -54,7 +54,7 @@ try {
     { stdout: 'inherit', stderr: 'inherit' },
   )
   if ((await tsc.exited) !== 0) throw new Error('the sources do not compile; tsc says above what is wrong')
-  // What is imported as text. The rest of src is compiled by now, or to be read beside the sources.
+  // Copies the files that are imported as text. The other files are compiled, or are read beside the sources.
   const isRead = (path: string) => !['.ts', '.md'].includes(extname(path))
   await cp(join(root, 'src'), workshop, { recursive: true, filter: isRead })
   await writeFile(join(workshop, 'on-node.js'), await onNode())
@@ -69,7 +69,10 @@ try {
   await rm(workshop, { recursive: true, force: true })
 }
 
-/** What `import 'svc'` is under Node. An older one could not even read the rest, so its version is looked at first. */
+/**
+ * Returns the module for `import 'svc'` under Node. An older Node could not even parse the rest, so it checks
+ * the version first.
+ */
 async function onNode(): Promise<string> {
   const names = Object.keys(await import('../src/index.ts'))
   const least = Number(/\d+/.exec(engines.node)![0])

@@ -1,6 +1,6 @@
 /**
- * Builds the admin panel: `bun scripts/panel.ts`, or `buildPanel` for the binary. Names carry a hash of what is in them;
- * beside each file lie its compressed forms, so that serving it costs nothing.
+ * Builds the admin panel: `bun scripts/panel.ts`, or `buildPanel` for the binary. File names carry a hash of
+ * the content. Compressed forms are written beside each file, so that serving them costs nothing.
  */
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
@@ -9,10 +9,10 @@ import { brotliCompress, constants, gzip } from 'node:zlib'
 
 const root = resolve(import.meta.dirname, '..')
 
-/** Where the service looks for the panel when it runs from the sources. */
+/** The folder in which a service that runs from the sources looks for the panel. */
 export const panelFolder = join(root, 'dist/panel')
 
-/** Builds the panel into `folder`, whole or not at all. */
+/** Builds the panel into `folder`. A failure changes nothing. */
 export async function buildPanel(folder = panelFolder): Promise<void> {
   await mkdir(dirname(folder), { recursive: true })
   const workshop = await mkdtemp(join(dirname(folder), '.panel-'))
@@ -21,7 +21,8 @@ export async function buildPanel(folder = panelFolder): Promise<void> {
       entrypoints: ['index.html', 'language-data.ts', 'unloaded.ts'].map(name => join(root, 'admin', name)),
       outdir: workshop,
       minify: true,
-      // Chromium compiles the functions while a script comes in, beside the main thread, and not at their first calls on it.
+      // Makes Chromium compile the functions while a script loads, beside the main thread, and not at their
+      // first calls on it.
       banner: '//# allFunctionsCalledOnLoad',
       // Pages that nobody opens are not loaded.
       splitting: true,
@@ -40,7 +41,10 @@ export async function buildPanel(folder = panelFolder): Promise<void> {
   }
 }
 
-/** Two may build at a time, and somebody may read meanwhile: it is away for no longer than a rename takes. */
+/**
+ * Replaces the folder. Two builds may run at once, and a service may read it: it is absent only as long as a
+ * rename takes.
+ */
 async function replace(folder: string, built: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     const before = await mkdtemp(join(dirname(folder), '.panel-'))
@@ -50,7 +54,7 @@ async function replace(folder: string, built: string): Promise<void> {
       })
       return await rename(built, folder)
     } catch (error) {
-      // The other one came in between.
+      // Another build came in between.
       if (tries === 10 || !/^(ENOTEMPTY|EEXIST|EPERM)$/.test((error as NodeJS.ErrnoException).code ?? ''))
         throw error
     } finally {
@@ -59,7 +63,7 @@ async function replace(folder: string, built: string): Promise<void> {
   }
 }
 
-/** What the page of a place needs besides what each needs, by the name of the page. */
+/** The modules that each page needs besides the common ones, by the page's name. */
 const places = {
   sessions: ['sessions', 'layer-views'],
   conversations: ['conversations'],
@@ -67,7 +71,10 @@ const places = {
   settings: ['settings'],
 }
 
-/** Beside the page stands one for each place, which names that place's scripts: they come together, not one after another. */
+/**
+ * Writes one HTML page per place, which preloads that place's scripts: they load together, not one after
+ * another.
+ */
 async function addPages(folder: string): Promise<void> {
   const built = await readFile(join(folder, 'index.html'), 'utf8')
   const page = built.replace('</body>', '<script src="./unloaded.js" async></script></body>')

@@ -1,8 +1,8 @@
 /**
  * `./scripts/release VERSION|major|minor|patch`: makes a release of what is committed on main.
  *
- * All of it happens in a worktree; main, its tag and dist/release come last, when everything has passed. Nothing leaves
- * this machine.
+ * It works in a worktree. Main, its tag and dist/release change last, after everything has passed. Nothing
+ * leaves this machine.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -25,14 +25,13 @@ import {
 
 const help = `./scripts/release VERSION|major|minor|patch [--dry-run] [--url ADDRESS] [--only PART,…]
 
-Sets the version, builds everything, tries it, runs the tests, writes the notes, and commits and tags when all of it has
-passed. The files are in dist/release then, and what is left to do is said at the end. When anything fails, nothing has
-changed.
+Sets the version, builds and tries everything, runs the tests, and writes the notes. When all of it has passed, it commits
+and tags. The files are then in dist/release, and the remaining steps are printed. If anything fails, nothing has changed.
 
   --dry-run      neither commits nor tags; the files go to dist/release-dry-run
-  --skip-tests   not the tests; in a dry run only
-  --url ADDRESS  where the files will lie, for the installer and the notes
-  --only PART,…  not everything: ${partNames.join(', ')}`
+  --skip-tests   runs no tests; only in a dry run
+  --url ADDRESS  the future address of the files, for the installer and the notes
+  --only PART,…  builds only these parts: ${partNames.join(', ')}`
 
 interface Wishes {
   wanted: string
@@ -58,7 +57,7 @@ function wishes(): Wishes | undefined {
   if (wanted === undefined || more.length > 0)
     throw new Error('one version is needed, or major, minor or patch')
   if (values['skip-tests'] && !values['dry-run']) {
-    throw new Error('--skip-tests is for a dry run; what is released has passed its tests')
+    throw new Error('--skip-tests is only for a dry run, because a release must have passed its tests')
   }
   if (values.url !== undefined && !/^https:\/\/[^\s'\\]+$/.test(values.url)) {
     throw new Error(`--url: expected an address like https://example.org/svc, got ${values.url}`)
@@ -66,7 +65,7 @@ function wishes(): Wishes | undefined {
   const parts = values.only?.flatMap(names => names.split(',')) ?? partNames
   const unknown = parts.filter(part => !partNames.includes(part))
   if (unknown.length > 0) {
-    throw new Error(`there is no part ${unknown.join(', ')}; there are ${partNames.join(', ')}`)
+    throw new Error(`unknown part ${unknown.join(', ')}; the parts are ${partNames.join(', ')}`)
   }
   return { wanted, dryRun: values['dry-run'], skipTests: values['skip-tests'], url: values.url, parts }
 }
@@ -77,10 +76,10 @@ function say(line: string): void {
   console.log(`${((performance.now() - started) / 1000).toFixed(0).padStart(4)} s  ${line}`)
 }
 
-/** Also names the tests that this machine could not run. */
+/** Runs the tests. The result also names the tests that this machine could not run. */
 async function testsIn(folder: string): Promise<Tried[]> {
   const { status, stdout, stderr } = await tried(['./scripts/test'], { cwd: folder, shown: true })
-  if (status !== 0) throw new Error('the tests fail; the lines above say which')
+  if (status !== 0) throw new Error('the tests fail; the lines above show which')
   const passed = stdout.trimEnd().split('\n').at(-1) ?? ''
   const skipped = new Set([...`${stdout}${stderr}`.matchAll(/^\(skip\) (.+)$/gm)].map(match => match[1]!))
   return [
@@ -112,7 +111,7 @@ async function release(root: string, { wanted, dryRun, skipTests, url, parts }: 
     const notesFile = join(output, 'NOTES.md')
     await writeFile(notesFile, notes)
 
-    // From here on it is a matter of milliseconds, and half of it would be worse than a late stop.
+    // The rest takes milliseconds. A stop in the middle would be worse than a late one.
     for (const signal of signals) process.removeAllListeners(signal).on(signal, () => {})
     const target = join(root, 'dist', dryRun ? 'release-dry-run' : 'release')
     await mkdir(join(root, 'dist'), { recursive: true })
@@ -135,11 +134,11 @@ function whatIsLeft(version: string, folder: string, committed: boolean): string
   return `
 Nothing has left this machine. What is left for you:
   git push --follow-tags
-  upload what is in ${folder}; NOTES.md is the text to it
+  upload the files in ${folder}; NOTES.md is the text for them
   ./scripts/image --platform linux/amd64,linux/arm64 -t ADDRESS --push
   bun test/upgrade/make-fixture.ts ${version} ${join(folder, ownTarget()?.file ?? 'svc')}
-    and commit what it makes: every later version is tried on the data of this one
-To take it back before that:
+    and commit what it makes: every later version is tested on the data of this one
+To undo the release before that:
   git tag -d v${version} && git reset --keep HEAD~1`
 }
 
@@ -157,18 +156,18 @@ if (!chosen) {
   process.exit(0)
 }
 for (const signal of signals) process.on(signal, () => stop(signal))
-// What goes out has the same rights in it, and so the same bytes, whoever makes it.
+// Files get the same modes, and so the same bytes, whoever builds them.
 process.umask(0o022)
 try {
   await release(resolve(import.meta.dirname, '..'), chosen)
 } catch (error) {
   if (error instanceof Refused) {
-    console.error('error: nothing was changed; first mend this:')
+    console.error('error: nothing was changed; fix this first:')
     for (const problem of error.problems) console.error(`  - ${problem}`)
   } else {
     const why = error instanceof Error ? error.message : String(error)
     console.error(`error: no release: ${why}`)
-    if (!(error instanceof Stopped)) console.error('hint: nothing was changed; mend it and begin again')
+    if (!(error instanceof Stopped)) console.error('hint: nothing was changed; fix it and start again')
   }
   process.exitCode = 1
 }

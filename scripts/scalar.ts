@@ -1,8 +1,8 @@
 /**
- * `bun scripts/scalar.ts`: takes the program of the docs page from npm anew, into `src/server/docs/scalar.js.br`.
+ * `bun scripts/scalar.ts`: fetches the program of the docs page from npm into `src/server/docs/scalar.js.br`.
  *
- * Scalar as a dependency would bring 266 packages and 330 MB along; of its package the page needs this one file. For
- * another version change the three lines below; what depends on the version stands in `src/server/docs/page.js`.
+ * As a dependency, Scalar would bring 266 packages and 330 MB, but the page needs only this one file. To use
+ * another version, change the three lines below; `src/server/docs/page.js` also depends on the version.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ import { join, resolve } from 'node:path'
 import { brotliCompressSync, constants } from 'node:zlib'
 
 const version = '1.72.1'
-/** Of npm's package, and of what the file here unpacks to. */
+/** Sums of npm's package, and of the unpacked content of the file here. */
 const packageSha512 =
   'XpEJ0rfc/cXbCrR+iC4kK0o/WwX2dTtGQbT049OlPKAHD6IMIFdTeGz2r+M27P2EDWKyUITRm/NzlP8z2pw/Ow=='
 export const contentSha512 =
@@ -22,7 +22,7 @@ const notice = `/*! @scalar/api-reference ${version} | MIT License | Copyright (
 export const sha512 = (bytes: string | Uint8Array): string =>
   new Bun.CryptoHasher('sha512').update(bytes).digest('base64')
 
-/** The package, as npm gives it. @throws Error when npm does not, within two minutes */
+/** Fetches the package with npm. @throws Error when that fails or takes more than two minutes */
 export async function fromNpm(): Promise<Uint8Array<ArrayBuffer>> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-scalar-'))
   try {
@@ -36,13 +36,13 @@ export async function fromNpm(): Promise<Uint8Array<ArrayBuffer>> {
   }
 }
 
-/** The program in the package, as the file holds it. */
+/** Returns the program in the package, in the form in which the file holds it. */
 export async function programIn(tarball: Uint8Array<ArrayBuffer>): Promise<string> {
   const found = sha512(tarball)
-  if (found !== packageSha512) throw new Error(`the package is another one: its sha512 is ${found}`)
+  if (found !== packageSha512) throw new Error(`this is another package: its sha512 is ${found}`)
   const files = await new Bun.Archive(tarball).files()
   const script = await files.get('package/dist/browser/standalone.js')!.text()
-  // The map is not here, and a browser would ask for it.
+  // The source map is not here, but a browser would request it.
   return `${notice}\n${script.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n')}`
 }
 

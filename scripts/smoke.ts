@@ -1,7 +1,7 @@
 /**
- * `bun scripts/smoke.ts [--data DIR] [--data-inside DIR] [--patience N] -- COMMAND…`: a whole conversation with svc, over
- * HTTP alone, whatever it is that COMMAND starts: the sources, a binary, one in another root directory or in a container
- * that shares the network.
+ * `bun scripts/smoke.ts [--data DIR] [--data-inside DIR] [--patience N] -- COMMAND…`: has a whole
+ * conversation with svc, only over HTTP. COMMAND may start anything: the sources, a binary, one in another
+ * root directory or in a container that shares the network.
  */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -18,30 +18,30 @@ import { expected } from './smoke/expected.ts'
 export interface SmokeOptions {
   /** The program and its first arguments, as `['dist/svc']`. */
   command: readonly string[]
-  /** What is started on the same data after the first has stopped; the same by default. */
+  /** The command for the second start, on the same data; by default the same. */
   again?: readonly string[]
-  /** The data directory as it is seen from here, made when there is none. To be empty. */
+  /** The data directory as this script sees it; created if absent. Must be empty. */
   data: string
   /** The data directory as the program sees it, when that is another path. */
   dataInside?: string
-  /** All of the environment besides PATH and HOME. */
+  /** The whole environment, besides PATH and HOME. */
   env?: Record<string, string>
-  /** Where the program is started; the data directory by default. */
+  /** The folder in which the program starts; by default the data directory. */
   cwd?: string
-  /** The version it must have; any by default. */
+  /** The expected version; any by default. */
   version?: string
-  /** How many times longer than on an ordinary machine everything may take. */
+  /** How many times longer than on an ordinary machine each step may take. */
   patience?: number
-  /** Ends it, and whatever it started. */
+  /** Ends the conversation and the programs that it started. */
   signal?: AbortSignal
-  /** Hears of every step that went well. */
+  /** Called for each step that succeeded. */
   say?(line: string): void
 }
 
-/** A step that takes longer has failed. */
+/** A step that takes longer than this fails. */
 const stepMs = 30_000
 
-/** @throws Error that names the step that failed, with the last that the program said */
+/** @throws Error that names the failed step, with the last output of the program */
 export async function smoke(options: SmokeOptions): Promise<void> {
   const { command, again = command, patience = 1, say = () => {} } = options
   const data = resolve(options.data)
@@ -70,9 +70,9 @@ export async function smoke(options: SmokeOptions): Promise<void> {
       dir: data,
       dirInside: dataInside,
       command: [...program],
-      // At the ordinary pace each send waits for a second.
+      // At the default pace each send would wait for a second.
       args: ['--admin-port', '0', '--pace', '10/s'],
-      // It says more about a start that takes too long than the step does.
+      // Shorter than the step, because its error says more about a slow start.
       readyWithinMs: stepMs * patience * 0.9,
       signal: giveUp.signal,
       ...(options.env && { env: options.env }),
@@ -99,7 +99,7 @@ export async function smoke(options: SmokeOptions): Promise<void> {
     await stillThere(third, later)
     await step('ends well on SIGTERM once more', async () => expected(await third.service.kill('SIGTERM'), 0))
   } finally {
-    // Not for ever: what does not even end on SIGKILL shall not hold up whoever started this.
+    // Limited: a program that does not even end on SIGKILL must not block the caller.
     giveUp.abort()
     await within(10_000, Promise.resolve(starting?.then(last => last.kill('SIGKILL')))).catch(() => {})
   }
@@ -142,7 +142,7 @@ const ownOptions = {
   'expect-version': { type: 'string' },
 } as const
 
-/** Bun takes the first -- away: the command begins with the first word that is no option of ours. */
+/** Bun removes the first --, so the command begins with the first word that is not one of our options. */
 function splitArguments(args: string[]): { own: string[]; command: string[] } {
   const { tokens } = parseArgs({
     args,
@@ -167,7 +167,7 @@ async function main(): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => stop.abort(new Error(`stopped by ${signal}`)))
   }
-  // Settings of whoever runs this are not those of the conversation.
+  // Settings of the person who runs this must not affect the conversation.
   const env = Object.entries(process.env).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('SVC_'),
   )
@@ -175,7 +175,7 @@ async function main(): Promise<void> {
   const [program = '', ...rest] = command
   try {
     await smoke({
-      // As it is named from here, since it is started elsewhere.
+      // As an absolute path, because it is started in another folder.
       command: [program.includes('/') ? resolve(program) : program, ...rest],
       data,
       cwd: process.cwd(),

@@ -1,13 +1,15 @@
 /**
- * Runs the tests and says at the end what failed, with the reasons: in a long output they are far above.
+ * Runs the tests and lists the failures with their reasons at the end, because in a long output they are far
+ * above.
  *
  *   bun scripts/tests.ts [--long] [--check COMMAND]… [ARGUMENT…]
  *
- * Each COMMAND runs before the tests; one that fails counts as a failed test. The arguments are those of `bun test`. Without
- * arguments all tests run except those in `*.long.test.ts`; `--long` runs those alone. No test is tried twice.
+ * Each COMMAND runs before the tests; one that fails counts as a failed test. The arguments are those of `bun
+ * test`. Without arguments all tests run except those in `*.long.test.ts`; `--long` runs only those. No test
+ * is retried.
  *
- * Unless files are named, the binary is built first, once: it starts in a third of the processor time that the sources
- * take. SVC_TEST_PROGRAM names a program to start instead.
+ * Unless files are named, the binary is built first, once: it starts in a third of the processor time that
+ * the sources take. SVC_TEST_PROGRAM names a program to start instead.
  */
 import { chmod, mkdir, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -17,9 +19,9 @@ import { panelFolder } from './panel.ts'
 
 const mostLines = 30
 const memory = '/dev/shm'
-/** Room for what the tests keep there. */
+/** Space that the tests need there. */
 const memoryBytes = 4 * 1024 ** 3
-/** How the names of files end whose tests take minutes, or wait long. */
+/** The end of the names of files whose tests take minutes or wait long. */
 const longMark = 'long.test.ts'
 
 interface Failure {
@@ -33,13 +35,13 @@ interface Run {
   tests: number
   skipped: number
   failures: Failure[]
-  /** Of no test: a file that does not load, a run that broke off. */
+  /** Errors outside any test: a file that does not load, a run that broke off. */
   errors: number
 }
 
 /**
- * Where temporary files cost no wait for a disk, if there is room and programs may run there: most of a test with a real
- * store is such a wait.
+ * Returns a folder in memory, if there is space and programs may run there. Most of the time of a test with a
+ * real store is the wait for a disk.
  */
 async function inMemory(): Promise<string | undefined> {
   const mounts = await readFile('/proc/mounts', 'utf8').catch(() => '')
@@ -53,7 +55,7 @@ async function inMemory(): Promise<string | undefined> {
   return bavail * bsize >= memoryBytes ? memory : undefined
 }
 
-/** What is built once for all files. */
+/** Builds what all test files share. @returns the variables that name it */
 async function builtIn(folder: string): Promise<Record<string, string>> {
   const program = join(folder, process.platform === 'win32' ? 'svc.exe' : 'svc')
   const script = join(import.meta.dirname, 'build.ts')
@@ -61,11 +63,11 @@ async function builtIn(folder: string): Promise<Record<string, string>> {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   if ((await building.exited) !== 0) throw new Error('The binary that the tests start could not be built.')
-  // The panel that the setup has built.
+  // The setup has built the panel.
   return { SVC_TEST_PROGRAM: program, SVC_TEST_PANEL: panelFolder }
 }
 
-/** Runs a check to its end. @returns what it said, where it failed */
+/** Runs a check to its end. @returns its output if it failed */
 async function check(command: string): Promise<Failure | undefined> {
   const began = performance.now()
   const child = Bun.spawn(command.split(' '), { stdio: ['ignore', 'pipe', 'pipe'] })
@@ -79,23 +81,27 @@ async function check(command: string): Promise<Failure | undefined> {
   return status === 0 ? undefined : { file: 'check', name: command, seconds, why: said.join('\n') }
 }
 
-/** Two minutes for each test: a machine may stand still for seconds. */
+/** Runs the tests. The timeout of two minutes per test allows for a machine that stands still for seconds. */
 async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
   const folder = await mkdtemp(join((await inMemory()) ?? tmpdir(), 'svc-tests-'))
-  // Some tests start svc as another user.
+  // Other users need access, because some tests start svc as another user.
   await chmod(folder, 0o755)
   const report = join(folder, 'report.xml')
   try {
     const built = isNamed || process.env.SVC_TEST_PROGRAM ? {} : await builtIn(folder)
-    // What a test leaves goes with the folder.
+    // What a test leaves behind is removed with the folder.
     const TMPDIR = join(folder, 'tmp')
     await mkdir(TMPDIR, { mode: 0o1777 })
     await chmod(TMPDIR, 0o1777)
     const more = { ...built, TMPDIR }
     const child = Bun.spawn(
       [
-        ...[process.execPath, 'test', '--timeout=120000'],
-        ...['--reporter=junit', `--reporter-outfile=${report}`, ...args],
+        process.execPath,
+        'test',
+        '--timeout=120000',
+        '--reporter=junit',
+        `--reporter-outfile=${report}`,
+        ...args,
       ],
       {
         stdio: ['ignore', 'inherit', 'pipe'],
@@ -110,7 +116,7 @@ async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
     }
     const status = await child.exited
     const found = read(await readFile(report, 'utf8').catch(() => '<testsuites/>'))
-    // Such an error is not in the report. What broke off otherwise says so by its status alone.
+    // An error outside any test is not in the report. A run that broke off shows it only by its status.
     const errors = Number(/^ (\d+) errors?$/m.exec(Bun.stripANSI(end))?.[1] ?? 0)
     return { ...found, errors: errors || (status !== 0 && found.failures.length === 0 ? 1 : 0) }
   } finally {
@@ -118,7 +124,7 @@ async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
   }
 }
 
-/** A report in the JUnit form. */
+/** Reads a report in the JUnit format. */
 function read(xml: string): Omit<Run, 'errors'> {
   const { root } = parseXml(xml)
   const cases = root ? casesIn(root) : []
@@ -161,11 +167,11 @@ if (isLong) args.shift()
 const checks: string[] = []
 while (args[0] === '--check') checks.push(args.splice(0, 2)[1] ?? '')
 const usual = isLong ? `.${longMark}` : `--path-ignore-patterns=**/*.${longMark}`
-// What is named runs, however long it takes.
+// Named files run however long they take.
 const isNamed = args.some(arg => !arg.startsWith('-'))
 const chosen = isNamed ? args : [usual, ...args]
 const before = (await Promise.all(checks.map(check))).filter(failure => failure !== undefined)
-// Four files at a time: half of a test is waiting.
+// Four files at the same time, because half of a test is waiting.
 const { tests, skipped, failures, errors } = await run(['--parallel=4', ...chosen], isNamed)
 tell([...before, ...failures])
 const failed = before.length + failures.length + errors

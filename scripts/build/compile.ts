@@ -1,4 +1,4 @@
-/** One binary. */
+/** Compiles one binary. */
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import process from 'node:process'
@@ -12,15 +12,15 @@ const root = resolve(import.meta.dirname, '../..')
 
 export interface CompileOptions {
   outfile: string
-  /** The built panel. */
+  /** The folder of the built panel. */
   panel: string
-  /** This machine, and the Bun that runs this, where none is named. */
+  /** Default: this machine, with the Bun that runs this script. */
   target?: Target
   entry?: string
   runtimes?: RuntimeSource
 }
 
-/** Compiles, whole or not at all. */
+/** Compiles the binary. A failure leaves no file. */
 export async function compile(options: CompileOptions): Promise<void> {
   const { outfile, panel, target, entry = join(root, 'src/main.ts') } = options
   if (target && Bun.version !== pkg.devDependencies.bun) {
@@ -29,13 +29,14 @@ export async function compile(options: CompileOptions): Promise<void> {
         `this is Bun ${Bun.version}. \`npm run build\` takes the right one.`,
     )
   }
-  // A build that fails must not leave yesterday's binary in place.
+  // A failed build must not leave an older binary in place.
   await rm(outfile, { force: true })
   await mkdir(dirname(outfile), { recursive: true })
-  // The source maps are inside the binary; the copies that Bun leaves beside it go with this folder.
+  // The source maps are inside the binary. Bun also writes copies beside it, which are removed with this
+  // folder.
   const workshop = await mkdtemp(join(dirname(outfile), '.build-'))
   try {
-    // The name goes into the binary: with one for all, what a file is called does not change what is in it.
+    // The name becomes part of the binary. A fixed name keeps the bytes the same whatever the file is called.
     const built = join(workshop, outfile.endsWith('.exe') ? 'svc.exe' : 'svc')
     const result = await Bun.build({
       entrypoints: [entry],
@@ -45,17 +46,19 @@ export async function compile(options: CompileOptions): Promise<void> {
           target: target.name,
           executablePath: await runtimeFor(target, workshop, options.runtimes),
         }),
-        // What lies in the folder where svc is started is none of its business.
+        // svc must not read these files from the folder in which it is started.
         autoloadDotenv: false,
         autoloadBunfig: false,
-        // Lies beside the program's own files in there, as `panel`.
+        // In the binary, the folder is `panel`, beside the program's own files.
         assets: await inOrder(panel, workshop),
       },
       minify: true,
-      // Bytecode starts in a quarter of the time; it is CommonJS, which has no top-level await, unless the format is named.
+      // With bytecode, svc starts in a quarter of the time. Without `format` it would be CommonJS, which has
+      // no top-level await.
       bytecode: true,
       format: 'esm',
-      // Else what is loaded on use is one file with the rest, and the runtime's modules that it imports load at the start.
+      // Without splitting, code that is loaded on use would be in the same file, and its runtime modules
+      // would load at the start.
       splitting: true,
       sourcemap: 'linked',
     })
@@ -77,8 +80,8 @@ async function runtimeFor(target: Target, workshop: string, source?: RuntimeSour
 }
 
 /**
- * Bun embeds the files of a folder in the order in which the file system happens to list them, and the bytes of the
- * binary with them. So each file gets a folder of its own, all of them called `panel`, which Bun lays over each other.
+ * Bun embeds the files of a folder in the order in which the file system lists them, which changes the bytes
+ * of the binary. So each file gets its own folder named `panel`, and Bun merges these folders.
  */
 async function inOrder(panel: string, workshop: string): Promise<string[]> {
   const entries = await readdir(panel, { recursive: true, withFileTypes: true })

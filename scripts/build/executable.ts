@@ -1,25 +1,25 @@
 /**
- * What the header of a program says: enough of ELF, Mach-O and PE to look at binaries that cannot be run here.
- * Offsets are those of elf(5), Apple's loader.h and cs_blobs.h, and Microsoft's PE format.
+ * Reads the header of a program: enough of ELF, Mach-O and PE to check binaries that cannot run here. Offsets
+ * are those of elf(5), Apple's loader.h and cs_blobs.h, and Microsoft's PE format.
  */
 import { createHash } from 'node:crypto'
 
 export interface Executable {
   format: 'ELF' | 'Mach-O' | 'PE'
   machine: string
-  /** What of Bun's: the program's own files and code. */
+  /** Bun's part: the program's own files and code. */
   payload: Buffer
   /** ELF: the loader that the system starts it with. */
   interpreter?: string
-  /** Mach-O: the oldest macOS it says it runs on. */
+  /** Mach-O: the oldest macOS that it states. */
   oldestSystem?: string
-  /** Mach-O: whether the signature fits every page; undefined without one. */
+  /** Mach-O: whether the signature matches every page; undefined without a signature. */
   signatureFits?: boolean
-  /** PE: 3 is a console program. */
+  /** PE: 3 means a console program. */
   subsystem?: number
 }
 
-/** @throws Error for what is none of the three, or says it is more than it is */
+/** @throws Error for a file that has none of the three formats, or that is shorter than its header states */
 export function readExecutable(file: Buffer): Executable {
   if (file.readUInt32BE(0) === 0x7f454c46) return readElf(file)
   if (file.readUInt32LE(0) === 0xfeedfacf) return readMachO(file)
@@ -32,7 +32,7 @@ const nameAt = (file: Buffer, at: number, length: number) =>
 
 function part(file: Buffer, at: number, size: number): Buffer {
   if (at + size > file.length)
-    throw new Error(`cut off: ${at + size} bytes are told of, ${file.length} are there`)
+    throw new Error(`cut off: the header states ${at + size} bytes, the file has ${file.length}`)
   return file.subarray(at, at + size)
 }
 
@@ -86,7 +86,10 @@ function readMachO(file: Buffer): Executable {
   return found
 }
 
-/** As the system checks it before it maps a page: each page of the file has its hash in the code directory. */
+/**
+ * Checks the signature as the system does before it maps a page: the code directory holds the hash of each
+ * page.
+ */
 function signatureFits(file: Buffer, blob: Buffer, signedUpTo: number): boolean {
   if (blob.readUInt32BE(0) !== 0xfade0cc0) return false
   for (let index = 0; index < blob.readUInt32BE(8); index++) {
@@ -101,7 +104,7 @@ function signatureFits(file: Buffer, blob: Buffer, signedUpTo: number): boolean 
       directory.readUInt8(39),
     ]
     const pageSize = 2 ** pageShift
-    // 2 is SHA-256; the signature itself is all that may be left out.
+    // 2 is SHA-256. Only the signature itself may be outside the signed part.
     if (directory.readUInt32BE(0) !== 0xfade0c02 || hashType !== 2 || hashSize !== 32) return false
     if (signed !== signedUpTo || pages !== Math.ceil(signed / pageSize)) return false
     for (let page = 0; page < pages; page++) {

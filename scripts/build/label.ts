@@ -1,6 +1,7 @@
 /**
- * What Windows shows of a program: in its properties, in the task manager, and when the firewall asks whether it may
- * listen. Bun sets these only where it runs on Windows, and leaves its own name there otherwise.
+ * Sets the information that Windows displays about a program: in its properties, in the task manager, and
+ * when the firewall asks whether it may listen. Bun sets it only when it runs on Windows; otherwise Bun's own
+ * name stays.
  */
 import { NtExecutable, NtExecutableResource } from 'pe-library'
 import { Resource } from 'resedit'
@@ -11,7 +12,10 @@ export interface Label {
   description: string
 }
 
-/** @returns the program with this label in place of its own; its signature, which would not fit any more, is gone */
+/**
+ * @returns the program with this label instead of its own, and without its signature, which would no longer
+ *   match
+ */
 export function labelled(program: Uint8Array, { name, version, description }: Label): Uint8Array {
   const executable = NtExecutable.from(program, { ignoreCert: true })
   const resources = NtExecutableResource.from(executable)

@@ -1,4 +1,6 @@
-/** The folder of a release: binaries, each of them compressed too, the installer, and the sums of all of it. */
+/**
+ * Builds the folder of a release: binaries, their compressed forms, the installer, and the sums of all files.
+ */
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
@@ -13,15 +15,17 @@ const root = resolve(import.meta.dirname, '../..')
 export interface ReleaseOptions {
   outdir: string
   targets: readonly Target[]
-  /** Where the files will be found; without one the installer takes them from the folder it lies in. */
+  /** The future address of the files. Without it, the installer takes them from its own folder. */
   url?: string
   runtimes?: RuntimeSource
-  /** How hard to compress, from 0 (only packed) to 12. */
+  /** Compression level, from 0 (none) to 12. */
   level?: number
   say(line: string): void
 }
 
-/** Builds a release, whole or not at all. What was in the folder before is replaced, if it was a release. */
+/**
+ * Builds a release. A failure changes nothing. It replaces the folder only if that holds an earlier release.
+ */
 export async function buildRelease(options: ReleaseOptions): Promise<void> {
   const { outdir, targets, say } = options
   await mustBeReplaceable(outdir)
@@ -33,7 +37,7 @@ export async function buildRelease(options: ReleaseOptions): Promise<void> {
     await buildPanel(panel)
     const release = join(workshop, 'release')
     await mkdir(release)
-    // Else the files of who builds with a tight umask could not be read by a web server.
+    // With a tight umask, a web server could not read the files otherwise.
     await chmod(release, 0o755)
     for (const target of targets) {
       const outfile = join(release, target.file)
@@ -53,7 +57,7 @@ export async function buildRelease(options: ReleaseOptions): Promise<void> {
   say(outdir)
 }
 
-/** A folder is only ever removed when a build made it. */
+/** Only a folder that a build made may be replaced. */
 async function mustBeReplaceable(outdir: string): Promise<void> {
   const names: string[] = await readdir(outdir).catch(error => {
     if (error.code === 'ENOENT') return []
@@ -61,7 +65,7 @@ async function mustBeReplaceable(outdir: string): Promise<void> {
   })
   if (names.length === 0 || names.includes(sumsFile)) return
   throw new Error(
-    `${outdir} holds something that is no release (${names[0]}): name another folder with --outdir.`,
+    `${outdir} contains something that is not a release (${names[0]}): name another folder with --outdir.`,
   )
 }
 
@@ -77,13 +81,14 @@ async function put(path: string, content: Uint8Array | string, mode: number): Pr
   await chmod(path, mode)
 }
 
-// Smaller than what zlib makes at its best, in a third of the time; no name and no time go into it.
+// libdeflate compresses better than zlib's best level, in a third of the time. The output holds no name and
+// no time.
 const compressed = (content: Uint8Array<ArrayBuffer>, level = 6) =>
   Bun.gzipSync(content, { library: 'libdeflate', level: level as 6 })
 
 const megabytes = (content: Uint8Array) => (content.length / 1e6).toFixed(1)
 
-/** The installer, with what it can know of this release written into its first lines. */
+/** Returns the installer with the version and the address of this release in its first lines. */
 async function installer(url = ''): Promise<string> {
   const script = await readFile(join(root, 'scripts/install.sh'), 'utf8')
   const set = (text: string, name: string, value: string) => {

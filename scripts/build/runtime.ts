@@ -1,8 +1,9 @@
 /**
- * The runtimes that binaries are made from. Bun would fetch them by itself, but it takes what the registry answers and
- * what lies in its cache without a look at either, so that a changed byte goes into the binary. Here they come as
- * packages through npm, with whatever registry and proxy that is set up for, and each is held against the sum in
- * bun.lock every time it is used. What was fetched is kept: the next build needs no network.
+ * Fetches the runtimes from which binaries are made. Bun could fetch them itself, but it accepts what the
+ * registry sends and what is in its cache without a check, so a changed byte would get into the binary. Here
+ * they come as packages through npm, with the registry and proxy that npm is set up for, and each is checked
+ * against the sum in bun.lock whenever it is used. Fetched packages are kept, so the next build needs no
+ * network.
  */
 import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -12,20 +13,20 @@ import process from 'node:process'
 const root = resolve(import.meta.dirname, '../..')
 
 export interface RuntimeSource {
-  /** The lock file whose sums count. */
+  /** The lock file with the sums. */
   lock?: string
-  /** Where packages are kept. */
+  /** The folder for fetched packages. */
   kept?: string
-  /** The environment of npm. */
+  /** The environment for npm. */
   env?: NodeJS.ProcessEnv
 }
 
 /**
- * Puts the program of a runtime package into a folder.
+ * Writes the program of a runtime package into a folder.
  *
  * @param name the package, as `@oven/bun-linux-x64`
  * @returns the path of the program
- * @throws Error when no package can be had whose sum is the one in the lock file
+ * @throws Error when no package with the sum of the lock file can be fetched
  */
 export async function unpackRuntime(
   name: string,
@@ -44,7 +45,7 @@ export async function unpackRuntime(
   throw new Error(`The package ${name} holds no program: ${[...files.keys()].join(', ')}`)
 }
 
-/** @returns the package, as npm made it */
+/** @returns the package as npm packed it, with a checked sum */
 export async function verifiedPackage(name: string, source: RuntimeSource = {}): Promise<Uint8Array> {
   const { lock = join(root, 'bun.lock'), kept = join(root, '.bun/runtimes'), env = process.env } = source
   const { version, integrity } = await locked(lock, name)
@@ -61,7 +62,7 @@ export async function verifiedPackage(name: string, source: RuntimeSource = {}):
       throw new Error(
         `The package ${name} ${version} that npm fetched is not the one in bun.lock:\n` +
           `  expected ${integrity}\n  got      ${sumOf(content)}\n` +
-          'Nothing was built. Look at the registry that npm is set up for, and run `npm cache verify`.',
+          'Nothing was built. Check the registry that npm is set up for, and run `npm cache verify`.',
       )
     }
     await rename(fetched, path)
@@ -80,7 +81,7 @@ async function locked(path: string, name: string): Promise<{ version: string; in
       return { version: spec.slice(name.length + 1), integrity }
     }
   }
-  throw new Error(`${path} has no sum for ${name}: run \`bun install\`, and look at what it changes there.`)
+  throw new Error(`${path} has no sum for ${name}: run \`bun install\`, and check what it changes there.`)
 }
 
 const sumOf = (content: Uint8Array) => `sha512-${createHash('sha512').update(content).digest('base64')}`

@@ -1,7 +1,8 @@
 /**
- * macOS ends a program whose signature does not fit its pages. Bun signs what it makes for arm64; for x64 it leaves the
- * signature of its own, which no longer fits. So that one is signed here, ad hoc as a linker does: with sums of all
- * pages, and no certificate. Layout: Apple's loader.h and cs_blobs.h.
+ * Signs a program for macOS, which kills a program whose signature does not match its pages. Bun signs arm64
+ * binaries. In x64 binaries it leaves its own signature, which no longer matches. So those are signed here,
+ * ad hoc as a linker does: with the hashes of all pages and without a certificate. Layout: Apple's loader.h
+ * and cs_blobs.h.
  */
 import { createHash } from 'node:crypto'
 
@@ -13,7 +14,7 @@ const hashSize = 32
 const blobStart = 20
 const directoryStart = 88
 
-/** @returns the program with a signature that fits; the same where it is no Mach-O */
+/** @returns the program with a matching signature; unchanged when it is not Mach-O */
 export function signed(program: Buffer, identifier: string): Buffer {
   if (program.readUInt32LE(0) !== machO) return program
   const { signature, text, linkEdit } = loadCommands(program)
@@ -22,7 +23,7 @@ export function signed(program: Buffer, identifier: string): Buffer {
   const hashes = directoryStart + identifier.length + 1
   const length = blobStart + hashes + pages * hashSize
 
-  // What tells of the signature is signed too, so it is set first.
+  // The load commands that describe the signature are signed too, so they are set first.
   const code = Buffer.from(program.subarray(0, codeLimit))
   code.writeUInt32LE(length, signature + 12)
   const linkEditSize = codeLimit + length - Number(code.readBigUInt64LE(linkEdit + 40))
@@ -33,9 +34,10 @@ export function signed(program: Buffer, identifier: string): Buffer {
   const words = (at: number, ...values: number[]) => {
     for (const [index, value] of values.entries()) blob.writeUInt32BE(value, at + index * 4)
   }
-  // A signature of one part: the code directory.
+  // The signature has one part: the code directory.
   words(0, 0xfade0cc0, length, 1, 0, blobStart)
-  // Its version, the flags "ad hoc" and "by a linker", where the hashes and the name are, how many, of how much.
+  // Version, the flags "ad hoc" and "by a linker", offsets of hashes and name, number of pages, signed
+  // length.
   words(
     blobStart,
     0xfade0c02,
@@ -48,9 +50,9 @@ export function signed(program: Buffer, identifier: string): Buffer {
     pages,
     codeLimit,
   )
-  // SHA-256, and the size of a page as a power of two.
+  // SHA-256, and the page size as a power of two.
   blob.set([hashSize, 2, 0, Math.log2(pageSize)], blobStart + 36)
-  // The code, and that it is a main program.
+  // The range of the code, and that it is a main program.
   blob.writeBigUInt64BE(code.readBigUInt64LE(text + 40), blobStart + 64)
   blob.writeBigUInt64BE(code.readBigUInt64LE(text + 48), blobStart + 72)
   blob.writeBigUInt64BE(1n, blobStart + 80)
@@ -62,7 +64,10 @@ export function signed(program: Buffer, identifier: string): Buffer {
   return Buffer.concat([code, blob])
 }
 
-/** Where the load commands are that tell of the signature, of the code, and of what the signature lies in. */
+/**
+ * Returns the offsets of the load commands for the signature, the code, and the segment that holds the
+ * signature.
+ */
 function loadCommands(program: Buffer): { signature: number; text: number; linkEdit: number } {
   const found = new Map<string, number>()
   let at = 32

@@ -1,4 +1,4 @@
-/** The files of a release and their sums. */
+/** Writes the list of the files of a release with their sums. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { chmod, readdir, stat, writeFile } from 'node:fs/promises'
@@ -11,10 +11,14 @@ export interface ReleasedFile {
   sha256: string
 }
 
-/** It lies in every release, and in nothing else. */
+/** Every release has this file, and no other folder has it. */
 export const sumsFile = 'SHA256SUMS'
 
-/** Puts one list over all files in `folder`, as `sha256sum --check` reads it, and gives what is in it. */
+/**
+ * Writes the sums of all files in `folder`, in the form that `sha256sum --check` reads.
+ *
+ * @returns the entries
+ */
 export async function sumUp(folder: string): Promise<ReleasedFile[]> {
   const files: ReleasedFile[] = []
   for (const name of (await readdir(folder)).sort()) {
@@ -25,7 +29,7 @@ export async function sumUp(folder: string): Promise<ReleasedFile[]> {
   }
   const path = join(folder, sumsFile)
   await writeFile(path, files.map(({ name, sha256 }) => `${sha256}  ${name}\n`).join(''))
-  // Else the list of who builds with a tight umask could not be read by a web server.
+  // With a tight umask, a web server could not read the list otherwise.
   await chmod(path, 0o644)
   return files
 }

@@ -1,18 +1,18 @@
-/** What svc is built for, and how the parts of each are named. */
+/** The targets for which svc is built, and the names of their parts. */
 
 export interface Target {
-  /** As Bun names it. */
+  /** Bun's name of the target. */
   readonly name: Bun.Build.CompileTarget
-  /** The file of a release. */
+  /** The name of the release file. */
   readonly file: string
-  /** The package whose program the binary is made from. */
+  /** The package with the Bun program from which the binary is made. */
   readonly runtime: string
 }
 
 const target = (platform: string, suffix = ''): Target => ({
   name: `bun-${platform}` as Bun.Build.CompileTarget,
   file: `svc-${platform}${suffix}`,
-  // The packages say aarch64 where the targets say arm64.
+  // The packages are named aarch64 where the targets are named arm64.
   runtime: `@oven/bun-${platform.replace('arm64', 'aarch64')}`,
 })
 
@@ -26,7 +26,7 @@ export const targets: readonly Target[] = [
   target('windows-x64', '.exe'),
 ]
 
-/** @throws Error that lists the targets there are */
+/** @throws Error that lists the known targets */
 export function targetNamed(name: string): Target {
   const found = targets.find(one => one.name === name)
   if (found) return found

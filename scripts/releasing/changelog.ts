@@ -1,11 +1,11 @@
 /**
- * The changelog: sections `## Unreleased` and `## 1.2.3 – 2026-01-31`, the newest on top. What is written under
- * Unreleased goes out with the next release, which gives it its version and day.
+ * Reads the changelog: sections `## Unreleased` and `## 1.2.3 – 2026-01-31`, the newest on top. The next
+ * release publishes what is under Unreleased, and puts its version and date there.
  */
 
 interface Section {
   title: string
-  /** Without blank lines around it. */
+  /** Without blank lines at its ends. */
   body: string
 }
 
@@ -23,16 +23,16 @@ const isUnreleased = ({ title }: Section) => /^\[?unreleased\]?$/i.test(title)
 const isOf = (version: string) => (section: Section) => section.title.split(/[\s–(]/)[0] === version
 
 export interface Noted {
-  /** What people are told about the version. */
+  /** What the changelog says about the version. */
   notes: string
-  /** The changelog with the version and its day over them. */
+  /** The changelog with the version and its date in the heading. */
   changelog: string
 }
 
 /**
- * What the changelog says about `version`, which goes out on `day` (2026-01-31).
+ * Returns what the changelog says about `version`, which is released on `day` (2026-01-31).
  *
- * @throws when it says nothing, or in two places, with what to do
+ * @throws Error when it says nothing, or in two places; the message says what to do
  */
 export function noted(changelog: string, version: string, day: string): Noted {
   const sections = sectionsOf(changelog)
@@ -48,7 +48,7 @@ export function noted(changelog: string, version: string, day: string): Noted {
   if (!section?.body) {
     const where = own ?? unreleased
     throw new Error(
-      `CHANGELOG.md says nothing about ${version}; write under "## ${where?.title ?? 'Unreleased'}" what you can do now, what breaks, what to run`,
+      `CHANGELOG.md says nothing about ${version}; write under "## ${where?.title ?? 'Unreleased'}" what users can do now, what breaks, what to run`,
     )
   }
   if (section !== first) {

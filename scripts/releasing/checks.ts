@@ -1,4 +1,4 @@
-/** What has to be so before a release begins. Nothing is changed here. */
+/** Checks what must be true before a release starts. Changes nothing. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Noted, noted } from './changelog.ts'
@@ -7,12 +7,12 @@ import { statedVersion, versionOf, versionOrder, withVersion } from './version.t
 
 export interface Planned extends Noted {
   version: string
-  /** The commit it is made from. */
+  /** The commit from which it is made. */
   base: string
   packageJson: string
 }
 
-/** All that stands in the way, each as `what; what to do`. */
+/** All problems that prevent the release, each as `what; what to do`. */
 export class Refused extends Error {
   readonly problems: readonly string[]
 
@@ -24,10 +24,10 @@ export class Refused extends Error {
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
 
-/** Lines `file:line:text` of what git follows that state the version a second time. */
+/** Returns lines `file:line:text` of tracked files that state the version a second time. */
 export async function statedElsewhere(root: string, version: string): Promise<string[]> {
   const words = `(svc|version)[^[:alnum:]]{0,4}v?${version.replaceAll('.', '\\.')}([^0-9A-Za-z.-]|\\.?$)`
-  // The changelog is about versions, the other two list those of others, and tests make up their own.
+  // The changelog is about versions, the next two list versions of others, and tests use their own.
   const besides = ['CHANGELOG.md', 'package.json', 'bun.lock', 'test'].map(name => `:(exclude)${name}`)
   const { status, stdout, stderr } = await tried(
     ['git', 'grep', '--no-color', '-nIiE', '-e', words, '--', '.', ...besides],
@@ -52,29 +52,27 @@ async function treeProblems(root: string): Promise<string[]> {
     const more = changed.length > 5 ? ` and ${changed.length - 5} more` : ''
     problems.push(`not committed: ${shown.join(', ')}${more}; commit it, or put it away with git stash -u`)
   }
-  // As far as the last fetch tells; a branch without a counterpart elsewhere has nothing to miss.
+  // Only as of the last fetch. A branch without an upstream has nothing to miss.
   const behind = await tried(['git', 'rev-list', '--count', 'HEAD..@{upstream}'], { cwd: root })
   if (behind.status === 0 && Number(behind.stdout) > 0) {
-    problems.push(
-      `the other side is ahead by ${behind.stdout.trim()}, as of the last fetch; git pull --ff-only`,
-    )
+    problems.push(`upstream is ahead by ${behind.stdout.trim()}, as of the last fetch; git pull --ff-only`)
   }
   const person = await tried(['git', 'var', 'GIT_COMMITTER_IDENT'], { cwd: root })
   if (person.status !== 0) {
-    problems.push('git does not know who you are; git config user.name and git config user.email tell it')
+    problems.push('git does not know who you are; set git config user.name and git config user.email')
   }
   if (!Bun.which('npm')) {
-    problems.push('npm is not on the PATH, which fetches runtimes and packs; install Node.js 20 or later')
+    problems.push('npm, which fetches runtimes and packs, is not on the PATH; install Node.js 20 or later')
   }
   return problems
 }
 
 /**
- * Looks at everything and says what the release will be.
+ * Checks everything and returns what the release will be.
  *
  * @param wanted a version, or major, minor, patch
- * @param day of the release, 2026-01-31
- * @throws Refused with every problem at once
+ * @param day the date of the release, 2026-01-31
+ * @throws Refused with all problems at once
  */
 export async function planned(root: string, wanted: string, day: string): Promise<Planned> {
   const git = gitIn(root)
@@ -95,10 +93,10 @@ export async function planned(root: string, wanted: string, day: string): Promis
     const order = versionOrder(version, present)
     if (await isTagged(version)) {
       problems.push(
-        `the tag v${version} is there already; what is released stays as it is: take a higher version`,
+        `the tag v${version} exists already, and a release must not change: choose a higher version`,
       )
     } else if (order < 0) {
-      problems.push(`${version} is lower than ${present}, which package.json states; take a higher one`)
+      problems.push(`${version} is lower than ${present}, which package.json states; choose a higher one`)
     }
     try {
       about = noted(await read('CHANGELOG.md'), version, day)
@@ -107,7 +105,7 @@ export async function planned(root: string, wanted: string, day: string): Promis
     }
   }
   for (const place of await statedElsewhere(root, present)) {
-    problems.push(`the version stands a second time, at ${place.trim()}; take it from package.json there`)
+    problems.push(`the version is stated a second time, at ${place.trim()}; read it from package.json there`)
   }
   if (problems.length > 0 || version === undefined || about === undefined) throw new Refused(problems)
   const base = await git('rev-parse', 'HEAD')

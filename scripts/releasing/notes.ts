@@ -1,20 +1,20 @@
-/** What is told about a release: what changed, how to have it, what the files are, and what was tried with them. */
+/** Writes the notes of a release: what changed, how to install it, its files, and how they were tested. */
 import type { ReleasedFile } from '../build/sums.ts'
 
 export interface Tried {
   what: string
-  /** How it went, or why it was not run. */
+  /** The result, or why it was not run. */
   how: string
   ran: boolean
 }
 
 export interface NotesOptions {
   version: string
-  /** What the changelog says. */
+  /** The text of the changelog. */
   changes: string
   files: readonly ReleasedFile[]
   tried: readonly Tried[]
-  /** Where the files can be had. */
+  /** The address of the files. */
   url?: string | undefined
 }
 
@@ -24,7 +24,7 @@ const size = (bytes: number) =>
 const code = (...lines: string[]) => ['```sh', ...lines, '```'].join('\n')
 const paragraphs = (...parts: (string | undefined)[]) => parts.filter(part => part !== undefined).join('\n\n')
 
-/** @returns Markdown; the version is its first line, as in the message of a tag */
+/** @returns Markdown. The first line is the version, as in the message of a tag */
 export function notesOf(options: NotesOptions): string {
   const { version, changes, files, tried } = options
   const list = (ran: boolean) => {
@@ -39,10 +39,10 @@ export function notesOf(options: NotesOptions): string {
     installation(options),
     '## Files',
     ['| file | size | SHA-256 |', '|---|---|---|', ...rows].join('\n'),
-    `The sums are in \`SHA256SUMS\` too: \`sha256sum --check --ignore-missing SHA256SUMS\`. The same binaries come out of
+    `The sums are also in \`SHA256SUMS\`: \`sha256sum --check --ignore-missing SHA256SUMS\`. You get the same binaries with
 \`git checkout v${version} && npm run build -- --all\`.`,
-    '## What was tried',
-    'With these very files, before anybody had them:',
+    '## What was tested',
+    'With these very files, before the release:',
     list(true),
     'Not run:',
     list(false),

@@ -1,4 +1,4 @@
-/** The parts of a release: how each is built from a checkout, and how it is tried before anybody has it. */
+/** The parts of a release: how each is built from a checkout, and how it is tested before the release. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,11 +10,11 @@ import { lookInto, ownMachine, ownTarget, type Trial, trialOf } from './trials.t
 
 const nameOf = (target: Target) => target.name.slice('bun-'.length)
 
-/** As `--only` takes them. */
+/** The names that `--only` accepts. */
 export const partNames: readonly string[] = [...targets.map(nameOf), 'deno', 'package']
 
 export interface Making {
-  /** The sources, with the version of the release in them. */
+  /** The sources, with the version of the release. */
   folder: string
   output: string
   version: string
@@ -42,7 +42,7 @@ export async function build({ folder, output, parts, url }: Making): Promise<voi
   }
 }
 
-/** A program that an installed package brings, in a project of its own. */
+/** Installs the package in a new project. @returns the path of its program */
 async function installed(tarball: string, project: string): Promise<string> {
   await mkdir(project)
   await writeFile(join(project, 'package.json'), '{ "private": true }\n')
@@ -50,14 +50,14 @@ async function installed(tarball: string, project: string): Promise<string> {
   return join(project, 'node_modules/.bin/svc')
 }
 
-/** Every part, with the command that starts it where there is one. */
+/** Returns a trial for every part, with the command that starts it if it can start here. */
 async function trials({ folder, output, parts, version }: Making, workshop: string): Promise<Trial[]> {
   const found = targets
     .filter(target => parts.includes(nameOf(target)))
     .map(target => trialOf(target, output))
   if (parts.includes('deno')) {
     const deno = join(folder, 'node_modules/.bin/deno')
-    // It has no program for every machine that Bun has one for.
+    // There is no Deno for some machines that have Bun.
     const { status } = await tried([deno, '--version'], { cwd: folder })
     const command = [deno, 'run', '--allow-all', '--no-config', join(output, 'svc.mjs')]
     const where =
@@ -73,9 +73,9 @@ async function trials({ folder, output, parts, version }: Making, workshop: stri
 }
 
 /**
- * Walks the whole conversation with every part that starts here.
+ * Runs the whole conversation with every part that starts here.
  *
- * @throws when one of them fails
+ * @throws Error when one of them fails
  */
 export async function tryOut(making: Making, say: (line: string) => void): Promise<Tried[]> {
   const all: Tried[] = []
@@ -85,7 +85,7 @@ export async function tryOut(making: Making, say: (line: string) => void): Promi
       if (!command) {
         const target = targets.find(one => one.file === file)
         const seen = target
-          ? `; seen from outside: ${await lookInto(target, making.output, making.version)}`
+          ? `; inspected without a start: ${await lookInto(target, making.output, making.version)}`
           : ''
         all.push({ what: file, how: `${where}${seen}`, ran: false })
         continue

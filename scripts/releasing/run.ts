@@ -1,10 +1,10 @@
-/** The commands of a release, one at a time, each to its end. */
+/** Runs the commands of a release, one at a time, each to its end. */
 import process from 'node:process'
 
 export interface RunOptions {
   cwd: string
   env?: Record<string, string | undefined>
-  /** Shows what it says while it runs. */
+  /** Prints the command's output while it runs. */
   shown?: boolean
 }
 
@@ -19,7 +19,9 @@ export class Stopped extends Error {}
 let current: { pid: number; isGroup: boolean } | undefined
 let stopped: NodeJS.Signals | undefined
 
-/** Ends what runs now, the second time by force, and lets nothing else begin, so that the caller can tidy up. */
+/**
+ * Ends the running command (the second time by force) and starts no other, so that the caller can tidy up.
+ */
 export function stop(signal: NodeJS.Signals): void {
   const how = stopped ? 'SIGKILL' : 'SIGTERM'
   stopped = signal
@@ -42,7 +44,7 @@ async function read(
   return text
 }
 
-/** How it ended and what it said, whatever that is. */
+/** Runs a command. @returns its status and output, also when it fails */
 export async function tried(command: readonly string[], { cwd, env, shown }: RunOptions): Promise<Result> {
   mayGoOn()
   const child = Bun.spawn([...command], {
@@ -51,12 +53,13 @@ export async function tried(command: readonly string[], { cwd, env, shown }: Run
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
-    // What takes long starts programs of its own. What is short may want to ask a person, as for a signature.
+    // A long command starts other programs, which must end with it. A short one may ask a person, for example
+    // for a signature.
     detached: shown === true,
   })
   current = { pid: child.pid, isGroup: shown === true }
   const [stdout, stderr, status] = await Promise.all([
-    // What commands say is no result of ours.
+    // The output of a command is not a result of this script, so it goes to stderr.
     read(child.stdout, shown ? process.stderr : undefined),
     read(child.stderr, shown ? process.stderr : undefined),
     child.exited,
@@ -67,18 +70,18 @@ export async function tried(command: readonly string[], { cwd, env, shown }: Run
 }
 
 /**
- * What it said on stdout, without the end of the last line.
+ * Runs a command and returns its stdout without the final line end.
  *
- * @throws when it fails
+ * @throws Error when it fails
  */
 export async function run(command: readonly string[], options: RunOptions): Promise<string> {
   const { status, stdout, stderr } = await tried(command, options)
   if (status === 0) return stdout.trimEnd()
-  const said = options.shown ? 'the lines above say why' : `${stdout}${stderr}`.trim()
+  const said = options.shown ? 'the lines above show why' : `${stdout}${stderr}`.trim()
   throw new Error(`${command.join(' ')} failed with ${status}: ${said}`)
 }
 
-/** `git` in one folder. */
+/** Returns `git` for one folder. */
 export const gitIn =
   (cwd: string) =>
   (...args: string[]): Promise<string> =>

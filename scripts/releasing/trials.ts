@@ -1,4 +1,4 @@
-/** Which of the files that go out can be started on this machine, and how. */
+/** Which files of a release can be started on this machine, and how. */
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,11 +8,11 @@ import { type Target, targets } from '../build/targets.ts'
 
 export interface Trial {
   file: string
-  /** What starts it; undefined where nothing here can. */
+  /** The command that starts it; undefined if it cannot start here. */
   command?: string[]
-  /** Where it is started, or why it is not. */
+  /** Where it was started, or why it was not. */
   where: string
-  /** How many times slower than on its own machine it may be. */
+  /** How many times slower it may be than on its own machine. */
   patience?: number
 }
 
@@ -24,14 +24,14 @@ const isMusl = () => {
 
 const platformOf = ({ name }: Target) => name.slice('bun-'.length)
 
-/** The target whose binary runs here as it is. */
+/** Returns the target whose binary runs on this machine. */
 export function ownTarget(): Target | undefined {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `bun-${platform}-${process.arch}${isMusl() ? '-musl' : ''}`
   return targets.find(target => target.name === name)
 }
 
-/** How this machine is called in the notes. */
+/** Returns the name of this machine for the notes. */
 export function ownMachine(): string {
   const own = ownTarget()
   return own ? platformOf(own) : `${process.platform}-${process.arch}`
@@ -39,7 +39,7 @@ export function ownMachine(): string {
 
 const armLibraries = () => process.env.QEMU_LD_PREFIX ?? '/usr/aarch64-linux-gnu'
 
-/** The trial of a binary that lies in `folder`. */
+/** Returns the trial of a binary in `folder`. */
 export function trialOf(target: Target, folder: string): Trial {
   const { name, file } = target
   const path = join(folder, file)
@@ -60,9 +60,9 @@ export function trialOf(target: Target, folder: string): Trial {
 }
 
 /**
- * What can be seen of a binary without starting it.
+ * Inspects a binary without starting it.
  *
- * @throws when it is not what its name says
+ * @throws Error when its content does not match its name
  */
 export async function lookInto(target: Target, folder: string, version: string): Promise<string> {
   const { format, machine, payload } = readExecutable(await readFile(join(folder, target.file)))
@@ -72,7 +72,7 @@ export async function lookInto(target: Target, folder: string, version: string):
     throw new Error(`${target.file} is ${format} for ${machine}`)
   }
   if (!payload.includes(`name:"svc",version:"${version}"`)) {
-    throw new Error(`${target.file} does not hold svc ${version}`)
+    throw new Error(`${target.file} does not contain svc ${version}`)
   }
   return `${format} for ${machine} with svc ${version} in it`
 }

@@ -1,6 +1,6 @@
-/** Which version comes next, and the one place where it stands. */
+/** Computes the next version, and reads and writes the version in package.json. */
 
-// As semver.org gives it, without build metadata: neither tags nor npm keep that.
+// As semver.org defines it, but without build metadata, which neither tags nor npm keep.
 const numbers = '(0|[1-9]\\d*)\\.(0|[1-9]\\d*)\\.(0|[1-9]\\d*)'
 const named = '(?:0|[1-9]\\d*|\\d*[a-zA-Z-][0-9a-zA-Z-]*)'
 const semver = new RegExp(`^${numbers}(?:-(${named}(?:\\.${named})*))?$`)
@@ -8,16 +8,17 @@ const semver = new RegExp(`^${numbers}(?:-(${named}(?:\\.${named})*))?$`)
 const isVersion = (text: string): boolean => semver.test(text)
 
 /**
- * The version that `wanted` means: itself, or the next one after `present` for major, minor and patch.
+ * Returns the version that `wanted` means: itself, or for major, minor and patch the next one after
+ * `present`.
  *
- * @throws when `wanted` is no version, with what to give instead
+ * @throws Error when `wanted` is not a version; the message says what to give instead
  */
 export function versionOf(wanted: string, present: string): string {
   if (isVersion(wanted)) return wanted
   const step = ['major', 'minor', 'patch'].indexOf(wanted)
   const [, ...parts] = semver.exec(present) ?? []
   if (step < 0)
-    throw new Error(`${wanted} is no version; give one like 1.2.3 or 1.2.3-rc.1, or major, minor, patch`)
+    throw new Error(`${wanted} is not a version; give one like 1.2.3 or 1.2.3-rc.1, or major, minor, patch`)
   if (parts.length === 0 || parts[3] !== undefined) {
     throw new Error(`${wanted} of ${present} could mean two versions; give the version itself`)
   }
@@ -32,13 +33,13 @@ export const versionOrder = (a: string, b: string): number => Bun.semver.order(a
 
 const stated = /^( {2}"version": ")([^"]*)(",?)$/m
 
-/** The version in the text of a package.json. */
+/** Returns the version in the text of a package.json. */
 export function statedVersion(packageJson: string): string {
   const version = stated.exec(packageJson)?.[2]
   if (version === undefined) throw new Error('package.json has no line "version" of its own; add one')
   return version
 }
 
-/** The text of a package.json with another version, else letter for letter the same. */
+/** Returns the text of a package.json with another version, otherwise unchanged. */
 export const withVersion = (packageJson: string, version: string): string =>
   packageJson.replace(stated, (_line, before: string, _old, after: string) => `${before}${version}${after}`)

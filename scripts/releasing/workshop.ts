@@ -1,6 +1,6 @@
 /**
- * Where a release is made: a worktree of its own under dist/, so that a failure, at whatever moment, leaves the checkout
- * as it was, and that nothing but what is committed gets in.
+ * Makes a release in its own worktree under dist/. So a failure at any moment leaves the checkout as it was,
+ * and only what is committed gets into the release.
  */
 import { mkdir, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ const prefix = '.release-'
 
 export interface Workshop {
   folder: string
-  /** Where the files that go out are put. */
+  /** The folder for the files of the release. */
   output: string
 }
 
@@ -20,16 +20,16 @@ const isAtWork = (pid: number) => {
   try {
     return pid !== process.pid && process.kill(pid, 0)
   } catch (error) {
-    // Somebody else's.
+    // A process of another user.
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 
-// What was started in there may still write for a moment.
+// A process that was started in the folder may still write for a moment.
 const remove = (folder: string) =>
   rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 })
 
-/** Takes away the worktrees of releases that were killed. */
+/** Removes the worktrees of releases that were killed. */
 async function clearAbandoned(root: string): Promise<void> {
   const dist = join(root, 'dist')
   for (const name of await readdir(dist)) {
@@ -39,7 +39,7 @@ async function clearAbandoned(root: string): Promise<void> {
   await gitIn(root)('worktree', 'prune')
 }
 
-/** A worktree of the commit, with what it needs installed, and with the version and the changelog written. */
+/** Makes a worktree of the commit, installs what it needs, and writes the version and the changelog. */
 export async function openWorkshop(
   root: string,
   { base, packageJson, changelog }: Planned,
@@ -50,7 +50,7 @@ export async function openWorkshop(
   await gitIn(root)('worktree', 'add', '--quiet', '--detach', folder, base)
   await writeFile(join(folder, 'package.json'), packageJson)
   await writeFile(join(folder, 'CHANGELOG.md'), changelog)
-  // Runtimes that were fetched before are taken again; each build holds them against their sums.
+  // Reuse runtimes that were fetched before. Each build checks their sums.
   await mkdir(join(root, '.bun/runtimes'), { recursive: true })
   await mkdir(join(folder, '.bun'))
   await symlink(join(root, '.bun/runtimes'), join(folder, '.bun/runtimes'))
@@ -58,13 +58,17 @@ export async function openWorkshop(
   return { folder, output: join(folder, 'dist', 'release') }
 }
 
-/** Also when it was opened only in part. */
+/** Removes the worktree, also when it was opened only in part. */
 export async function closeWorkshop(root: string): Promise<void> {
   await remove(join(root, 'dist', `${prefix}${process.pid}`))
   await Bun.spawn(['git', 'worktree', 'prune'], { cwd: root }).exited
 }
 
-/** The commit of the release, on no branch yet; the present one when it says all of that already. */
+/**
+ * Makes the commit of the release, on no branch yet.
+ *
+ * @returns its id; the present commit if there is nothing to change
+ */
 export async function commitIn({ folder }: Workshop, version: string): Promise<string> {
   const git = gitIn(folder)
   if ((await git('status', '--porcelain')) !== '') {
@@ -73,16 +77,20 @@ export async function commitIn({ folder }: Workshop, version: string): Promise<s
   return git('rev-parse', 'HEAD')
 }
 
-/** @throws when making the release has changed what git follows */
+/** @throws Error when making the release has changed tracked files */
 export async function expectUnchanged({ folder }: Workshop, but: readonly string[] = []): Promise<void> {
   const status = await gitIn(folder)('status', '--porcelain')
   const changed = status.split('\n').filter(line => line !== '' && !but.includes(line.slice(3)))
   if (changed.length > 0) {
-    throw new Error(`building and testing changed files that git follows: ${changed.join(', ')}`)
+    throw new Error(`building and testing changed tracked files: ${changed.join(', ')}`)
   }
 }
 
-/** Puts the files where they are found, in place of those of another release. Gives the way back. */
+/**
+ * Moves the files to their final folder, in place of those of an earlier release.
+ *
+ * @returns a function that undoes it
+ */
 export async function handOver({ output }: Workshop, folder: string): Promise<() => Promise<void>> {
   const before = `${output}-before`
   await rename(folder, before).catch(error => {
@@ -96,9 +104,9 @@ export async function handOver({ output }: Workshop, folder: string): Promise<()
 }
 
 /**
- * Moves main to the commit and tags it. Nothing has been changed in the checkout when it throws.
+ * Moves main to the commit and tags it. When it throws, nothing has changed in the checkout.
  *
- * @param message file with what the tag says
+ * @param message file with the text of the tag
  */
 export async function commitAndTag(
   root: string,
@@ -109,9 +117,7 @@ export async function commitAndTag(
   const git = gitIn(root)
   const present = await git('rev-parse', 'HEAD')
   if (present !== base || (await git('branch', '--show-current')) !== 'main') {
-    throw new Error(
-      'main has moved on in the meantime; begin again, so that what is released is what was tested',
-    )
+    throw new Error('main has moved on in the meantime; start again, so that the release is what was tested')
   }
   await git('merge', '--quiet', '--ff-only', commit)
   const tag = await tried(

@@ -1,4 +1,6 @@
-/** The conversation itself: what a user does with a new svc, through its doors and the simulated phone. */
+/**
+ * The conversation itself: what a user does with a new svc, through its interfaces and the simulated phone.
+ */
 import { readFile } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import { type Json, logIn, type Service } from '../../test/support/service.ts'
@@ -7,17 +9,17 @@ import { expected } from './expected.ts'
 /** A running service, and where its data is. */
 export interface Run {
   service: Service
-  /** As it is seen from here, and as the service sees it. */
+  /** The path as this script sees it, and as the service sees it. */
   data: string
   dataInside: string
   step<T>(name: string, work: () => Promise<T>): Promise<T>
 }
 
-/** What is known of the conversation so far. */
+/** What is known about the conversation so far. */
 export interface Known {
   user: string
   messages: Json[]
-  /** Answers that are left. */
+  /** Answers left. */
   remaining: number
 }
 
@@ -27,7 +29,7 @@ const picture = Buffer.from(
 )
 const report = Buffer.from('三季度:一切顺利\r\n')
 
-/** The pages that come out of the program itself. */
+/** Checks the pages that the program serves itself. */
 export async function lookAround({ service, step }: Run, version: string): Promise<void> {
   await step('serves the docs, and describes itself', async () => {
     expected((await (await get(`${service.url}/openapi.json`)).json()).info, { version })
@@ -47,7 +49,7 @@ export async function lookAround({ service, step }: Run, version: string): Promi
   await step('serves the phone', () => page(`${service.phoneUrl}/phone`))
 }
 
-/** From the login to the search. */
+/** Runs the part from the login to the search. */
 export async function begin(run: Run): Promise<Known> {
   const { service, step } = run
   await step('logs in by QR code', async () => {
@@ -94,7 +96,7 @@ export async function begin(run: Run): Promise<Known> {
   return { user, messages, remaining: 9 }
 }
 
-/** After a restart: nothing is lost, and nothing comes twice. */
+/** Checks after a restart that nothing is lost and nothing comes twice. */
 export async function stillThere({ service, step }: Run, known: Known): Promise<Known> {
   await step('the login is still there', async () => {
     expected((await service.call('sessions')).body, [
@@ -112,7 +114,7 @@ export async function stillThere({ service, step }: Run, known: Known): Promise<
   return { ...known, remaining }
 }
 
-/** One more of each. */
+/** Receives and sends one more message. */
 export async function goOn({ service, step }: Run, { user }: Known): Promise<Known> {
   await step('the conversation goes on', async () => {
     await service.phone('say', { text: 'good' })
@@ -159,7 +161,7 @@ async function get(url: string): Promise<Response> {
 
 const bytes = async (url: string) => Buffer.from(await (await get(url)).arrayBuffer())
 
-/** A page, and every file of ours that it names. */
+/** Checks a page and every file of svc that it names. */
 async function page(url: string): Promise<void> {
   const response = await get(url)
   expected(response.headers.get('content-type'), /^text\/html/)

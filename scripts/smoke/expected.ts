@@ -1,10 +1,11 @@
-/** What came held against what was expected. */
+/** Compares a result with what was expected. */
 import { inspect } from 'node:util'
 
 /**
- * Objects may have more fields than expected, arrays no more members; a regular expression is to match a text.
+ * Objects may have more fields than expected; arrays may not have more members. A regular expression must
+ * match a text.
  *
- * @throws Error that names the first place that differs, and shows the whole
+ * @throws Error that names the first difference and shows the whole
  */
 export function expected(came: unknown, wanted: unknown): void {
   const place = difference(came, wanted, 'it')

@@ -3,8 +3,13 @@ import { type Static, Type } from '@sinclair/typebox'
 import { oneOf, optional, text } from './shapes.ts'
 
 export const LoginState = oneOf([
-  ...(['waiting', 'scaned', 'confirmed', 'expired', 'need_verifycode'] as const),
-  ...(['verify_code_blocked', 'already_bound'] as const),
+  'waiting',
+  'scaned',
+  'confirmed',
+  'expired',
+  'need_verifycode',
+  'verify_code_blocked',
+  'already_bound',
 ])
 export type LoginState = Static<typeof LoginState>
 
