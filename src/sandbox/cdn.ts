@@ -3,7 +3,10 @@ import { openAsBlob } from 'node:fs'
 import { UploadRefused } from './media.ts'
 import type { World } from './world.ts'
 
-/** Answers what lies under `/c2c/`. No token, no iLink headers: the parameters in the URL are the right to it. */
+/**
+ * Creates the handler for requests below `/c2c/`. It checks no token and no iLink headers: the URL's
+ * parameters grant access.
+ */
 export function createCdn(world: World): (request: Request, url: URL) => Promise<Response> {
   const { core, between } = world
   return async (request, url) => {
@@ -38,7 +41,8 @@ async function upload({ core, media }: World, request: Request, url: URL): Promi
     return refused(400, error.message)
   }
   core.stats.uploads.accepted++
-  // Exactly 200, and the parameter by which the piece is found from now on; the same URL may be posted again.
+  // Status exactly 200, and the download parameter of the piece. A client may post to the same upload URL
+  // again.
   return new Response('', { headers: { 'x-encrypted-param': piece.param } })
 }
 
@@ -49,7 +53,8 @@ async function download({ core, media }: World, request: Request, url: URL): Pro
   const piece = media.byParam(param)
   if (!piece) return refused(404, 'file not found')
   core.stats.downloads++
-  // A file as the body, not a stream: Bun sends Content-Length only then, and the file without copying.
+  // The body is a file, not a stream. Only then does Bun send Content-Length, and it sends the file without
+  // copying it.
   return new Response(await openAsBlob(media.path(piece)), {
     headers: { 'content-type': 'application/octet-stream', 'content-length': String(piece.cipher_size) },
   })

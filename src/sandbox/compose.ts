@@ -1,4 +1,7 @@
-/** What a user sends, as wire items: texts, media, quotes in every form that was seen (protocol notes 3.2, 3.3, 4). */
+/**
+ * Builds the wire items of a user's message: texts, media, quotes in every known form (protocol notes 3.2,
+ * 3.3, 4).
+ */
 import { createHash, randomBytes } from 'node:crypto'
 import { badArgument, SvcError } from '../model/error.ts'
 import { isObject } from '../platform/fields.ts'
@@ -6,9 +9,9 @@ import type { Core } from './core.ts'
 import type { Piece } from './media.ts'
 import { type Fields, fieldsOf, fromWire, textOf } from './wire.ts'
 
-/** What an item of media says beside its bytes. */
+/** Facts about a media item that its bytes do not give. */
 export interface MediaDetails {
-  /** Base URL for full_url. */
+  /** Base URL for `full_url`. */
   origin: string
   width?: number
   height?: number
@@ -16,10 +19,10 @@ export interface MediaDetails {
   transcript?: string
 }
 
-/** The item of a text. */
+/** Builds the item of a text. */
 export const textItem = (text: string): Fields => ({ type: 1, text_item: { text } })
 
-/** The item for a piece the user sent. */
+/** Builds the item of a media piece that the user sent. */
 export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fields {
   const { image_key } = core.switches
   const spelledA = Buffer.from(piece.key_hex, 'hex').toString('base64')
@@ -27,17 +30,17 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
   const imageKey = { a: spelledA, b: spelledB, c: spelledB, none: undefined }[image_key]
   const media = mediaField(core, piece, details.origin, piece.kind === 'image' ? imageKey : spelledB)
   const { width, height, transcript, playtime_ms } = details
-  // Only where the caller told: an invented size would be taken for the picture's own.
+  // Sizes only if the caller gave them: clients would take an invented size for the picture's real size.
   const shape = { ...(height && { thumb_height: height }), ...(width && { thumb_width: width }) }
   switch (piece.kind) {
     case 'image': {
       const aeskey = image_key === 'c' ? { aeskey: piece.key_hex } : {}
       const sizes = { mid_size: piece.cipher_size, hd_size: piece.cipher_size, thumb_size: 0, ...shape }
-      // The url is not an address: it is WeChat's own id of the picture.
+      // `url` is not an address. It is WeChat's own id of the picture.
       return { type: 2, image_item: { media, ...aeskey, url: randomBytes(40).toString('hex'), ...sizes } }
     }
     case 'voice': {
-      // As captured from WeChat; the bytes are SILK whatever this says.
+      // Values captured from WeChat. The bytes are SILK, whatever these fields say.
       const format = { encode_type: 4, bits_per_sample: 16, sample_rate: 16_000 }
       return { type: 3, voice_item: { media, ...format, playtime: playtime_ms ?? 3000, text: transcript } }
     }
@@ -53,7 +56,7 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
   }
 }
 
-/** The `media` of an item: where its bytes are, and the key to them. */
+/** Builds the `media` field of an item: where its bytes are, and the key to decrypt them. */
 const mediaField = (
   { switches }: Core,
   { param }: Piece,
@@ -68,15 +71,15 @@ const mediaField = (
   }),
 })
 
-/** The forms in which quotes were seen; the switch `quote` chooses one. */
+/** The known forms of a quote; the switch `quote` selects one. */
 export const quoteForms = ['id', 'partial', 'full', 'type0', 'type8'] as const
 type QuoteForm = (typeof quoteForms)[number]
 
 /**
- * The `ref_msg` for a quote of that message.
+ * Builds the `ref_msg` that quotes a message.
  *
- * @param part for `partial`: the words quoted; by default the middle of the text
- * @throws SvcError `message_not_found`; `invalid_arguments` when the part is not in the text
+ * @param part for `partial`: the quoted words; default: the middle of the text
+ * @throws SvcError `message_not_found`; `invalid_arguments` if `part` is not in the text
  */
 export function quoteOf(core: Core, messageId: string, form: QuoteForm, part: string | undefined): Fields {
   const row = core.db.get`SELECT * FROM message WHERE message_id = ${messageId} ORDER BY seq DESC LIMIT 1`
@@ -109,14 +112,17 @@ export function quoteOf(core: Core, messageId: string, form: QuoteForm, part: st
   }
 }
 
-/** The middle third of a text, whole characters. */
+/** Returns the middle third of a text, cut between whole characters. */
 function middleOf(text: string): string {
   const letters = [...text]
   const third = Math.floor(letters.length / 3)
   return letters.slice(third, letters.length - third).join('')
 }
 
-/** From the start-th `start` to the end-th `end`, both counted from 0 over the whole text. */
+/**
+ * Builds `partial_text`: the first and last characters of `part`, each with its occurrence index (from 0)
+ * in the text.
+ */
 function partialOf(text: string, part: string): Fields {
   const at = part ? text.indexOf(part) : -1
   if (at < 0) throw badArgument('part', 'not found in the quoted text')
@@ -125,14 +131,15 @@ function partialOf(text: string, part: string): Fields {
   const start = letters.slice(0, few).join('')
   const end = letters.slice(-few).join('')
   return {
-    ...{ start, end },
+    start,
+    end,
     startindex: countBefore(text, start, at),
     endindex: countBefore(text, end, at + part.length - end.length),
     quotemd5: createHash('md5').update(part).digest('hex'),
   }
 }
 
-/** How many times `word` is found, one after the other, before the one at `at`. */
+/** Counts the non-overlapping occurrences of `word` before index `at`. */
 function countBefore(text: string, word: string, at: number): number {
   let count = 0
   for (let from = text.indexOf(word); from >= 0 && from < at; from = text.indexOf(word, from + word.length))

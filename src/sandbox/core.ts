@@ -1,4 +1,7 @@
-/** What every part of the simulated world stands on: its file, its time, its switches, and who waits for what. */
+/**
+ * State that all parts of the simulated WeChat share: its database, clock, switches, and the calls that
+ * wait.
+ */
 import type { Clock } from '../platform/clock.ts'
 import { FreeSpace, usualKeepFreeBytes } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
@@ -6,7 +9,7 @@ import { following } from '../platform/signals.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { defaultSwitches, readSwitches, type Switches } from './switches.ts'
 
-/** Counters since the sandbox was opened. */
+/** Creates the request counters, all zero. They count from the start of the sandbox. */
 const noStats = () => ({
   requests: {} as Record<string, number>,
   polls_now: 0,
@@ -15,28 +18,29 @@ const noStats = () => ({
   downloads: 0,
 })
 
-/** Where the world is kept, and by which clock it lives. */
+/** Options of the simulated WeChat: its folder, its clock and its log. */
 export interface SandboxOptions {
-  /** `<base-path>/sandbox`. */
+  /** Data folder: `<base-path>/sandbox`. */
   dir: string
   clock: Clock
   log: Log
-  /** Of its disk; what is usual otherwise. */
+  /** Free bytes to leave on its disk; default `usualKeepFreeBytes`. */
   keepFreeBytes?: number
   between?: Between
 }
 
 /**
- * Stands between each request of the API or the CDN and its answer, which `honest` gives; so tests make upstream fail.
+ * Interceptor of each request to the API or the CDN. Tests use it to make WeChat fail.
  *
- * @returns undefined when the client went away
+ * @param honest computes the normal answer
+ * @returns undefined if the client disconnected
  */
 export type Between = (
   asked: { endpoint: string; bot: string | undefined; signal: AbortSignal },
   honest: () => Promise<Response | undefined>,
 ) => Promise<Response | undefined>
 
-/** The common ground; one per world. */
+/** Shared state of the simulated WeChat; one per sandbox. */
 export class Core {
   readonly db: Database
   readonly dir: string
@@ -44,9 +48,12 @@ export class Core {
   readonly clock: Clock
   readonly log: Log
   readonly bells = new Bells()
-  /** By bot, what a receive side that is not open has met since its switch was set: its answers, and a notifystart. */
+  /**
+   * Per bot, what its receive side did since the switch `receive` was set: failing answers, and whether
+   * notifystart came.
+   */
   readonly receiving = new Map<string, { answers: number; started: boolean }>()
-  /** Aborts when the sandbox stops: streams end. */
+  /** Aborts when the sandbox stops; open streams end then. */
   readonly closing: AbortSignal
   readonly #close = new AbortController()
   readonly stats = noStats()
@@ -68,7 +75,7 @@ export class Core {
     this.#switches = { ...defaultSwitches(), ...kept }
   }
 
-  /** Ends what is held: polls answer empty, streams close. */
+  /** Ends pending requests: polls answer empty, streams close. */
   close(): void {
     this.#close.abort()
     this.bells.ringAll()
@@ -78,7 +85,11 @@ export class Core {
     return this.#switches
   }
 
-  /** @throws SvcError `invalid_arguments` naming the switch */
+  /**
+   * Changes switches and saves them.
+   *
+   * @throws SvcError `invalid_arguments` naming the switch
+   */
   setSwitches(input: Record<string, unknown>): Switches {
     this.#switches = { ...this.#switches, ...readSwitches(input) }
     this.keep('switches', JSON.stringify(this.#switches))
@@ -95,17 +106,22 @@ export class Core {
     return this.#switches
   }
 
-  /** The world's time, Unix milliseconds: the clock's, moved by what `advance` added. */
+  /**
+   * Current time of the simulated WeChat in Unix milliseconds: the clock's time plus what `advance` added.
+   */
   now(): number {
     return this.clock.now() + this.#offsetMs
   }
 
-  /** Milliseconds by which that is ahead of the clock. */
+  /** Milliseconds by which `now()` is ahead of the clock. */
   get aheadMs(): number {
     return this.#offsetMs
   }
 
-  /** Moves the world's time forward; holds look again, QR codes and windows may have run out. */
+  /**
+   * Moves the simulated time forward and wakes all pending calls, since QR codes and windows may have
+   * expired.
+   */
   advance(ms: number): number {
     this.#offsetMs += ms
     this.keep('clock_offset_ms', String(this.#offsetMs))
@@ -114,7 +130,10 @@ export class Core {
     return this.now()
   }
 
-  /** The next message's row, known before it is written since ids are made of it; we alone write this file. */
+  /**
+   * Returns the `seq` of the next message before it is written, since ids contain it. No other process
+   * writes this file.
+   */
   nextSeq(): number {
     this.#seq ??= Number(this.db.get`SELECT coalesce(max(seq), 0) AS n FROM message`?.n)
     this.#seq += 1
@@ -130,7 +149,7 @@ export class Core {
       SET value = excluded.value`
   }
 
-  /** Tells the watchers, once per turn of the event loop however much happened. */
+  /** Notifies the listeners of a change, once for all changes of the same event-loop turn. */
   changed(): void {
     if (this.#announced || this.#listeners.size === 0) return
     this.#announced = true
@@ -146,14 +165,15 @@ export class Core {
   }
 }
 
-/** Who waits for which bell; a bell that nobody waits for rings in vain. */
+/** Pending calls by what they wait for. Ringing a name without waiting calls does nothing. */
 class Bells {
-  /** By name; each rings by its abort. */
+  /** Waiting calls by name; aborting a controller wakes its call. */
   readonly #waiting = new Map<string, Set<AbortController>>()
 
   /**
-   * Wakes one: two polls of one bot share its messages. It is the newest, for a client that begins another poll has most
-   * likely left the one before, though that may not have been heard here yet.
+   * Wakes one waiting call, since two polls of one bot share its messages. The newest is woken: a client
+   * that starts another poll has probably left the previous one, even if its disconnect has not been
+   * noticed here yet.
    */
   ringOne(name: string): void {
     const waiting = this.#waiting.get(name)
@@ -171,7 +191,7 @@ class Bells {
     for (const name of this.#waiting.keys()) this.ring(name)
   }
 
-  /** Until the bell rings, `ms` pass, or the client goes. */
+  /** Waits until the name is rung (`rung`), `ms` pass (`late`), or the client disconnects (`gone`). */
   async wait(name: string, ms: number, clock: Clock, signal: AbortSignal): Promise<'rung' | 'late' | 'gone'> {
     const bell = new AbortController()
     const leave = following(signal, bell)

@@ -12,24 +12,24 @@ interface Ask {
   host: string
   signal: AbortSignal
 }
-/** JSON text, a value, or the whole answer; undefined when the client went away and nobody waits for one. */
+/** Answer as JSON text, as a value, or as the whole response; undefined if the client disconnected. */
 type Answer = string | Fields | Response | undefined
 
 interface Endpoint {
   path: string
   methods: readonly string[]
-  /** @returns undefined without `bot` where the call needs a token, and when the client went away */
+  /** Returns undefined if the client disconnected, or if the call needs a token and `bot` is undefined. */
   answer(ask: Ask): Answer | Promise<Answer>
-  /** It needs a bot's token. */
+  /** True if the call needs a bot's token. */
   auth: boolean
 }
 
-/** What the switch `refused` means by `all`. */
+/** The calls that the value `all` of the switch `refused` covers. */
 const refusable = ['sendmessage', 'sendtyping', 'getconfig', 'getuploadurl']
 
 const uploadKinds: Record<number, MediaKind> = { 1: 'image', 2: 'video', 3: 'file', 4: 'voice' }
 
-/** Answers what lies under `/ilink/bot/`. */
+/** Creates the handler for requests below `/ilink/bot/`. */
 export function createEmulator(world: World): (request: Request, url: URL) => Promise<Response> {
   const endpoints = new Map(endpointsOf(world).map(endpoint => [`/ilink/bot/${endpoint.path}`, endpoint]))
   const { core, people, between } = world
@@ -68,7 +68,7 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
       return answer === undefined || answer instanceof Response ? answer : json(answer)
     }
     const response = await between({ endpoint: name, bot: bot?.id, signal }, honest)
-    // The client is gone; nobody reads this.
+    // The client disconnected; nobody reads this response.
     return response ?? new Response(null, { status: 499 })
   }
 }
@@ -79,9 +79,11 @@ const endpointsOf = (world: World): Endpoint[] => [
   ...sendEndpoints(world),
 ]
 
-/** A call that a bot makes with its token. */
+/** Defines an endpoint that a bot calls with its token. */
 const ofBot = (path: string, answer: (ask: Ask & { bot: Bot }) => Answer | Promise<Answer>): Endpoint => ({
-  ...{ path, methods: ['POST'], auth: true },
+  path,
+  methods: ['POST'],
+  auth: true,
   answer: ask => ask.bot && answer({ ...ask, bot: ask.bot }),
 })
 
@@ -136,7 +138,8 @@ function pollEndpoints(world: World): Endpoint[] {
         if (found === 'lapsed') return success(world)
         if (found === 'cut') return cutAnswer(core.switches.hold_cut)
         const { ret, longpolling_timeout_ms } = core.switches
-        // By hand: the messages are kept as JSON text, ids and all, and are not to be read again.
+        // Joined as text: the messages are stored as JSON text with their uint64 ids, so nothing is parsed
+        // here.
         return `{${ret === 'present' ? '"ret":0,' : ''}"msgs":[${found.wires.join(',')}],"get_updates_buf":${JSON.stringify(found.cursor)}${longpolling_timeout_ms ? `,"longpolling_timeout_ms":${longpolling_timeout_ms}` : ''}}`
       } finally {
         core.stats.polls_now--
@@ -157,7 +160,7 @@ function sendEndpoints(world: World): Endpoint[] {
       const peer = people.peer(bot.id, userId)
       const ticket = peer.ticket ?? newTypingTicket()
       if (!peer.ticket) people.keepPeer({ ...peer, ticket })
-      // `ret` always: the official client takes an answer without it for a failure.
+      // Always with `ret`: the official client takes an answer without it for a failure.
       return { ret: 0, errmsg: '', typing_ticket: ticket }
     }),
     ofBot('sendtyping', ({ bot, body }) => {
@@ -169,7 +172,7 @@ function sendEndpoints(world: World): Endpoint[] {
       const { typing_ms } = core.switches
       people.keepPeer({ ...peer, typing_until: body.status === 1 ? core.now() + typing_ms : 0 })
       core.changed()
-      // So that watchers see the indicator go.
+      // Notify listeners when the typing indicator ends.
       if (body.status === 1) void core.clock.sleep(typing_ms + 50, core.closing).then(() => core.changed())
       return success(world)
     }),
@@ -179,7 +182,7 @@ function sendEndpoints(world: World): Endpoint[] {
 
 const invalidArguments: Fields = { ret: -3, errmsg: 'invalid arguments' }
 
-/** Where the bytes of an announced file go. */
+/** Reserves an upload and returns the addresses for the file's bytes. */
 function uploadPlace(world: World, { body, origin }: Ask): Fields {
   const kind = uploadKinds[Number(body.media_type)]
   const [filekey, key] = [textOf(body.filekey), textOf(body.aeskey)]
@@ -188,7 +191,11 @@ function uploadPlace(world: World, { body, origin }: Ask): Fields {
   const padded = (Math.floor(rawSize / 16) + 1) * 16
   if (!kind || !filekey || !/^[0-9a-f]{32}$/i.test(key) || cipherSize !== padded) return invalidArguments
   const piece = world.media.announce({
-    ...{ kind, filekey, key_hex: key, raw_size: rawSize, cipher_size: cipherSize },
+    kind,
+    filekey,
+    key_hex: key,
+    raw_size: rawSize,
+    cipher_size: cipherSize,
     md5: textOf(body.rawfilemd5),
   })
   const { upload_url } = world.core.switches
@@ -218,7 +225,7 @@ const json = (answer: string | Fields, status = 200) =>
     headers: { 'content-type': 'application/json' },
   })
 
-/** How a gateway ends a poll that waits for too long: with an error page, or by closing the connection. */
+/** Response of a proxy that ends a long poll: an error page (524), or a closed connection. */
 const cutAnswer = (how: string): Response =>
   how === '524'
     ? new Response('<!DOCTYPE html><title>524: A timeout occurred</title>', {

@@ -1,10 +1,13 @@
-/** From the user to the bot: what waits for getupdates, and what an old cursor brings back (protocol notes 2.4). */
+/**
+ * Messages from users to bots: the queue that getupdates reads, and what an old cursor returns (protocol
+ * notes 2.4).
+ */
 import { SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
 import type { Bot, People, User } from './people.ts'
 import { type Fields, fieldsOf, fromWire, messageIdOf, newContextToken, textOf, toWire } from './wire.ts'
 
-/** A message of a user that is in the queue now. */
+/** A user's message that is in the queue. */
 export interface Said {
   seq: number
   message_id: string
@@ -12,11 +15,11 @@ export interface Said {
   user_id: string
 }
 
-/** What users sent and bots fetch. */
+/** Messages that users sent and bots fetch. */
 export class Inbox {
   readonly #core: Core
   readonly #people: People
-  /** Per bot, the newest poll: with `kick_older` it ends the one before. */
+  /** Newest poll of each bot; with `kick_older` it ends the previous poll. */
   readonly #newest = new Map<string, AbortController>()
 
   constructor(core: Core, people: People) {
@@ -24,7 +27,7 @@ export class Inbox {
     this.#people = people
   }
 
-  /** The user sends these items; the bot's window opens and its quota is fresh. */
+  /** Sends these items from the user. Opens the bot's window and resets its quota. */
   say(from: string | undefined, to: string | undefined, items: Fields[], extra: Fields = {}): Said {
     const { bot, user } = this.#pair(from, to)
     const said = this.#core.db.transaction(() =>
@@ -35,7 +38,7 @@ export class Inbox {
     return said
   }
 
-  /** Who writes and which bot hears it: as named, else the phone's first user and that user's bot. */
+  /** Returns the sender and the receiving bot. Default: the phone's first user and that user's bot. */
   #pair(from: string | undefined, to: string | undefined): { bot: Bot; user: User } {
     const user = this.#people.named(from, 'from')
     const bot = to ? this.#people.bot(to) : this.#people.botFor(user.id)
@@ -45,7 +48,10 @@ export class Inbox {
     })
   }
 
-  /** `count` texts in one transaction, `{n}` in the text replaced by 1, 2, 3 …: a backlog for benchmarks. */
+  /**
+   * Sends `count` texts in one transaction; `{n}` in `text` becomes 1, 2, 3 …. Benchmarks use it to make a
+   * backlog.
+   */
   bulk(from: string | undefined, to: string | undefined, count: number, text: string) {
     const { bot, user } = this.#pair(from, to)
     this.#core.db.transaction(() => {
@@ -59,7 +65,7 @@ export class Inbox {
     return { count, bot_id: bot.id }
   }
 
-  /** Puts exactly this JSON text in the queue, right or wrong. */
+  /** Puts exactly this JSON text into the queue, valid or not. */
   raw(wire: string, to: string | undefined): Said {
     const message = fieldsOf(fromWire(wire))
     const { bot } = this.#pair(undefined, to ?? (textOf(message.to_user_id) || undefined))
@@ -98,7 +104,9 @@ export class Inbox {
       message_type: 1,
       message_state: 2,
       item_list: items.map(item => ({
-        ...{ create_time_ms: created, update_time_ms: created, is_completed: true },
+        create_time_ms: created,
+        update_time_ms: created,
+        is_completed: true,
         ...item,
       })),
       context_token: contextToken,
@@ -128,7 +136,10 @@ export class Inbox {
     })
   }
 
-  /** The message once more, as upstream is known to do: the same, under a new id, or with a new context token too. */
+  /**
+   * Sends a message again as WeChat sometimes does: unchanged, with a new id, or with a new context token
+   * as well.
+   */
   repeat(seq: number, how: 'same_id' | 'new_id' | 'new_token'): Said {
     const row = this.#core.db.get`SELECT * FROM message WHERE seq = ${seq} AND direction = 'in'`
     if (!row) throw new SvcError('message_not_found', 'no such message from the user')
@@ -152,7 +163,7 @@ export class Inbox {
     return said
   }
 
-  /** Why this bot hears nothing although it lives, by the switch `receive`; an answer that says so counts. */
+  /** Returns why a living bot receives nothing, from the switch `receive`; undefined if it receives. */
   #shut(botId: string): 'expired' | 'lapsed' | undefined {
     const { receive, receive_heals_after } = this.#core.switches
     if (receive === 'open') return undefined
@@ -162,7 +173,7 @@ export class Inbox {
     return receive.startsWith('expired') ? 'expired' : 'lapsed'
   }
 
-  /** A receive side that waits for a notifystart has got it, or it has said once more that it is shut. */
+  /** Records that the bot called notifystart, or that an answer told it that its receive side is not open. */
   met(botId: string, what: 'start' | 'answer'): void {
     const { receiving } = this.#core
     const { answers, started } = receiving.get(botId) ?? { answers: 0, started: false }
@@ -173,10 +184,10 @@ export class Inbox {
   }
 
   /**
-   * What getupdates answers: at once when something waits, else after the hold.
+   * Waits for what getupdates answers: messages immediately if there are any, else at the end of the hold.
    *
-   * @returns undefined when the client went away, and then nothing is consumed; `expired` when the bot died meanwhile,
-   *   `lapsed` and `cut` by the switches
+   * @returns undefined if the client disconnected (nothing is consumed then); `expired` if the bot's token
+   * is no longer valid; `lapsed` and `cut` as the switches demand
    */
   async poll(
     bot: Bot,
@@ -185,7 +196,7 @@ export class Inbox {
   ): Promise<{ wires: string[]; cursor: string } | 'expired' | 'lapsed' | 'cut' | undefined> {
     const { clock, bells, switches, closing } = this.#core
     const mine = new AbortController()
-    // Only with the switch: joining signals costs something, and a thousand idle polls should not.
+    // Only with this switch: joining signals costs time, and a thousand idle polls should not pay for it.
     const kicking = switches.pollers === 'kick_older'
     const ended = kicking ? AbortSignal.any([signal, mine.signal]) : signal
     if (kicking) {
@@ -197,7 +208,7 @@ export class Inbox {
       const cutMs = switches.hold_cut === 'off' ? Number.POSITIVE_INFINITY : switches.hold_cut_after_ms
       const deadline = clock.monotonic() + Math.min(switches.hold_ms, cutMs)
       const { aheadMs } = this.#core
-      for (let turn = 0; turn < 10_000; turn++) {
+      for (let round = 0; round < 10_000; round++) {
         const now = this.#people.bot(bot.id)
         const shut = now?.live ? this.#shut(bot.id) : 'expired'
         if (!now?.live || shut === 'expired') {
@@ -205,13 +216,14 @@ export class Inbox {
           return 'expired'
         }
         if (signal.aborted) {
-          // It was this poll's bell, and the message is still here: the next one in line shall look.
+          // This poll was woken, but its client is gone and the message is still queued: wake the next
+          // poll.
           bells.ringOne(`bot ${bot.id}`)
           return undefined
         }
         const none = mine.signal.aborted || shut === 'lapsed'
         const { wires, last } = none ? { wires: [], last: 0 } : this.#take(now, presented)
-        // The time was moved, and whoever lives by it learns so from the answer.
+        // If the time was moved, answer now: svc reads the sandbox's clock from the answer.
         const left = aheadMs === this.#core.aheadMs ? deadline - clock.monotonic() : 0
         if (wires.length === 0 && left <= 0) {
           if (cutMs < switches.hold_ms) return 'cut'
@@ -231,7 +243,10 @@ export class Inbox {
     }
   }
 
-  /** A cursor that comes back confirms all it covers. @returns where it stands; 0 for an empty or foreign one */
+  /**
+   * Marks all messages up to the cursor as confirmed. Returns its `seq`, or 0 for an empty or foreign
+   * cursor.
+   */
   #acknowledge(botId: string, cursor: string): number {
     const seq = seqOf(botId, cursor)
     if (seq > 0) {
@@ -256,11 +271,14 @@ export class Inbox {
   }
 }
 
-/** A fine clock never hits a whole second here: one message in a thousand would then count as coarsely timed. */
+/**
+ * Creation time of a message. In milliseconds it is never a whole second, so that 1 in 1000 is not taken
+ * for coarse.
+ */
 const createTime = (at: number, form: 'milliseconds' | 'whole_seconds') =>
   form === 'whole_seconds' ? at - (at % 1000) : at % 1000 === 0 ? at + 1 : at
 
-// Opaque to clients, and of the bot: somebody else's cursor counts as none.
+// Cursors are opaque to clients and belong to one bot. The cursor of another bot counts as no cursor.
 const cursorOf = (botId: string, seq: number) => Buffer.from(`cursor of ${botId} ${seq}`).toString('base64')
 
 function seqOf(botId: string, cursor: string): number {

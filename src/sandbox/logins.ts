@@ -1,20 +1,23 @@
-/** QR logins: made by the client, scanned and confirmed on the phone (protocol notes 2.1 and 2.2). */
+/** QR logins: a client creates them, the phone scans and confirms them (protocol notes 2.1 and 2.2). */
 import { SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
 import type { Bot, People } from './people.ts'
 import { type Fields, newQrcode, newVerifyCode, qrcodeUrl } from './wire.ts'
 
-/** A QR code and how far its login came; times in Unix milliseconds. */
+/** A QR code and the state of its login. Times in Unix milliseconds. */
 export interface Login {
   qrcode: string
   url: string
-  /** JSON array of the tokens the client holds already. */
+  /** JSON array of the bot tokens that the client has already. */
   local_tokens: string
   created_at: number
   expires_at: number
-  /** wait, scaned (one n), need_verifycode, verify_code_blocked, expired, binded_redirect, confirmed. */
+  /**
+   * One of wait, scaned (WeChat's spelling), need_verifycode, verify_code_blocked, expired,
+   * binded_redirect, confirmed.
+   */
   status: string
-  /** The status the client heard last: a poll that would hear it again is held. */
+  /** The status that the client received last. A poll waits while `status` equals it. */
   told: string
   user_id?: string
   bot_id?: string
@@ -25,7 +28,7 @@ export interface Login {
 }
 
 const open = new Set(['wait', 'scaned', 'need_verifycode'])
-/** A state in the words of the person who holds the phone: a QR code … */
+/** Descriptions of the states, each the rest of a sentence that begins with "QR code". */
 const said: Readonly<Record<string, string>> = {
   wait: 'waits to be scanned',
   scaned: 'was scanned and waits to be confirmed',
@@ -37,10 +40,10 @@ const said: Readonly<Record<string, string>> = {
 }
 
 const wrongCodesAllowed = 3
-/** The list shown on the phone. */
+/** Number of logins that the phone lists. */
 const recent = 30
 
-/** The QR codes: from the client on one side, by the phone on the other. */
+/** The QR logins: methods for the client's calls and for the phone's actions. */
 export class Logins {
   readonly #core: Core
   readonly #people: People
@@ -73,7 +76,7 @@ export class Logins {
     return login
   }
 
-  /** Newest first. */
+  /** Returns the recent logins, newest first. */
   list(): Login[] {
     const rows = this.#core.db.all`SELECT qrcode FROM login
       ORDER BY created_at DESC, rowid DESC LIMIT ${recent}`
@@ -81,9 +84,10 @@ export class Logins {
   }
 
   /**
-   * What get_qrcode_status answers: at once when it is news, else after the hold.
+   * Waits for what get_qrcode_status answers: immediately if the status is news, else at the end of the
+   * hold.
    *
-   * @returns undefined when the client went away
+   * @returns undefined if the client disconnected
    */
   async status(
     qrcode: string,
@@ -94,8 +98,9 @@ export class Logins {
     const { clock, bells, switches, closing } = this.#core
     const deadline = clock.monotonic() + switches.hold_ms
     let tried = false
-    // Each turn is one ring of the bell; a thousand in one hold is a client or a test gone wild.
-    for (let turn = 0; turn < 1000; turn++) {
+    // Each round is one wake-up. A thousand rounds in one hold mean that a client or a test is out of
+    // control.
+    for (let round = 0; round < 1000; round++) {
       const login = this.get(qrcode)
       if (!login) return { ret: 0, status: 'expired' }
       if (login.status === 'need_verifycode' && code !== undefined && !tried) {
@@ -130,7 +135,7 @@ export class Logins {
       status: 'confirmed',
       bot_token: bot.token,
       ilink_bot_id: bot.id,
-      // Without a trailing slash: clients that join by concatenation would ask for `//ilink`.
+      // Without a trailing slash: a client that concatenates would ask for `//ilink`.
       baseurl: origin,
       ilink_user_id: bot.user_id,
     }
@@ -149,7 +154,7 @@ export class Logins {
     })
   }
 
-  /** The phone scans; with `confirm` the user agrees in the same breath (after the digits, when they are asked for). */
+  /** Scans the code. With `confirm` the user also agrees, after the digits if this login asks for them. */
   scan(options: { qrcode?: string; user?: string; confirm?: boolean; verify_code?: string }): Login {
     const login = this.#open(options.qrcode, ['wait'])
     const user = this.#people.named(options.user, 'user')
@@ -167,7 +172,7 @@ export class Logins {
     return this.#known(login.qrcode)
   }
 
-  /** Makes this login ask for digits, which the phone then shows. */
+  /** Makes this login ask for digits. The phone displays them. */
   verify(options: { qrcode?: string; code?: string }): Login {
     const login = this.#open(options.qrcode, ['wait', 'scaned', 'need_verifycode'])
     this.#set(login, {
@@ -178,7 +183,10 @@ export class Logins {
     return this.#known(login.qrcode)
   }
 
-  /** The user agrees on the phone. A client that holds this user's living bot already keeps it. */
+  /**
+   * Confirms the login for its user. If the client already has the token of this user's living bot, that
+   * bot stays.
+   */
   confirm(qrcode?: string): Login {
     const login = this.#open(qrcode, ['scaned'])
     const userId = login.user_id!
@@ -209,7 +217,7 @@ export class Logins {
     this.#core.changed()
   }
 
-  /** The named login (by key, or by the link in its QR code), else the newest in one of these states. */
+  /** Finds the login by its key or by the link in its QR code. Default: the newest in one of these states. */
   #open(named: string | undefined, states: string[]): Login {
     const key = named && (/[?&]qrcode=([^&]+)/.exec(named)?.[1] ?? named)
     const login = key ? this.get(key) : this.list().find(login => states.includes(login.status))

@@ -1,6 +1,6 @@
 /**
- * Media as the CDN keeps it: ciphertext in a file per piece under `<dir>/media`, never whole in memory. The AES here is
- * the emulator's own, so that it checks our client instead of agreeing with its mistakes.
+ * Media files of the CDN: the ciphertext of each piece in a file below `<dir>/media`, never whole in
+ * memory. The AES code here is the sandbox's own: shared code would not show the mistakes of svc's client.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 import { createReadStream, writeSync } from 'node:fs'
@@ -12,12 +12,12 @@ import { ensurePrivateDir, removeQuietly, sweep } from '../platform/files.ts'
 import type { Core } from './core.ts'
 import { type Fields, fieldsOf, newMediaId, newMediaParam, textOf } from './wire.ts'
 
-/** A piece of media, or the place kept for one. */
+/** A media file, or the reservation for one that is not uploaded yet. */
 export interface Piece {
   id: string
   upload_param?: string
   filekey?: string
-  /** encrypt_query_param of the download. */
+  /** The `encrypt_query_param` of the download. */
   param: string
   kind: MediaKind
   key_hex: string
@@ -25,19 +25,19 @@ export interface Piece {
   cipher_size: number
   md5: string
   name?: string
-  /** Stored without encryption (images without a key). */
+  /** True if stored without encryption (images without a key). */
   plain: boolean
   ready: boolean
 }
 
-/** Why an upload was refused; told in `x-error-message`. */
+/** An upload that the CDN refuses; the message goes into the header `x-error-message`. */
 export class UploadRefused extends Error {}
 
 type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
 const readBytes = 256 * 1024
 
-/** Every piece of media, of users and bots alike. */
+/** Media files of users and bots. */
 export class Media {
   readonly #core: Core
 
@@ -45,12 +45,12 @@ export class Media {
     this.#core = core
   }
 
-  /** Removes what a killed process left half written. */
+  /** Removes the incomplete files of killed processes. */
   async sweep(): Promise<void> {
     await sweep(join(this.#core.dir, 'media'), /\.part$/, Number.POSITIVE_INFINITY)
   }
 
-  /** Keeps a place for an upload announced by getuploadurl. */
+  /** Reserves a piece for an upload that getuploadurl announced. */
   announce(piece: Pick<Piece, 'filekey' | 'kind' | 'key_hex' | 'raw_size' | 'cipher_size' | 'md5'>): Piece {
     return this.#insert({ ...piece, upload_param: newMediaParam(), plain: false, ready: false })
   }
@@ -74,7 +74,8 @@ export class Media {
   }
 
   /**
-   * Takes an upload, checking it as it flows: whole blocks, the announced sizes, the announced MD5 of what decrypts.
+   * Stores an upload and checks it as it streams: whole AES blocks, the announced sizes, the announced MD5
+   * of the plain bytes.
    *
    * @throws UploadRefused with the reason
    */
@@ -109,15 +110,21 @@ export class Media {
     this.#core.db.run`UPDATE media SET ready = 1 WHERE id = ${piece.id}`
   }
 
-  /** Encrypts and keeps what the user sends from the phone. */
+  /** Encrypts and stores a file that the user sends from the phone. */
   async add(kind: MediaKind, name: string | undefined, body: Bytes): Promise<Piece> {
     const plain = kind === 'image' && this.#core.switches.image_key === 'none'
     const key = randomBytes(16)
     const cipher = createCipheriv('aes-128-ecb', key, null)
     const md5 = createHash('md5')
     const piece = this.#insert({
-      ...{ kind, name, plain, ready: false },
-      ...{ key_hex: key.toString('hex'), raw_size: 0, cipher_size: 0, md5: '' },
+      kind,
+      name,
+      plain,
+      ready: false,
+      key_hex: key.toString('hex'),
+      raw_size: 0,
+      cipher_size: 0,
+      md5: '',
     })
     let rawBytes = 0
     let storedBytes = 0
@@ -139,22 +146,22 @@ export class Media {
     return { ...piece, raw_size: rawBytes, cipher_size: storedBytes, md5: digest, ready: true }
   }
 
-  /** The bytes as the user sees them. */
+  /** Opens the decrypted bytes of a piece. */
   open(piece: Piece): ReadableStream<Uint8Array> {
     const file = createReadStream(this.path(piece), { highWaterMark: readBytes })
     const decipher = createDecipheriv('aes-128-ecb', Buffer.from(piece.key_hex, 'hex'), null)
-    // An error, and the end of the reader, is passed on through the streams.
+    // The streams pass on an error, and the reader's cancel.
     const bytes: unknown = Readable.toWeb(piece.plain ? file : pipeline(file, decipher, () => {}))
     return bytes as ReadableStream<Uint8Array>
   }
 
-  /** The piece an outgoing or incoming item carries. */
+  /** Returns the piece that an item refers to; undefined if the CDN does not know it. */
   ofItem(item: Fields): Piece | undefined {
     const media = mediaOf(item)
     return media && this.byParam(textOf(media.encrypt_query_param))
   }
 
-  /** Why WeChat would accept this item and the user never see it; undefined when it shows. */
+  /** Returns why the user never sees this item although WeChat accepts it; undefined if the user sees it. */
   whyUnseen(item: Fields): string | undefined {
     const media = mediaOf(item)
     if (!media) return [2, 4, 5].includes(Number(item.type)) ? 'the item carries no media' : undefined
@@ -178,22 +185,26 @@ export class Media {
     return piece
   }
 
-  /** Into a file of its own first: the same URL may be posted twice at once, and half a file must never be served. */
+  /**
+   * Writes to a temporary file and renames it: a URL may be posted twice at the same time, and no partial
+   * file may be served.
+   */
   async #write(
     piece: Piece,
     fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>,
   ): Promise<void> {
     const folder = join(this.#core.dir, 'media')
     await ensurePrivateDir(folder)
-    const room = await this.#core.space.room(folder, piece.cipher_size)
+    const reserve = await this.#core.space.room(folder, piece.cipher_size)
     let written = 0
     const partial = `${this.path(piece)}.${randomBytes(4).toString('hex')}.part`
     const file = await open(partial, 'wx', 0o600)
     try {
       await fill(async bytes => {
         written += bytes.length
-        await room(written)
-        // At once, not awaited: while we wait Bun goes on collecting the body; 1 GiB then costs 85 MiB instead of 26.
+        await reserve(written)
+        // Synchronous writes: during an await Bun reads more of the body into memory; 1 GiB then costs 85
+        // MiB instead of 26.
         for (let at = 0; at < bytes.length; ) at += writeSync(file.fd, bytes, at)
       })
       await file.close()
@@ -214,7 +225,7 @@ const mediaOf = (item: Fields): Fields | undefined => {
   return undefined
 }
 
-/** A piece as it is stored. */
+/** A piece as a row of the table `media`. */
 type PieceRow = Omit<Piece, 'plain' | 'ready'> & { plain: number; ready: number }
 
 const maybePiece = (row: PieceRow | undefined): Piece | undefined =>

@@ -1,4 +1,7 @@
-/** From the bot to the user: which sends are accepted, and which of those the user gets to see (protocol notes 5). */
+/**
+ * Messages from bots to users: which sends are accepted, and which of them the user sees (protocol notes
+ * 5).
+ */
 
 import { isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
@@ -9,11 +12,13 @@ import { type Fields, fieldsOf, messageIdOf, textOf, toWire } from './wire.ts'
 const fiveMinutes = 300_000
 const perFiveMinutes = 12
 const perSecond = 2
-/** WeChat's own refusal text; the causes of -2 cannot be told apart, and that is faithful. */
+/**
+ * WeChat's own refusal text. WeChat gives the same text for each cause of -2, so the sandbox does as well.
+ */
 const refusal = { ret: -2, errmsg: 'prepare failed' }
 const silent = { ret: 0 }
 
-/** What bots send. */
+/** Messages that bots send. */
 export class Outbox {
   readonly #core: Core
   readonly #people: People
@@ -25,7 +30,7 @@ export class Outbox {
     this.#media = media
   }
 
-  /** What sendmessage answers. */
+  /** Handles sendmessage and returns its answer. */
   send(bot: Bot, body: Fields): Fields {
     const answer = this.#core.db.transaction(() => this.#judge(bot, fieldsOf(body.msg)))
     const { sends } = this.#core.stats
@@ -46,7 +51,7 @@ export class Outbox {
   #judge(bot: Bot, msg: Fields): Fields {
     const { switches } = this.#core
     const to = textOf(msg.to_user_id)
-    // Ids are case-sensitive and bare; anything else is no user at all.
+    // Ids are case-sensitive and bare; any other form names no user.
     if (!this.#people.user(to)) return { ret: -3, errmsg: 'invalid arguments' }
     const peer = this.#people.peer(bot.id, to)
     const now = this.#core.now()
@@ -77,14 +82,18 @@ export class Outbox {
     return { ret: 0, message_id: this.#keep(bot, to, msg, items, now) }
   }
 
-  /** Refused tries count too, and who overdid the five minutes must be quiet for five. */
+  /**
+   * Counts an attempt; refused ones count too. Returns true if the bot sends too fast. Over 12 in five
+   * minutes block the peer until it is quiet for five minutes.
+   */
   #countAttempt(peer: Peer, now: number): boolean {
     const last = peer.attempts.at(-1) ?? 0
     if (peer.blocked && now - last >= fiveMinutes) peer.blocked = false
     const recent = peer.attempts.filter(at => now - at < fiveMinutes)
     const burst = recent.filter(at => now - at < 1000).length >= perSecond
     if (recent.length >= perFiveMinutes && this.#core.switches.burst === 'on') peer.blocked = true
-    // No more than the rule looks at, so that a hammering client does not make the row grow.
+    // Keeps only as many times as the rule needs, so that a client that sends constantly does not make the
+    // row grow.
     peer.attempts = [...recent, now].slice(-(perFiveMinutes + 1))
     return burst || peer.blocked
   }
@@ -109,7 +118,7 @@ export class Outbox {
     return messageId
   }
 
-  /** Accepted is not shown: what WeChat is known to swallow. */
+  /** Returns why WeChat does not display an accepted message; undefined if it displays it. */
   #whyUnseen(bot: Bot, to: string, clientId: string, items: Fields[]): string | undefined {
     const { client_id_reuse, voice_out } = this.#core.switches
     if (clientId && client_id_reuse === 'first_only') {

@@ -1,30 +1,33 @@
-/** Users and bots: who exists, whose bot is alive, and what stands between the two (window, quota, typing). */
+/**
+ * Users and bots: who exists, whose bot is alive, and the state between a user and a bot (window, quota,
+ * typing).
+ */
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
 import { newBotId, newBotToken, newContextToken, newUserId } from './wire.ts'
 
-/** A WeChat user of the simulated world. */
+/** A simulated WeChat user. */
 export interface User {
   id: string
   name: string
   created_at: number
 }
 
-/** A bot as a login made it; `live` until the user scans elsewhere. */
+/** A bot that a login created; `live` until its user binds a new one. */
 export interface Bot {
   id: string
   token: string
   user_id: string
   created_at: number
   live: boolean
-  /** notifystart was its last word; `stopped`: notifystop was. */
+  /** True if notifystart came last; `stopped` is true if notifystop did. */
   started: boolean
   stopped: boolean
   confirmed_seq: number
   delivered_seq: number
 }
 
-/** One user as seen by one bot. */
+/** State between one bot and one user. */
 export interface Peer {
   bot_id: string
   user_id: string
@@ -32,7 +35,7 @@ export interface Peer {
   last_inbound_at?: number
   /** Accepted sends since the last inbound message. */
   used: number
-  /** Times of the last sends, refused ones too. */
+  /** Unix milliseconds of the last sends, refused ones included. */
   attempts: number[]
   blocked: boolean
   ticket?: string
@@ -48,7 +51,7 @@ const names = [
   'Liu Yang 刘洋',
 ]
 
-/** Users, bots and the pairs of both. */
+/** Users, bots and their peers. */
 export class People {
   readonly #core: Core
 
@@ -64,12 +67,16 @@ export class People {
     return this.#core.db.get<User>`SELECT * FROM user WHERE id = ${id}`
   }
 
-  /** The user, made when new. */
+  /** Returns the user, and creates it if it is new. */
   ensureUser(id: string, name?: string): User {
     return this.user(id) ?? this.addUser({ id, name })
   }
 
-  /** @throws SvcError `invalid_arguments` when the id is taken */
+  /**
+   * Adds a user.
+   *
+   * @throws SvcError `invalid_arguments` if the id exists already
+   */
   addUser(options: { id?: string; name?: string } = {}): User {
     const { db } = this.#core
     const count = Number(db.get`SELECT count(*) AS n FROM user`?.n)
@@ -84,13 +91,17 @@ export class People {
     return user
   }
 
-  /** The sandbox's first user: the phone's owner unless another is named. */
+  /** Returns the first user, who is the phone's owner by default. Creates one if there is none. */
   firstUser(): User {
     const found = this.#core.db.get<User>`SELECT * FROM user ORDER BY created_at, rowid LIMIT 1`
     return found ?? this.addUser()
   }
 
-  /** The named user, else the first. @throws SvcError `not_found`: a typing error makes nobody */
+  /**
+   * Returns the user with this id; default the first user.
+   *
+   * @throws SvcError `not_found`: an unknown id creates no user
+   */
   named(id: string | undefined, field: string): User {
     const user = id === undefined ? this.firstUser() : this.user(id)
     if (user) return user
@@ -112,7 +123,7 @@ export class People {
     return maybeBot(this.#core.db.get<BotRow>`SELECT * FROM bot WHERE token = ${token}`)
   }
 
-  /** The user's own bot, while it lives. */
+  /** Returns the user's own bot if it is alive. */
   liveBotOf(userId: string): Bot | undefined {
     return maybeBot(
       this.#core.db.get<BotRow>`SELECT * FROM bot WHERE user_id = ${userId} AND live = 1
@@ -120,7 +131,10 @@ export class People {
     )
   }
 
-  /** Where a word of this user goes: the own bot, else the one written to last, else the only one alive. */
+  /**
+   * Returns the bot that this user's messages go to: the user's own, else the one last written to, else the
+   * only living one.
+   */
   botFor(userId: string): Bot | undefined {
     const own = this.liveBotOf(userId)
     if (own) return own
@@ -132,7 +146,7 @@ export class People {
     return live.length === 1 ? maybeBot(live[0]) : undefined
   }
 
-  /** A new bot for this user; the former one dies, and its polls learn it at once. */
+  /** Creates a new bot for this user. The previous one expires, and its polls are woken. */
   bind(userId: string): Bot {
     const { db } = this.#core
     const id = newBotId()
@@ -145,7 +159,7 @@ export class People {
     })
   }
 
-  /** The bot's token is no longer valid: -14 from now on. */
+  /** Makes the bot's token invalid: its calls answer -14. */
   expire(botId: string): void {
     this.#core.db.run`UPDATE bot SET live = 0 WHERE id = ${botId}`
     this.#core.bells.ring(`bot ${botId}`)
@@ -173,7 +187,10 @@ export class People {
       ${JSON.stringify(peer.attempts)}, ${peer.blocked ? 1 : 0}, ${peer.ticket}, ${peer.typing_until})`
   }
 
-  /** The user wrote: the window opens, the quota is fresh, and the token is this message's. */
+  /**
+   * Records that the user wrote: opens the window, resets the quota, stores the context token of this
+   * message.
+   */
   heard(botId: string, userId: string, contextToken = newContextToken()): string {
     this.keepPeer({
       ...this.peer(botId, userId),
@@ -185,7 +202,7 @@ export class People {
   }
 }
 
-/** A bot as it is stored. */
+/** A bot as a row of the table `bot`. */
 type BotRow = Omit<Bot, 'live' | 'started' | 'stopped'> & { live: number; started: number }
 
 const botOf = (row: BotRow): Bot => ({
@@ -204,5 +221,5 @@ const peerOf = (row: PeerRow): Peer => ({
   blocked: row.blocked === 1,
 })
 
-/** Nothing was ever said between the two. */
+/** Values of a peer without messages. */
 const stranger = { used: 0, attempts: [], blocked: false, typing_until: 0 }

@@ -1,4 +1,4 @@
-/** Every action of the phone as an HTTP call, with its arguments: one table, from which GET /phone/api is made too. */
+/** Every action of the phone as an HTTP call with its arguments. GET /phone/api is made from this table. */
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
 import { badJson } from '../model/bad-json.ts'
 import { badArgument, SvcError } from '../model/error.ts'
@@ -17,9 +17,13 @@ interface PhoneRoute {
   method: 'GET' | 'POST'
   path: string
   what: string
-  /** Argument → meaning; query or JSON body alike. */
+  /** Meaning of each argument, which comes in the query or in the JSON body. */
   args: Record<string, string>
-  /** A text is answered as plain text, anything else as JSON. @throws SvcError `invalid_arguments` */
+  /**
+   * Runs the call. A string is answered as plain text, any other value as JSON.
+   *
+   * @throws SvcError `invalid_arguments`
+   */
   run(asked: Asked, world: World): unknown
 }
 
@@ -41,20 +45,22 @@ type Run<P extends TProperties> = (args: Static<TObject<P>>, world: World, asked
 const get = <P extends TProperties>(path: string, what: string, args: P, run: Run<P>): PhoneRoute => {
   const schema = closed(args)
   return {
-    ...{ method: 'GET', path: `/phone/${path}`, what },
-    args: Object.fromEntries(Object.entries(args).map(([name, one]) => [name, meaning(one)])),
+    method: 'GET',
+    path: `/phone/${path}`,
+    what,
+    args: Object.fromEntries(Object.entries(args).map(([name, schema]) => [name, meaning(schema)])),
     run: (asked, world) => run(parse(schema, spelled(schema, filled(args, asked.fields))), world, asked),
   }
 }
-const post = <P extends TProperties>(...given: Parameters<typeof get<P>>): PhoneRoute => ({
-  ...get(...given),
+const post = <P extends TProperties>(...route: Parameters<typeof get<P>>): PhoneRoute => ({
+  ...get(...route),
   method: 'POST',
 })
 
 const meaning = ({ enum: values, description }: JsonSchema) =>
   [values?.join(' | '), description].filter(Boolean).join('; ')
 
-/** Every call with a JSON answer. */
+/** Every call that answers JSON or plain text. */
 export const phoneRoutes: readonly PhoneRoute[] = [
   get('state', 'Users, bots, QR codes, switches, time', {}, (_args, world) => seenState(world)),
   post(
@@ -63,7 +69,7 @@ export const phoneRoutes: readonly PhoneRoute[] = [
     {
       ...which,
       user: word('who scans; default the first user'),
-      confirm: optional(flag('true: agree in the same breath')),
+      confirm: optional(flag('true: also confirm the login')),
       verify_code: word('digits to ask for at this login'),
     },
     (args, { logins }) => seenLogin(logins.scan(args)),
@@ -105,10 +111,10 @@ export const phoneRoutes: readonly PhoneRoute[] = [
       name: word('file name'),
       ...fromTo,
       ...quoting,
-      transcript: word('of a voice'),
-      playtime_ms: number('of a voice or video'),
-      width: number('of a picture or video'),
-      height: number('of a picture or video'),
+      transcript: word('text of a voice'),
+      playtime_ms: number('length of a voice or video'),
+      width: number('width of a picture or video'),
+      height: number('height of a picture or video'),
     },
     async ({ kind, name, from, to, ...args }, world, { body, origin }) => {
       const quote = quoteIn(args, world)
@@ -137,7 +143,7 @@ export const phoneRoutes: readonly PhoneRoute[] = [
     'repeat',
     'Send a message of the user once more, as upstream is known to do',
     {
-      seq: Type.Integer({ description: 'of the message' }),
+      seq: Type.Integer({ description: 'seq of the message' }),
       how: oneOf(['same_id', 'new_id', 'new_token'], 'default same_id', { default: 'same_id' }),
     },
     ({ seq, how }, { inbox }) => inbox.repeat(seq, how),
@@ -156,12 +162,12 @@ export const phoneRoutes: readonly PhoneRoute[] = [
     'messages',
     'The conversations as the users see them, oldest first',
     {
-      user: word('of this user alone'),
-      bot: word('with this bot alone'),
+      user: word('only of this user'),
+      bot: word('only with this bot'),
       from: optional(oneOf(['bot', 'user'])),
       after: number('seq to start after'),
       before: number('seq to end before'),
-      limit: limit('newest so many (100)'),
+      limit: limit('at most so many, the newest (100)'),
     },
     ({ from, ...which }, world) => {
       if (which.user !== undefined) world.people.named(which.user, 'user')
@@ -172,7 +178,10 @@ export const phoneRoutes: readonly PhoneRoute[] = [
   get(
     'chat',
     'The conversation of one user as plain lines, oldest first',
-    { user: word('user id; default the first user'), limit: limit('newest so many messages (100)') },
+    {
+      user: word('user id; default the first user'),
+      limit: limit('at most so many messages, the newest (100)'),
+    },
     (args, world) => chatText(world, args),
   ),
   post(
@@ -192,8 +201,10 @@ export const phoneRoutes: readonly PhoneRoute[] = [
     )
   }),
   {
-    ...{ method: 'POST', path: '/phone/switches', what: 'Change switches: {"quota": 0, "replay": "never"}' },
-    args: { '<switch>': 'its value', reset: 'true: all to their defaults first' },
+    method: 'POST',
+    path: '/phone/switches',
+    what: 'Change switches: {"quota": 0, "replay": "never"}',
+    args: { '<switch>': 'its value', reset: 'true: set all to their defaults first' },
     run({ fields: { reset, ...changes } }, { core }) {
       if (String(reset) === 'true') core.resetSwitches()
       return core.setSwitches(changes)
@@ -220,17 +231,22 @@ function quoteIn(
 
 const jsonBytesAtMost = 64 * 1024 * 1024
 
-/** What a call was asked. */
+/** The input of a call. */
 interface Asked {
-  /** As they were sent. */
+  /** Arguments as they were sent. */
   readonly fields: Fields
   /** The raw request body, for media. */
   readonly body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>
-  /** The sandbox's own address as the caller knows it. */
+  /** Address of the sandbox as the caller used it. */
   readonly origin: string
 }
 
-/** From the query or the body; curl needs no content type. @throws SvcError `bad_json`, `unsupported_media_type` for a form where a file is expected */
+/**
+ * Reads the input of a call from its query and body. curl needs no content type.
+ *
+ * @throws SvcError `bad_json`, `payload_too_large`; `unsupported_media_type` for a form where a file is
+ * expected
+ */
 export async function readAsked(
   request: Request,
   { origin, searchParams }: URL,
@@ -254,7 +270,7 @@ export async function readAsked(
 
 async function parsed(text: string): Promise<Fields> {
   if (!text.trim()) return {}
-  // curl -d calls everything a form; what begins with a brace is JSON all the same.
+  // `curl -d` labels every body as a form; a body that begins with a brace is JSON.
   if (!/^\s*\{/.test(text)) return Object.fromEntries(new URLSearchParams(text.trim()))
   try {
     return fieldsOf(fromWire(text))
@@ -263,6 +279,9 @@ async function parsed(text: string): Promise<Fields> {
   }
 }
 
-/** What is empty was not given. What no schema knows stays, to be refused: the rest of a text with `&` in it, for one. */
+/**
+ * Drops empty arguments. Unknown ones stay and are rejected later, such as the rest of a text that contains
+ * `&`.
+ */
 const filled = (args: Readonly<Record<string, unknown>>, fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([name, value]) => value !== '' || !(name in args)))

@@ -1,4 +1,4 @@
-/** What the phone shows: the world as its users see it. */
+/** What the phone displays: the simulated WeChat as its users see it. */
 import type { MediaKind } from '../model/message.ts'
 import { isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
@@ -11,10 +11,10 @@ import type { World } from './world.ts'
 export interface SeenItem {
   kind: 'text' | MediaKind | 'unknown'
   text?: string
-  /** For GET /phone/media/{media_id}; absent when the CDN does not know the piece. */
+  /** Id for GET /phone/media/{media_id}; absent if the CDN does not know the piece. */
   media_id?: string
   file_name?: string
-  /** Bytes, decrypted. */
+  /** Bytes after decryption. */
   size?: number
   transcript?: string
   playtime_ms?: number
@@ -31,7 +31,7 @@ export interface SeenMessage {
   at: number
   items: SeenItem[]
   quote?: { message_id?: string; text: string }
-  /** False: WeChat accepted it and the user does not see it; `why` says the reason. */
+  /** False if WeChat accepted the message but its user does not see it; `why` gives the reason. */
   shown: boolean
   why?: string
   client_id?: string
@@ -39,7 +39,10 @@ export interface SeenMessage {
 
 const itemKinds: Record<number, MediaKind> = { 2: 'image', 3: 'voice', 4: 'file', 5: 'video' }
 
-/** Oldest first: the newest `limit` messages after `after`, of this user and this bot where they are named. */
+/**
+ * Returns the newest `limit` messages after `after` and before `before`, oldest first; only those of `user`
+ * and `bot` if given.
+ */
 export function seenMessages(
   world: World,
   options: { user?: string; bot?: string; after?: number; before?: number; limit: number },
@@ -108,7 +111,7 @@ function seenQuote(core: Core, ref: Fields): { message_id?: string; text: string
   return { ...(id && { message_id: id }), text }
 }
 
-// What tests inject raw may be anything; the page shows what it can.
+// Tests inject messages of any form through `raw`; what cannot be parsed shows as an empty message.
 function messageIn(wire: string): Fields {
   try {
     return fieldsOf(fromWire(wire))
@@ -120,7 +123,10 @@ function messageIn(wire: string): Fields {
 const itemsOf = (message: Fields): Fields[] =>
   Array.isArray(message.item_list) ? message.item_list.filter(isObject) : []
 
-/** A QR login as the phone shows it. The verify code is on the phone's screen, so it is no secret here. */
+/**
+ * Returns a QR login as the phone displays it. The phone's screen shows the verify code, so it is no secret
+ * here.
+ */
 export const seenLogin = (login: Login) => ({
   qrcode: login.qrcode,
   url: login.url,
@@ -132,7 +138,10 @@ export const seenLogin = (login: Login) => ({
   ...(login.status === 'need_verifycode' && { verify_code: login.verify_code }),
 })
 
-/** GET /phone/state: users with their bots and typing, QR codes (newest first), switches, time. Never a token. */
+/**
+ * Returns GET /phone/state: users with their bots and typing, QR codes (newest first), switches, time.
+ * Contains no token.
+ */
 export function seenState(world: World) {
   const { core, people, logins } = world
   const now = core.now()
@@ -160,10 +169,11 @@ export function seenState(world: World) {
 }
 
 /**
- * Oldest first, a line per item, `<name>: <text>` or `<name>: [image chart.png, 628 bytes]`; what WeChat took and does
- * not show says so. Ends with a line while the bot is typing.
+ * Formats a chat as text, oldest first, one line per item: `<name>: <text>` or `<name>: [image chart.png,
+ * 628 bytes]`. A message that WeChat accepted but does not display is marked as such. The last line says if
+ * the bot is typing.
  *
- * @throws SvcError `not_found` for a user who does not exist
+ * @throws SvcError `not_found` for an unknown user
  */
 export function chatText(world: World, options: { user?: string; limit: number }): string {
   const { core, people } = world

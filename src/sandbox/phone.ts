@@ -1,4 +1,7 @@
-/** The simulated phone: a page for people, the same actions as plain HTTP calls for scripts, and live news of both. */
+/**
+ * The simulated phone: a page for people, HTTP calls with the same actions for scripts, and a stream of
+ * changes.
+ */
 import { toString as qrToString } from 'qrcode'
 import { sniffType } from '../media/content-type.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
@@ -10,7 +13,7 @@ import texts from './page/texts.json' with { type: 'json' }
 import { phoneRoutes, readAsked } from './phone-routes.ts'
 import type { World } from './world.ts'
 
-// Bun's types take every .html for a bundle; `type: 'text'` makes it the text.
+// Bun's types take every .html file for a bundle; `type: 'text'` imports it as text.
 const htmlText = pageHtml as unknown as string
 const pingMs = 15_000
 const csp =
@@ -21,7 +24,7 @@ const common = {
   'cache-control': 'no-store',
 }
 
-/** Answers what lies under `/phone`. */
+/** Creates the handler for requests below `/phone`. */
 export function createPhone(world: World): (request: Request, url: URL) => Promise<Response> {
   const page = (body: string, type: string) => () =>
     new Response(body, {
@@ -40,10 +43,10 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
     try {
       refuseStrangers(request, url)
       const path = url.pathname.replace(/(?<=.)\/$/, '')
-      // HEAD is answered as GET; the server leaves the body out.
+      // HEAD is handled as GET; the server leaves the body out.
       const method = request.method === 'HEAD' ? 'GET' : request.method
       const isGet = method === 'GET'
-      // The page loads what it needs from beside it.
+      // The page's links to its files are relative to `/phone`, without the slash.
       if (isGet && url.pathname === '/phone/')
         return new Response(null, { status: 302, headers: { location: '../phone' } })
       const still = fixed.get(path)
@@ -68,7 +71,10 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
   }
 }
 
-/** The data are simulated, but a foreign web page has no business here: not by DNS rebinding, not by a form. */
+/**
+ * Rejects requests from web pages of other sites (DNS rebinding, forms), although the data are only
+ * simulated.
+ */
 function refuseStrangers(request: Request, url: URL): void {
   const host = url.hostname
   const loopback =
@@ -76,7 +82,7 @@ function refuseStrangers(request: Request, url: URL): void {
   const origin = request.headers.get('origin')
   const site = request.headers.get('sec-fetch-site')
   const foreign = (origin !== null && origin !== url.origin) || site === 'cross-site' || site === 'same-site'
-  // Following a link to the page from elsewhere is fine; it only shows it.
+  // A link from another site may open the page: that only displays it.
   const isRead = request.method === 'GET' || request.method === 'HEAD'
   const visit = request.headers.get('sec-fetch-mode') === 'navigate' && isRead
   if (!loopback || (foreign && !visit)) {
@@ -86,7 +92,10 @@ function refuseStrangers(request: Request, url: URL): void {
   }
 }
 
-/** Server-sent events: `change` whenever the world changed; a comment now and then so that the line stays open. */
+/**
+ * Opens the server-sent events: `change` after each change, and a comment every 15 s to keep the connection
+ * open.
+ */
 function events({ core }: World, { method, signal }: Request): Response {
   const headers = { ...common, 'content-type': 'text/event-stream' }
   if (method === 'HEAD') return new Response(new ReadableStream(), { headers })
@@ -95,16 +104,16 @@ function events({ core }: World, { method, signal }: Request): Response {
   const over = AbortSignal.any([signal, core.closing, gone.signal])
   const stream = new ReadableStream<Uint8Array>({
     start(controller) {
-      const tell = (text: string) => controller.enqueue(encoder.encode(text))
+      const write = (text: string) => controller.enqueue(encoder.encode(text))
       let seq = 0
-      const off = core.onChange(() => tell(`event: change\nid: ${++seq}\ndata: {}\n\n`))
-      const ping = setInterval(() => tell(': ping\n\n'), pingMs)
+      const off = core.onChange(() => write(`event: change\nid: ${++seq}\ndata: {}\n\n`))
+      const ping = setInterval(() => write(': ping\n\n'), pingMs)
       const end = () => {
         off()
         clearInterval(ping)
         if (!gone.signal.aborted) controller.close()
       }
-      tell('retry: 1000\n: here\n\n')
+      write('retry: 1000\n: here\n\n')
       if (over.aborted) end()
       else over.addEventListener('abort', end, { once: true })
     },
@@ -129,7 +138,8 @@ async function showMedia(world: World, id: string): Promise<Response> {
   return new Response(rest, {
     headers: {
       ...common,
-      // What a sender calls HTML or SVG must not run here: only what is a picture, sound or film by its bytes is shown.
+      // A file that a sender calls HTML or SVG must not run here. Only bytes that are an image, audio or
+      // video are displayed.
       'content-type': type,
       'content-security-policy': "default-src 'none'; sandbox",
       'content-disposition': `${type === 'application/octet-stream' ? 'attachment' : 'inline'}; filename*=UTF-8''${name}`,

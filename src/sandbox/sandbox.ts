@@ -1,6 +1,6 @@
 /**
- * A simulated WeChat: iLink API, CDN and a simulated phone in one fetch handler, its world kept in one folder. One
- * process runs it per folder; the others read its address there and use it.
+ * The simulated WeChat: iLink API, CDN and a simulated phone in one fetch handler, with its data in one
+ * folder. One process runs it per folder; other processes read its address in the folder and use it.
  */
 import { join } from 'node:path'
 import { sandboxClockHeader } from '../ilink/wire.ts'
@@ -14,14 +14,18 @@ import { createEmulator } from './emulator.ts'
 import { createPhone } from './phone.ts'
 import { openWorld, type World } from './world.ts'
 
-/** The simulated WeChat as a handler; for one process at a time. @throws Error when its world cannot be opened */
+/**
+ * Opens the simulated WeChat as a fetch handler, for one process at a time.
+ *
+ * @throws Error if its database cannot be opened
+ */
 async function openSandbox(options: SandboxOptions) {
   const world = await openWorld(options)
   const { log } = options
   const ilink = createEmulator(world)
   const cdn = createCdn(world)
   const phone = createPhone(world)
-  // A service in the sandbox lives by the world's clock.
+  // A service in the sandbox sets its clock by this header.
   const dated = (response: Response) => {
     response.headers.set(sandboxClockHeader, String(world.core.aheadMs))
     return response
@@ -32,7 +36,7 @@ async function openSandbox(options: SandboxOptions) {
     world,
     async fetch(request: Request): Promise<Response> {
       const url = new URL(request.url)
-      // Some clients join with one slash too many.
+      // Some clients write a double slash between base URL and path.
       url.pathname = url.pathname.replace(/\/{2,}/g, '/')
       running++
       try {
@@ -42,7 +46,7 @@ async function openSandbox(options: SandboxOptions) {
         if (url.pathname === '/') return new Response(null, { status: 302, headers: { location: 'phone' } })
         return new Response('not found', { status: 404 })
       } catch (error) {
-        // A client that breaks off in the middle of its body is daily life.
+        // A client that disconnects while it sends its body is normal.
         if (request.signal.aborted) return new Response(null, { status: 499 })
         log.error('request failed', { path: url.pathname, error })
         return new Response('', { status: 500 })
@@ -52,7 +56,7 @@ async function openSandbox(options: SandboxOptions) {
     },
     async close() {
       world.core.close()
-      // The world's file closes under nobody: first the answers that are being written.
+      // The responses in progress need the database: wait up to 2 s for them before it closes.
       if (running > 0) {
         const { promise: quiet, resolve } = Promise.withResolvers<void>()
         idle = resolve
@@ -65,21 +69,22 @@ async function openSandbox(options: SandboxOptions) {
 
 const addressFile = 'address'
 const lockFile = '.lock'
-/** Whether the process that runs it is gone. */
+/** How often, in milliseconds, to check whether the process that runs the sandbox is gone. */
 const lookEveryMs = 1000
 
 type Options = SandboxOptions & { host: string; port: number }
 
-/** The folder's simulated WeChat, as its users reach it. */
+/** A running simulated WeChat as its users reach it. */
 interface Used {
   url: string
   stop(): Promise<void>
 }
 
 /**
- * Runs the folder's simulated WeChat and says in the folder where.
+ * Runs the folder's simulated WeChat and writes its address into the folder.
  *
- * @throws SvcError `store_unavailable` when another process runs it; Error with `code` EADDRINUSE … when it cannot listen
+ * @throws SvcError `store_unavailable` if another process runs it; Error with `code` (EADDRINUSE and
+ * others) if it cannot listen
  */
 export async function startSandbox(options: Options): Promise<Used & { world: World }> {
   await using opened = new AsyncDisposableStack()
@@ -95,7 +100,7 @@ export async function startSandbox(options: Options): Promise<Used & { world: Wo
   return { url, world, stop: () => running.disposeAsync() }
 }
 
-/** Under its lock. */
+/** Opens and serves the sandbox. The caller holds the lock. */
 async function listen(options: Options) {
   await using opened = new AsyncDisposableStack()
   const { world, fetch } = opened.adopt(await openSandbox(options), sandbox => sandbox.close())
@@ -103,17 +108,18 @@ async function listen(options: Options) {
     hostname: options.host,
     port: options.port,
     fetch(request, peer) {
-      // It is for this machine, and its clients hold long polls.
+      // Lifts the limits that `serve` sets for strangers: clients here are programs of this machine, and
+      // they hold long polls.
       peer.accept()
       return fetch(request)
     },
   })
   opened.defer(() => {
-    // Held polls first, else the server would wait for them.
+    // Ends the pending polls first; the server would wait for them.
     world.core.close()
     return server.stop(1000)
   })
-  // As this machine reaches it: upstream address, with /c2c the CDN, with /phone the phone.
+  // URL by which this machine reaches it: the API's base URL, with `/c2c` the CDN, with `/phone` the phone.
   const url = reachable(server.url)
   const address = join(options.dir, addressFile)
   await writeDurably(address, `${url}\n`)
@@ -123,7 +129,10 @@ async function listen(options: Options) {
   return { url, world, stop: () => running.disposeAsync() }
 }
 
-/** The one that another process runs for this folder, whose place is taken at the same address once it is gone. */
+/**
+ * Uses the sandbox that another process runs for this folder, and runs it at the same address when that
+ * process ends. Returns undefined if no process runs it.
+ */
 export async function followSandbox(options: Options): Promise<Used | undefined> {
   await using opened = new AsyncDisposableStack()
   const lock = opened.use(await lockOf(options.dir))
@@ -140,9 +149,9 @@ export async function followSandbox(options: Options): Promise<Used | undefined>
   return { url: running.url, stop: () => followed.disposeAsync() }
 }
 
-/** Runs it as soon as the lock is free, until the signal aborts. */
+/** Runs the sandbox as soon as the lock is free, until the signal aborts. */
 async function succeed(options: Options, lock: FileLock, signal: AbortSignal): Promise<void> {
-  let told = false
+  let reported = false
   for (; !signal.aborted; await options.clock.sleep(lookEveryMs, signal)) {
     try {
       if (!(await lock.tryLock())) continue
@@ -151,9 +160,9 @@ async function succeed(options: Options, lock: FileLock, signal: AbortSignal): P
       if (!signal.aborted) await new Promise(resolve => signal.addEventListener('abort', resolve))
       return await stop()
     } catch (error) {
-      if (!told)
+      if (!reported)
         options.log.warn('the simulated WeChat cannot be run in place of the process that is gone', { error })
-      told = true
+      reported = true
       await lock.unlock()
     }
   }
@@ -164,14 +173,14 @@ async function lockOf(dir: string) {
   return await openLock(join(dir, lockFile))
 }
 
-/** The sandbox that another process runs for this folder; undefined when none does. */
+/** Returns the sandbox that another process runs for this folder; undefined if none does. */
 export async function joinSandbox(dir: string): Promise<{ url: string } | undefined> {
   await using lock = await lockOf(dir)
   return await addressOfHolder(lock, dir)
 }
 
 async function addressOfHolder(lock: FileLock, dir: string): Promise<{ url: string } | undefined> {
-  // The holder writes its address a moment after it took the lock.
+  // A process writes its address shortly after it takes the lock.
   for (let tries = 0; tries < 100; tries++) {
     if (await lock.tryLock()) return undefined
     const url = (await readText(join(dir, addressFile)))?.trim()

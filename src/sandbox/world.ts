@@ -1,4 +1,4 @@
-/** The simulated world, whole: people, logins, messages both ways, media, switches, time; and the file that it is kept in. */
+/** The parts of the simulated WeChat, and the database file that they share. */
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { ensurePrivateDir, errorCodeOf, makePrivate } from '../platform/files.ts'
@@ -11,20 +11,27 @@ import { Media } from './media.ts'
 import { Outbox } from './outbox.ts'
 import { People } from './people.ts'
 
-/** The parts, each with its own story. */
+/** The opened parts of the simulated WeChat. */
 export type World = Awaited<ReturnType<typeof openWorld>>
 
-/** Opens the world kept in this folder, or makes one with one user. @throws Error when the file cannot be used */
+/**
+ * Opens the simulated WeChat of this folder, or creates one with one user.
+ *
+ * @throws Error if its file cannot be used
+ */
 export async function openWorld(options: SandboxOptions) {
   const db = await openWorldFile(options.dir)
   const core = new Core({ ...options, db })
   const people = new People(core)
   const media = new Media(core)
-  const between: Between = options.between ?? ((_asked, honest) => honest())
+  const between: Between = options.between ?? ((_request, honest) => honest())
   await media.sweep()
   people.firstUser()
   return {
-    ...{ core, people, media, between },
+    core,
+    people,
+    media,
+    between,
     logins: new Logins(core, people),
     inbox: new Inbox(core, people),
     outbox: new Outbox(core, people, media),
@@ -74,12 +81,12 @@ CREATE TABLE media (
 `
 
 /**
- * Opens `<dir>/world.db` (0600, the folder 0700), making it when absent. Every change is in it before the answer goes out,
- * and reads go to it too, so there is no second copy in memory that a kill -9 could lose. WAL with synchronous=NORMAL: a
- * dead process loses nothing, a power cut may lose the last moments, which is enough for a simulated WeChat and ten times
- * as fast as FULL.
+ * Opens `<dir>/world.db` (mode 0600, the folder 0700), and creates it if absent. Every change is in it
+ * before the answer is sent, and reads use it too: memory has no copy that a kill -9 could lose. WAL with
+ * synchronous=NORMAL: a killed process loses nothing. A power cut may lose the last moments, which is
+ * enough for a simulation, and NORMAL is ten times as fast as FULL.
  *
- * @throws SvcError `store_unavailable` when it is damaged, cannot be written, or a newer version wrote it
+ * @throws SvcError `store_unavailable` if the file is damaged or read-only, or if a newer version wrote it
  */
 async function openWorldFile(dir: string): Promise<Database> {
   await ensurePrivateDir(dir)
@@ -93,7 +100,7 @@ async function openWorldFile(dir: string): Promise<Database> {
     )
     if (!/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? '')) throw why
     throw new SvcError('store_unavailable', `the sandbox's world in ${path} is damaged`, {
-      hint: 'Stop what uses it and move it away with its -wal and -shm files: a new world begins.',
+      hint: 'Stop the programs that use it. Then move it away with its -wal and -shm files; svc creates a new one.',
       cause: error,
     })
   }
@@ -116,7 +123,8 @@ async function openWorldAt(path: string): Promise<Database> {
         db.exec(`PRAGMA user_version=${schemaVersion}`)
       })
     }
-    // Of a world of before as well: each send looks for its client_id among all that the user was sent.
+    // Outside `schema`, so that files of earlier versions get it too. Each send looks up its `client_id` in
+    // the user's messages.
     db.exec('CREATE INDEX IF NOT EXISTS message_client ON message (user_id, client_id)')
     for (const end of ['', '-wal', '-shm']) await makePrivate(path + end)
     return db

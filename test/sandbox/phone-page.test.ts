@@ -164,7 +164,7 @@ test.skipIf(!hasBrowser)(
 
     await client.post('get_bot_qrcode?bot_type=3', {})
     await page.getByText('Behaviour', { exact: true }).click()
-    await page.getByText('An empty cursor brings').waitFor()
+    await page.getByText(Switches.properties.empty_cursor.description!).waitFor()
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme })
       expect([colorScheme, await violations(page)]).toEqual([colorScheme, []])

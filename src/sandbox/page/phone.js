@@ -1,4 +1,7 @@
-/** The phone in the browser: shows what the sandbox says, asks it to act. No state of its own but what is selected. */
+/**
+ * The phone's page in the browser: displays the state of the sandbox and calls its actions. Its only own
+ * state is the selection.
+ */
 
 const $ = id => document.getElementById(id)
 const template = id => $(id).content.firstElementChild.cloneNode(true)
@@ -10,7 +13,10 @@ const element = (tag, className, text) => {
 }
 
 let state
-/** Whose phone it is, and the bot of the chat that is open; without one, the first of that user's chats. */
+/**
+ * The user whose phone is displayed, and the bot of the open chat; without a bot, the first chat of that
+ * user.
+ */
 let [selected = '', chosen = ''] = decodeURIComponent(location.hash.slice(1)).split('/')
 let quoted
 let drawnFor = ''
@@ -22,7 +28,7 @@ const wished = [localStorage.getItem(chosenAt) ?? '', ...navigator.languages].ma
 )
 let language = wished.find(one => one in texts) ?? 'en'
 
-/** The text of a key, `{name}` replaced by the parameter of that name. */
+/** Returns the text of a key; `{name}` becomes the parameter of that name. */
 const t = (key, params = {}) =>
   (texts[language][key] ?? key).replace(/\{(\w+)\}/g, (all, name) => String(params[name] ?? all))
 
@@ -63,13 +69,13 @@ async function call(method, path, args, body) {
   })
   const answer = await response.json()
   if (response.ok) return answer
-  // The sandbox's own words are English.
+  // The sandbox's own messages are in English.
   const own = texts[language][`error.${answer.code}`]
   const said = own ?? [answer.detail, answer.hint].filter(Boolean).join('. ')
   throw new Error(said ? said[0].toUpperCase() + said.slice(1) : t('error.other', answer))
 }
 
-/** Does it, and says at the writing box when it could not be done. */
+/** Runs the action; displays an error above the message box if it fails. */
 async function attempt(work) {
   try {
     await work()
@@ -117,7 +123,10 @@ async function refresh() {
 
 const me = () => state.users.find(user => user.id === selected)
 
-/** The bots that a user has a chat with: the own one, those of before, without an own one all that are logged in. */
+/**
+ * Returns the bots that a user has a chat with: the user's own, earlier ones, and without an own bot all
+ * living ones.
+ */
 function chatsOf(user) {
   const live = state.bots.filter(bot => bot.live)
   const known = user.peers.map(peer => peer.bot_id)
@@ -125,7 +134,7 @@ function chatsOf(user) {
   const bots = [...ids].map(id => state.bots.find(bot => bot.id === id)).filter(Boolean)
   return bots.sort((a, b) => b.live - a.live || (b.id === user.bot_id) - (a.id === user.bot_id))
 }
-/** The bot of the chat that is open. */
+/** Returns the bot of the open chat. */
 function botId() {
   const chats = me() ? chatsOf(me()) : []
   return (chats.find(bot => bot.id === chosen) ?? chats[0])?.id
@@ -143,7 +152,10 @@ function show(user, bot = '') {
   void refresh()
 }
 
-/** Replaces the children only when they would look different, so that focus and clicks survive the news. */
+/**
+ * Replaces the children only if they would look different, so that focus and pending clicks survive an
+ * update.
+ */
 function put(parent, key, children) {
   if (parent.dataset.key === key) return false
   parent.dataset.key = key
@@ -189,7 +201,7 @@ function drawChats(chats) {
   return list
 }
 
-/** WeChat's time goes on as the computer's does. */
+/** Draws the simulated time, which runs as fast as the computer's clock. */
 function drawClock() {
   const aheadMs = state.ahead_ms
   const format = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'short' })
@@ -204,7 +216,10 @@ function drawClock() {
 }
 setInterval(() => state && drawClock(), 5000)
 
-/** Those that can still be used, and as long those that changed nothing; what has become of the others shows in the chat. */
+/**
+ * Draws the QR codes that can be used, and those that led to a bot that was logged in already. The chat
+ * shows the results of others.
+ */
 function drawCodes() {
   const shown = state.logins.filter(
     ({ status, expires_at }) =>
@@ -223,11 +238,13 @@ function drawCode(login) {
   image.src = `phone/qr/${login.qrcode}`
   image.alt = t('codes.picture')
   const about = {
-    ...{ wait: 'codes.about', scaned: 'codes.agree_about', need_verifycode: 'codes.type' },
+    wait: 'codes.about',
+    scaned: 'codes.agree_about',
+    need_verifycode: 'codes.type',
     binded_redirect: 'codes.bound',
   }
   item.querySelector('.status').textContent = t(about[login.status], { name })
-  // WeChat knows no name of the account: by these the codes are told apart.
+  // WeChat does not know the account's name; time and last digits tell the codes apart.
   item.querySelector('.made').textContent = t('codes.made', {
     time: new Date(login.created_at).toLocaleTimeString(language),
     end: login.qrcode.slice(-4),
@@ -293,13 +310,13 @@ function drawChat(messages) {
   if (drawn) follow()
 }
 
-/** Whether the newest message stays in view, as it does where it was: with news, pictures that come, a keyboard that opens. */
+/** True if the newest message stays in view, also when messages or images arrive or a keyboard opens. */
 let stays = true
 let top = 0
 $('chat').onscroll = () => {
   const { scrollHeight, scrollTop, clientHeight } = $('chat')
   if (scrollHeight - scrollTop - clientHeight < 80) stays = true
-  // What grows moves nothing up: somebody wants to read there.
+  // Only scrolling up ends it: the user reads older messages. New content never scrolls up.
   else if (scrollTop < top - 1) stays = false
   top = scrollTop
 }
@@ -486,7 +503,7 @@ phone.ondrop = async event => {
   for (const file of event.dataTransfer.files) await sendFile(file, kindOf(file))
 }
 
-// It scrolls by the keyboard too.
+// Makes the chat scrollable by keyboard.
 $('chat').tabIndex = 0
 drawTexts()
 const news = new EventSource('phone/events')
