@@ -1,4 +1,7 @@
-/** The data directory: whether it can be used, who else may read it, and whether damaged files were set aside in it. */
+/**
+ * Checks the data directory: is it usable, can others read it, and are there damaged files that svc set
+ * aside.
+ */
 import type { Stats } from 'node:fs'
 import { access, constants, lstat, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
@@ -11,7 +14,7 @@ import { counted, listed, shellWord } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
-/** Looks at the directory itself and at what lies in it. */
+/** Checks the directory and the files in it. */
 export async function examineDirectory(context: DoctorContext): Promise<Found[]> {
   const { config, directory, sessions } = context
   const { dir } = directory
@@ -54,7 +57,7 @@ export async function examineDirectory(context: DoctorContext): Promise<Found[]>
 function kindOf(asSandbox: boolean, { dir, isSandbox }: DataDirectory, sessions: number): Found[] {
   if (!asSandbox || isSandbox) return []
   const what = sessions > 0 ? 'holds real sessions' : 'was used without --sandbox'
-  return [bad('kind', `${dir} ${what}, and --sandbox refuses it`, 'Choose another folder with --base-path.')]
+  return [bad('kind', `${dir} ${what}: --sandbox cannot use it`, 'Choose another folder with --base-path.')]
 }
 
 async function writableOf(dir: string): Promise<Found> {
@@ -73,45 +76,48 @@ async function writableOf(dir: string): Promise<Found> {
 interface Entry {
   path: string
   info?: Stats
-  /** Why the system does not show it. */
+  /** Why the system does not give `info`. */
   error?: unknown
 }
 
-/** The directory, what is named in it, and what lies in the named folders; not the media, which are many. */
+/**
+ * Returns the directory, the named entries, and the content of the named folders. Skips the media, which
+ * are many.
+ */
 async function walk(dir: string, names: readonly string[], folders: readonly string[]): Promise<Entry[]> {
   const paths = [dir, ...names.map(name => join(dir, name))]
-  const closed: Entry[] = []
+  const unreadable: Entry[] = []
   for (const folder of folders) {
     const path = join(dir, folder)
     await readdir(path).then(
       inside => paths.push(...inside.map(name => join(path, name))),
-      error => closed.push({ path, error }),
+      error => unreadable.push({ path, error }),
     )
   }
-  const seen = paths.map(path =>
+  const entries = paths.map(path =>
     lstat(path).then(
       (info): Entry => ({ path, info }),
       (error): Entry => ({ path, error }),
     ),
   )
-  return [...(await Promise.all(seen)), ...closed]
+  return [...(await Promise.all(entries)), ...unreadable]
 }
 
-/** What others must not read. */
+/** Paths of the files that contain credentials or messages. */
 const secretName = /(^|\/)(api_token|token\.json[^/]*|contexts\.json[^/]*|messages\.db[^/]*)$/
 
 function rightsOf(dir: string, entries: readonly Entry[]): Found[] {
-  const named = (some: readonly Entry[]) => listed(some.map(({ path }) => relative(dir, path) || dir))
-  const closed = entries.filter(({ error }) => error !== undefined && errorCodeOf(error) !== 'ENOENT')
-  const [first] = closed
+  const namesOf = (list: readonly Entry[]) => listed(list.map(({ path }) => relative(dir, path) || dir))
+  const unreadable = entries.filter(({ error }) => error !== undefined && errorCodeOf(error) !== 'ENOENT')
+  const [first] = unreadable
   if (first)
-    return [bad('rights', `${named(closed)} cannot be read: ${reasonOf(first.error)}`, takeOver(dir))]
+    return [bad('rights', `${namesOf(unreadable)} cannot be read: ${reasonOf(first.error)}`, takeOver(dir))]
   if (process.platform === 'win32') return []
   const open = entries.filter(
     ({ info }) => info && (info.isFile() || info.isDirectory()) && (info.mode & 0o077) !== 0,
   )
   if (open.length === 0) return [ok('rights', 'only their owner may read the directory and its files')]
-  const what = `others may read ${named(open)}`
+  const what = `others may read ${namesOf(open)}`
   const fix = `chmod go= ${open.map(({ path }) => shellWord(path)).join(' ')}`
   const isReachable = open.some(({ path }) => path === dir) && open.some(({ path }) => secretName.test(path))
   return [
@@ -132,7 +138,7 @@ function ownersOf(dir: string, entries: readonly Entry[]): Found[] {
   return [
     warning(
       'owner',
-      `of another user than the directory, as when svc was run with sudo: ${listed(others.map(({ path }) => relative(dir, path)))}`,
+      `files of another user than the directory's (this happens when svc runs with sudo): ${listed(others.map(({ path }) => relative(dir, path)))}`,
       `sudo chown -R ${own} ${shellWord(dir)}`,
     ),
   ]
@@ -145,7 +151,7 @@ function setAsideOf(dir: string, entries: readonly Entry[]): Found[] {
     note(
       'set_aside',
       `${counted(paths.length, 'damaged file')} set aside: ${listed(paths.map(path => relative(dir, path)))}`,
-      `Look whether there is something to save in them, then: rm ${paths.map(shellWord).join(' ')}`,
+      `Check whether you want to save something from them, then: rm ${paths.map(shellWord).join(' ')}`,
     ),
   ]
 }

@@ -24,28 +24,28 @@ import { examineStore, type StoreLook } from './store.ts'
 
 type Given = Pick<DoctorContext, 'config' | 'version' | 'address' | 'unknownVariables'>
 export interface ExamineOptions extends Given, Partial<Pick<DoctorContext, 'clock' | 'deadlineMs'>> {
-  /** Those that svc installed on this machine; looks when it is called. */
+  /** Returns the services that svc installed on this machine. */
   services?(): Promise<readonly SeenService[]>
 }
 
 export interface Report {
-  /** Nothing is an error. */
+  /** True if no finding is an error. */
   ok: boolean
   version: string
   base_path: string
   /** Unix ms. */
   examined_at: number
   counts: Record<Severity, number>
-  /** In the order of the subjects. */
+  /** Findings in the order of `subjects`. */
   findings: Finding[]
 }
 
-/** Looks at everything, changes nothing, and never throws for what it finds. */
+/** Runs all checks. Changes nothing, and does not throw for a problem that it finds. */
 export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
   const directory = await lookAtDirectory(config.basePath, config.sandbox)
   const stored = sightOf(config.basePath)
-  // First and alone: reading whole files keeps this process from looking at any clock.
+  // First and alone: reading whole files blocks this process, and the other checks measure time.
   const store = await stored.store({ check: true }).then(
     (sight): StoreLook => ({ sight }),
     (error): StoreLook => ({ error }),
@@ -59,7 +59,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   const context: DoctorContext = { ...options, clock, deadlineMs, directory, polling, sessions, command }
 
   const network = examineNetwork(context).catch((error): NetworkFindings => ({ found: [unexamined(error)] }))
-  const looks: Record<Subject, () => Found[] | Promise<Found[]>> = {
+  const checks: Record<Subject, () => Found[] | Promise<Found[]>> = {
     runtime: () => examineRuntime(context),
     directory: () => examineDirectory(context),
     locks: () => examineLocks(context),
@@ -73,9 +73,12 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   }
   const found = await Promise.all(
     subjects.map(async (subject): Promise<Finding[]> => {
-      const list = await (async () => looks[subject]())().catch(error => [unexamined(error)])
+      const list = await (async () => checks[subject]())().catch(error => [unexamined(error)])
       return list.map(({ check, severity, what, fix }) => ({
-        ...{ subject, check, severity, what: maskText(what) },
+        subject,
+        check,
+        severity,
+        what: maskText(what),
         ...(fix !== undefined && { fix: maskText(fix) }),
       }))
     }),
@@ -85,13 +88,17 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   const counts = { ok: count('ok'), note: count('note'), warning: count('warning'), error: count('error') }
   return {
     ok: counts.error === 0,
-    ...{ version, base_path: config.basePath, examined_at: clock.now(), counts, findings },
+    version,
+    base_path: config.basePath,
+    examined_at: clock.now(),
+    counts,
+    findings,
   }
 }
 
 const unexamined = (error: unknown): Found =>
   bad(
     'examined',
-    `this could not be looked at: ${reasonOf(error)}`,
+    `this check failed: ${reasonOf(error)}`,
     'Check the path and its permissions; else report this as a bug of svc.',
   )

@@ -1,4 +1,7 @@
-/** The door: what listens on the configured port, who can reach it, and whether the token is kept well. */
+/**
+ * Checks the network exposure: what listens on the configured port, who can reach it, and how the token is
+ * stored.
+ */
 import { takeOver } from '../inspect/advised-commands.ts'
 import { addressIn, askHealth, type HealthAnswer, isOfAnother, notedAddresses } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
@@ -8,7 +11,7 @@ import { isExposed, isLoopback } from '../server/auth.ts'
 import { givenToken, tokenPath } from '../server/token.ts'
 import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
-/** Looks at the port and at the token. */
+/** Checks the port and the token. */
 export async function examineExposure(context: DoctorContext): Promise<Found[]> {
   const { config, deadlineMs } = context
   const found: Found[] = []
@@ -32,8 +35,8 @@ export async function examineExposure(context: DoctorContext): Promise<Found[]> 
 function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): Found {
   const { config, polling, version } = context
   const free = context.command(`openapi --port 0${config.sandbox ? ' --sandbox-port 0' : ''}`)
-  const elsewhere = `Give doctor the --port of the service; a free one for it: ${free}`
-  // Where a process polls, its service may listen on another port.
+  const elsewhere = `Name the service's port with --port; to start it on a free port: ${free}`
+  // If a process polls this directory, its service may listen on another port: only a note then.
   const taken = (what: string) => (polling?.held ? note('port', what, elsewhere) : bad('port', what, free))
   switch (answer.kind) {
     case 'nobody':
@@ -43,7 +46,7 @@ function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): 
     case 'silent':
       return bad(
         'port',
-        `something on ${url} takes connections and does not answer`,
+        `something on ${url} accepts connections and does not answer`,
         polling?.pid === undefined ? free : `If that is svc, it hangs: kill ${polling.pid}`,
       )
     case 'stranger':
@@ -51,8 +54,8 @@ function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): 
     case 'unreachable':
       return bad(
         'port',
-        `${url} is no address of this machine, or is closed off (${answer.code})`,
-        'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
+        `${url} is not an address of this machine, or cannot be used (${answer.code})`,
+        'Choose another with --host: 127.0.0.1 for this machine only, 0.0.0.0 for all machines.',
       )
   }
   const { seen, status } = answer
@@ -62,14 +65,17 @@ function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): 
     return bad(
       'port',
       `${says}; ${seen.trouble?.message ?? 'its message store does not work'}`,
-      seen.trouble?.hint ?? 'Look at its log; disk and store are judged here too.',
+      seen.trouble?.hint ?? 'Read its log. doctor checks its disk and store too.',
     )
   return seen.version === version
     ? ok('port', says)
-    : warning('port', `${says}; this is ${version}`, 'Restart the service, so that both have one version.')
+    : warning('port', `${says}; this is ${version}`, 'Restart the service, so that it runs this version.')
 }
 
-/** Whether it can be guessed is judged when svc starts, which refuses such a token where others can try. */
+/**
+ * Reports where the token comes from. Does not judge its strength: svc does at start, and rejects a weak
+ * token if others can reach it.
+ */
 async function tokenOf({ config, directory }: DoctorContext): Promise<Found> {
   const path = tokenPath(directory.dir)
   try {
@@ -79,12 +85,12 @@ async function tokenOf({ config, directory }: DoctorContext): Promise<Found> {
     return bad('token', error.message, error.hint)
   }
   try {
-    if ((await readText(path))?.trim()) return ok('token', 'a token is kept in api_token')
+    if ((await readText(path))?.trim()) return ok('token', 'a token is stored in api_token')
   } catch (error) {
     if (directory.state === 'ours')
       return bad('token', `api_token cannot be read: ${reasonOf(error)}`, takeOver(path))
   }
   return isExposed(config)
-    ? ok('token', 'a token is made and kept in api_token when svc starts')
-    : ok('token', 'svc serves this machine alone, where no token is needed unless it was started with one')
+    ? ok('token', 'svc creates a token in api_token when it starts')
+    : ok('token', 'svc serves only this machine: it needs no token unless it was started with one')
 }

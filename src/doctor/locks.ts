@@ -1,4 +1,4 @@
-/** The locks: which kind, whether this machine can use it, and who polls. */
+/** Checks the locks: their kind, whether it works on this machine, and which process polls. */
 import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
 import { dataFiles } from '../model/data-files.ts'
@@ -7,13 +7,13 @@ import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
-/** Looks at both lock files. */
+/** Checks both lock files. */
 export async function examineLocks(context: DoctorContext): Promise<Found[]> {
   const { dir, state } = context.directory
   if (state !== 'ours') return []
   try {
     const data = await lookAtLock(join(dir, dataFiles.dataLock))
-    // One that cannot be read is told of with the poller.
+    // `pollerOf` reports a poll lock that cannot be read.
     const poll = await lookAtLock(join(dir, dataFiles.pollLock)).catch(() => undefined)
     return [...kindOf(dir, data, poll), ...pollerOf(context)]
   } catch (error) {
@@ -32,7 +32,7 @@ function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
     bad(
       'kind',
       `the directory is locked with ${kinds.join(' and ')}, which cannot be used here`,
-      `Use the machine and the program it was made with; or stop every svc of this directory, then: rm ${files}`,
+      `Use it with the machine and the program that created it. Or stop every svc of this directory, then: rm ${files}`,
     ),
   ]
 }
@@ -44,8 +44,8 @@ function pollerOf({ directory, polling, sessions, clock, command }: DoctorContex
   const start = command('openapi')
   if (!held)
     return sessions.sessions.some(({ status }) => status === 'connected')
-      ? [warning('poller', 'nobody polls: messages wait at WeChat until somebody does', start)]
-      : [note('poller', 'nobody polls', start)]
+      ? [warning('poller', 'no process polls: messages wait at WeChat until one does', start)]
+      : [note('poller', 'no process polls', start)]
   const who = pid === undefined ? 'a process' : `process ${pid}`
   const elsewhere = state === 'gone' ? ', in another container or on another machine' : ''
   if (!stalled)
@@ -63,5 +63,5 @@ function pollerOf({ directory, polling, sessions, clock, command }: DoctorContex
     state === 'stopped'
       ? 'polls and has been stopped (SIGSTOP or Ctrl-Z)'
       : `holds the poll lock and has shown no life${last}`
-  return [bad('poller', `${who} ${how}: no message comes in, and nobody else may poll`, fix)]
+  return [bad('poller', `${who} ${how}: no messages are received, and no other process can poll`, fix)]
 }

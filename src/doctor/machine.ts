@@ -1,4 +1,4 @@
-/** This machine: the program and what it runs on, the clock, and the disk that the data directory lies on. */
+/** Checks this machine: the program and its runtime, the clock, and the disk of the data directory. */
 import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import process from 'node:process'
@@ -9,14 +9,14 @@ import { isCompiled } from '../platform/process.ts'
 import { bad, type DoctorContext, type Found, ok, warning } from './finding.ts'
 import type { Reached } from './network.ts'
 
-/** What is run. The package holds the sources as JavaScript. */
+/** Returns how svc was installed. The npm package holds the sources as JavaScript. */
 function form(): string {
   if (isCompiled) return 'the binary'
   if (isBundle) return 'the script for Deno'
   return import.meta.url.endsWith('.ts') ? 'from source' : 'the npm package'
 }
 
-/** Looks at this program. */
+/** Describes this program, and warns of unknown environment variables. */
 export function examineRuntime({ unknownVariables = [], version }: DoctorContext): Found[] {
   const { bun, deno } = process.versions
   const runtime = deno ? `Deno ${deno}` : bun ? `Bun ${bun}` : `Node ${process.version}`
@@ -25,14 +25,14 @@ export function examineRuntime({ unknownVariables = [], version }: DoctorContext
     ...unknownVariables.map(name =>
       warning(
         'environment',
-        `the environment variable ${name} is not known and ignored`,
-        'Correct its name, or remove it: svc openapi --help shows the names.',
+        `the environment variable ${name} is unknown and has no effect`,
+        'Correct its name, or remove it. svc openapi --help lists the names.',
       ),
     ),
   ]
 }
 
-/** Upstream's clock is told in seconds; answers take time. */
+/** Limits of the clock's difference. WeChat's Date header has whole seconds, and answers take time. */
 const skew = { warnMs: 60_000, badMs: 60 * 60_000 }
 
 const setClock: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
@@ -42,25 +42,25 @@ const setClock: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
 }
 const clockFix = setClock[process.platform] ?? 'Set the clock of this machine.'
 
-/** Judges this machine's clock by what upstream says. */
+/** Compares this machine's clock with WeChat's. */
 export function examineClock({ directory }: DoctorContext, upstream: Reached | undefined): Found[] {
-  // The sandbox has a clock of its own, which its phone can set.
+  // The sandbox has its own clock, which its phone can move.
   if (directory.isSandbox || upstream?.date === undefined) return []
   const off = upstream.localAt - upstream.date
   const size = Math.abs(off) - upstream.tookMs / 2
-  if (size < skew.warnMs) return [ok('upstream', 'this clock and upstream’s agree')]
+  if (size < skew.warnMs) return [ok('upstream', 'this clock agrees with upstream’s')]
   const what = `this clock is ${span(off)} ${off > 0 ? 'ahead of' : 'behind'} upstream’s`
   return [
     size < skew.badMs
       ? warning('upstream', what, clockFix)
-      : bad('upstream', `${what}: windows are judged wrongly`, clockFix),
+      : bad('upstream', `${what}: svc computes answer windows wrongly`, clockFix),
   ]
 }
 
-/** Half of what the store's -wal file may grow to (journal_size_limit). */
+/** Least free space in bytes: half the size limit of the store's -wal file (journal_size_limit). */
 const needed = 32 * 1024 * 1024
 
-/** Looks at the disk of the data directory. */
+/** Checks the disk of the data directory. */
 export async function examineDisk({ config, directory }: DoctorContext): Promise<Found[]> {
   let dir = directory.dir
   while (dir !== dirname(dir) && !(await fileExists(dir).catch(() => false))) dir = dirname(dir)
@@ -69,20 +69,23 @@ export async function examineDisk({ config, directory }: DoctorContext): Promise
   const what = `${byteSize(free)} free for the data directory`
   const fix =
     'Free some space: remove old files, or keep fewer messages (--store-max-count, --store-max-age-days).'
-  const room =
+  const space =
     free < needed
-      ? bad('space', `${what}: messages can soon no longer be stored`, fix)
+      ? bad('space', `${what}: soon svc cannot store messages any more`, fix)
       : free < config.keepFreeBytes
         ? warning(
             'space',
-            `${what}: below --keep-free, uploads and downloads are refused; messages are still stored`,
+            `${what}: below --keep-free, uploads and downloads are rejected; messages are still stored`,
             fix,
           )
         : ok('space', what)
-  return [room, ...kindOf(Number(disk.type) >>> 0)]
+  return [space, ...kindOf(Number(disk.type) >>> 0)]
 }
 
-/** Linux's magic numbers of file systems that are not a disk of this machine: NFS, SMB, CIFS, SMB 2, Ceph, 9p, VirtualBox. */
+/**
+ * File-system types of Linux (magic numbers of statfs) that are network shares: NFS, SMB, CIFS, SMB 2,
+ * Ceph, 9p, VirtualBox.
+ */
 const networked = [0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x00c36400, 0x01021997, 0x786f4256]
 
 function kindOf(type: number): Found[] {
@@ -90,8 +93,8 @@ function kindOf(type: number): Found[] {
   return [
     warning(
       'filesystem',
-      "the data directory lies on a network share: locks and SQLite's log are not safe there, least of all from two machines",
-      'Move it to a disk of this machine, and name it with --base-path.',
+      "the data directory lies on a network share: locks and SQLite's log are not safe there, above all with two machines",
+      'Move it to a disk of this machine, and set --base-path.',
     ),
   ]
 }

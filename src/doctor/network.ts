@@ -1,4 +1,4 @@
-/** Upstream: whether API and CDN can be reached, through the proxy where one is set; of a sandbox, whether it runs. */
+/** Checks the network: can API and CDN be reached (through a proxy if set), or for a sandbox: does it run. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { apiFetch, failureOf, isAboutCertificate } from '../platform/fetch.ts'
@@ -10,11 +10,11 @@ import { bad, type DoctorContext, type Found, note, ok, warning } from './findin
 
 export interface NetworkFindings {
   found: Found[]
-  /** Of the API, for its clock. */
+  /** Answer of the API; the clock check uses its time. */
   upstream?: Reached
 }
 
-/** Asks API and CDN. */
+/** Requests API and CDN, and reports the result. */
 export async function examineNetwork(context: DoctorContext): Promise<NetworkFindings> {
   if (context.directory.isSandbox) return { found: [await sandboxOf(context)] }
   const { config, deadlineMs } = context
@@ -26,19 +26,11 @@ export async function examineNetwork(context: DoctorContext): Promise<NetworkFin
   return { found, upstream }
 }
 
-/** What a failed request means, and what to do; the first that fits. */
+/** Causes of a failed request by error code, with advice; the first match counts. */
 const failures: readonly (readonly [code: RegExp, why: string, fix: string])[] = [
-  [/^(ENOTFOUND|EAI_\w+)$/, 'its name is not found', 'Look at the network and its DNS: getent hosts'],
-  [
-    /^timeout$/,
-    'no answer in time',
-    'Look at the network and the firewall, and at what answers there: curl -v',
-  ],
-  [
-    /./,
-    'no connection',
-    'Look at the network, the firewall, and HTTPS_PROXY where a proxy is needed: curl -v',
-  ],
+  [/^(ENOTFOUND|EAI_\w+)$/, 'its name is not found', 'Check the network and its DNS: getent hosts'],
+  [/^timeout$/, 'no answer in time', 'Check the network and the firewall, and see what answers: curl -v'],
+  [/./, 'no connection', 'Check the network, the firewall, and HTTPS_PROXY if you need a proxy: curl -v'],
 ]
 
 function told(check: 'api' | 'cdn', url: string, { status, tookMs, code = '' }: Reached): Found {
@@ -52,20 +44,20 @@ function told(check: 'api' | 'cdn', url: string, { status, tookMs, code = '' }: 
       : warning(
           check,
           `${name}: ${host} answers${via} with status ${status}`,
-          'Look at the proxy; else try again later.',
+          'Check the proxy; else try again later.',
         )
   const unreachable = `${name}: ${host} cannot be reached${via}`
   if (isAboutCertificate(code))
     return bad(
       check,
       `${unreachable}: its certificate is not trusted (${code})`,
-      'Check the clock first. Behind a proxy that reads along, name its certificate in NODE_EXTRA_CA_CERTS.',
+      'Check the clock first. If a proxy decrypts the traffic, name its certificate in NODE_EXTRA_CA_CERTS.',
     )
   const [, why, fix] = failures.find(([pattern]) => pattern.test(code)) ?? ['', 'no answer', 'curl -v']
   return bad(check, `${unreachable}: ${why} (${code})`, `${fix} ${fix.endsWith('hosts') ? hostname : url}`)
 }
 
-/** Whether the sandbox of this directory runs and answers. */
+/** Checks that the sandbox of this directory runs and answers. */
 async function sandboxOf({ directory, polling, deadlineMs, command }: DoctorContext): Promise<Found> {
   const dir = join(directory.dir, dataFiles.sandbox)
   const lock = await lookAtLock(join(dir, '.lock'))
@@ -81,25 +73,25 @@ async function sandboxOf({ directory, polling, deadlineMs, command }: DoctorCont
   }
   return bad(
     'sandbox',
-    'a process holds the sandbox, and it does not answer',
+    'a process runs the sandbox, but it does not answer',
     `Restart that process${lock.pid === undefined ? '' : `: kill ${lock.pid}`}, then: ${start}`,
   )
 }
 
-/** What came of asking one server. */
+/** Result of a request to one server. */
 export interface Reached {
-  /** Absent where there was no answer. */
+  /** HTTP status; absent without an answer. */
   status?: number
-  /** Unix ms of the server's clock, where it told. */
+  /** Server's clock in Unix ms; absent if the answer has no date. */
   date?: number
-  /** Unix ms of our own clock at the middle of the exchange. */
+  /** Local clock in Unix ms at the middle of the exchange. */
   localAt: number
   tookMs: number
-  /** Why not, as of `failureOf`. */
+  /** Why there was no answer, as `failureOf` gives it. */
   code?: string
 }
 
-/** Asks for `url` with GET; any answer counts. */
+/** Sends GET to `url`; any answer counts as reached. */
 async function reach(url: string, deadlineMs: number): Promise<Reached> {
   const begunAt = Date.now()
   const begun = performance.now()

@@ -1,4 +1,7 @@
-/** Services of systemd and launchd that svc installed: whether the one of this directory runs, and with this program. */
+/**
+ * Checks the services of systemd and launchd that svc installed: does this directory's service run, and
+ * with this version.
+ */
 import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Config } from '../config.ts'
@@ -7,46 +10,46 @@ import type { HealthAnswer } from '../inspect/healthz.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
 import { type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
-/** One that is installed. */
+/** An installed service and its state. */
 export interface SeenService {
-  /** As in `the service svc of systemd`. */
+  /** Title such as "the service svc of systemd". */
   title: string
   state: ServiceState
-  /** Absent: its options are those of another version. */
+  /** What the service runs; undefined if its options are unknown to this version. */
   served: { program: string; config: Config; url: string } | undefined
-  /** Of one that runs. */
+  /** Answer of its GET /healthz; undefined if it does not run. */
   answered: HealthAnswer | undefined
   advice: ServiceManager['advice']
-  /** The command that installs it, without its options. */
+  /** Command that installs it, without options. */
   install: string
 }
 
-/** Looks at the services; says nothing where there is none. */
+/** Checks the services. Returns no finding if none is installed. */
 export async function examineServices(
   { version, polling, directory }: DoctorContext,
   services: readonly SeenService[],
 ): Promise<Found[]> {
   const found: Found[] = []
   const others: Found[] = []
-  for (const one of services) {
-    const { served, title } = one
+  for (const service of services) {
+    const { served, title } = service
     if (!served || (await isSame(served.config.basePath, directory.dir))) {
-      found.push(ofOurs(version, one))
+      found.push(ofOurs(version, service))
       continue
     }
     const { basePath, sandbox } = served.config
     const fix = `As its user: ${svcCommand('doctor', basePath, sandbox)}`
     others.push(note('service', `${title} is of another data directory, ${basePath}`, fix))
   }
-  // Where this directory is served or polled already, services of others do not matter.
+  // If this directory is already served or polled, services of other directories do not matter.
   return found.length > 0 || polling?.held ? found : others
 }
 
 function ofOurs(own: string, service: SeenService): Found {
   const { title, state, served, answered, advice, install } = service
-  const log = `Its log says why: ${advice.logs}; to start it anew: ${advice.restart}`
+  const log = `Its log tells the reason: ${advice.logs}; to restart it: ${advice.restart}`
   if (!served)
-    return note('service', `${title} has options of another version`, `Install it anew: ${install}`)
+    return note('service', `${title} has options of another version`, `Install it again: ${install}`)
   if (!state.running)
     return warning(
       'service',
@@ -54,15 +57,15 @@ function ofOurs(own: string, service: SeenService): Found {
       log,
     )
   const version = answered?.kind === 'svc' && answered.seen.version
-  if (!version) return warning('service', `${title} runs, and does not answer on ${served.url}`, log)
+  if (!version) return warning('service', `${title} runs, but does not answer on ${served.url}`, log)
   if (version !== own)
     return warning('service', `${title} runs svc ${version}; this is ${own}`, advice.restart)
   return state.enabled
     ? ok('service', `${title} runs and starts by itself`)
-    : note('service', `${title} runs, and does not start by itself`, `Install it once more: ${install}`)
+    : note('service', `${title} runs, and does not start by itself`, `Install it again: ${install}`)
 }
 
-async function isSame(one: string, other: string): Promise<boolean> {
-  const [a, b] = await Promise.all([one, other].map(path => realpath(path).catch(() => resolve(path))))
+async function isSame(...paths: [string, string]): Promise<boolean> {
+  const [a, b] = await Promise.all(paths.map(path => realpath(path).catch(() => resolve(path))))
   return a === b
 }

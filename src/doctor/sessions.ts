@@ -1,4 +1,4 @@
-/** The sessions: which can be polled and sent from, and what to do about the others. */
+/** Checks the sessions: which ones work, and what to do about the others. */
 import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
 import { SvcError } from '../model/error.ts'
@@ -9,7 +9,7 @@ import { reasonOf } from '../platform/system-error.ts'
 import type { SeenSession, StoreStats } from '../storage/sight.ts'
 import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
-/** Looks at every session's files. */
+/** Checks every session's files. */
 export function examineSessions(context: DoctorContext, store: StoreStats | undefined): Found[] {
   const { directory, sessions: sight, command } = context
   const { sessions, lostDefault } = sight
@@ -23,7 +23,7 @@ export function examineSessions(context: DoctorContext, store: StoreStats | unde
   )
   if (lostDefault === undefined) return [...found, ...doubtful]
   const next = sessions[0]?.name ?? 'default'
-  const what = `the default session is "${lostDefault}", which does not exist; "${next}" stands in for it`
+  const what = `the default session is "${lostDefault}", which does not exist; "${next}" is used instead`
   return [...found, ...doubtful, warning('default', what, command(`sessions default ${shellWord(next)}`))]
 }
 
@@ -34,7 +34,7 @@ const shownOf = (name: string, suspects: number): Found[] =>
         warning(
           'shown',
           `${counted(suspects, 'message')} of "${name}" in the last 24 hours may not have been shown: WeChat accepted them without an id`,
-          'Ask a user whether they arrived. WeChat may show them later, or hold them back by its rules: send less of what nobody asked for.',
+          'Ask a user whether they arrived. WeChat may show them later, or never: send fewer messages that nobody asked for.',
         ),
       ]
 
@@ -59,11 +59,14 @@ function sessionOf(session: SeenSession, context: DoctorContext): Found[] {
     ]
   const found = standingOf(session, context.command(`login ${shellWord(name)}`))
   if (contexts !== 'damaged') return [found]
-  const what = `contexts.json of "${name}" is damaged: a user can be answered only after writing again`
-  return [found, warning('contexts', what, 'Nothing to do: svc sets it aside at the next message.')]
+  const what = `contexts.json of "${name}" is damaged: svc can answer a user only after the user writes again`
+  return [found, warning('contexts', what, 'Nothing to do: svc sets the file aside at the next message.')]
 }
 
-/** Files of another user are taken over; anything else is as the error says. */
+/**
+ * Advice for files that cannot be used: if another user owns them, the command that takes them over; else
+ * the error's hint.
+ */
 function remedyOf(error: unknown, folder: string): string {
   if (!(error instanceof SvcError)) return takeOver(folder)
   return /^(EACCES|EPERM)$/.test(errorCodeOf(error.cause) ?? '') ? takeOver(folder) : error.hint
@@ -82,14 +85,14 @@ function standingOf({ name, status, bot, users }: SeenSession, login: string): F
   if (status === 'lapsed')
     return warning(
       'session',
-      `"${name}" is lapsed ${since(bot?.lapsed_at)}: WeChat answers and may bring no messages any more`,
+      `"${name}" is lapsed ${since(bot?.lapsed_at)}: WeChat answers, but may no longer deliver messages`,
       login,
     )
   if (bot?.poll_error !== undefined)
     return warning(
       'session',
       `polls of "${name}" fail ${since(bot.failing_since)}: ${bot.poll_error}`,
-      'Nothing to do where WeChat is in trouble: polls are tried again by themselves. Otherwise look at the network and the proxy.',
+      'If WeChat has a problem, there is nothing to do: svc polls again by itself. Otherwise check the network and the proxy.',
     )
   const created = bot && bot.created_at > 0 ? ` ${since(bot.created_at)}` : ''
   return ok('session', `"${name}" is connected${created}, ${counted(users.size, 'user')}`)

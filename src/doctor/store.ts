@@ -1,4 +1,4 @@
-/** The message store: whether it is whole, of our form, and kept small enough. */
+/** Checks the message store: is it undamaged, and of this version's schema. */
 import { join } from 'node:path'
 import { newerFix, newerStore, takeOver } from '../inspect/advised-commands.ts'
 import { dataFiles } from '../model/data-files.ts'
@@ -8,10 +8,10 @@ import { unavailable } from '../platform/system-error.ts'
 import type { StoreStats } from '../storage/sight.ts'
 import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
 
-/** What was read of the store, or why it could not be. */
+/** Result of reading the store, or why it could not be read. `sight` is undefined if there is no store. */
 export type StoreLook = { sight: StoreStats | undefined } | { error: unknown }
 
-/** Judges what was read of the store. */
+/** Reports the state of the store. */
 export function examineStore(context: DoctorContext, look: StoreLook): Found[] {
   const { directory, clock, command } = context
   if (directory.state === 'missing' || directory.state === 'unreadable' || directory.state === 'foreign')
@@ -36,8 +36,8 @@ export function examineStore(context: DoctorContext, look: StoreLook): Found[] {
     found.push(
       note(
         'form',
-        `messages.db is of an older form (${sight.form} of ${sight.newest})`,
-        'It is brought up to date when svc starts next; an older version cannot read it then.',
+        `messages.db has an older schema version (${sight.form} of ${sight.newest})`,
+        'svc upgrades it at its next start. After that an older version cannot read it.',
       ),
     )
   }
@@ -45,9 +45,9 @@ export function examineStore(context: DoctorContext, look: StoreLook): Found[] {
     found.push(
       warning(
         'webhook',
-        `webhook ${id} ${status === 'disabled' ? 'was switched off' : 'has failed since'} ${localTime(since)}: ${why}`,
+        `webhook ${id} ${status === 'disabled' ? 'was disabled' : 'has failed since'} ${localTime(since)}: ${why}`,
         status === 'disabled'
-          ? `${command(`webhook resume ${id}`)} switches it on, ${command(`webhook test ${id}`)} tries it.`
+          ? `${command(`webhook resume ${id}`)} enables it, ${command(`webhook test ${id}`)} tries it.`
           : `${command(`webhook test ${id}`)} tries it.`,
       ),
     )
@@ -63,18 +63,18 @@ function unreadable(error: unknown, { command, directory: { dir } }: DoctorConte
   if (/^SQLITE_(BUSY|LOCKED)/.test(code)) {
     return warning(
       'integrity',
-      'messages.db is being written to and could not be looked at',
-      `${command('doctor')} again in a moment; if it lasts, look for a process that hangs.`,
+      'messages.db is in use and could not be read',
+      `${command('doctor')} again in a moment; if it lasts, a process may hang.`,
     )
   }
-  const told = unavailable(error, 'messages.db cannot be read')
-  const what = told instanceof Error ? told.message : 'messages.db cannot be read'
+  const cause = unavailable(error, 'messages.db cannot be read')
+  const what = cause instanceof Error ? cause.message : 'messages.db cannot be read'
   return bad('integrity', what, takeOver(dir))
 }
 
-/** Beside the directory, since in it another folder would look like a session's. */
+/** The target is beside the data directory: inside, another folder would look like a session's. */
 const setAside = (dir: string): string =>
-  `Stop svc, then: mkdir ${shellWord(`${dir}-damaged`)} && mv ${shellWord(join(dir, dataFiles.store))}* ${shellWord(`${dir}-damaged`)}/ (sessions are kept, a new store is made; "sqlite3 messages.db .recover" there may save the old messages)`
+  `Stop svc, then: mkdir ${shellWord(`${dir}-damaged`)} && mv ${shellWord(join(dir, dataFiles.store))}* ${shellWord(`${dir}-damaged`)}/ (sessions stay, and svc creates a new store; "sqlite3 messages.db .recover" in that folder may save the old messages)`
 
 function outboxOf({ outbox }: StoreStats, command: string, now: number): Found {
   const oldest = outbox.oldestAt === undefined ? '' : `, the oldest for ${span(now - outbox.oldestAt)}`
@@ -83,6 +83,6 @@ function outboxOf({ outbox }: StoreStats, command: string, now: number): Found {
   return note(
     'outbox',
     `${counted(outbox.sends, 'send')} ${outbox.sends === 1 ? 'waits' : 'wait'}, to ${counted(outbox.users, 'user')}${oldest}${expiry}`,
-    `They go out while somebody polls and the session is logged in, once the user writes or the pace allows it; ${command} shows them.`,
+    `svc sends them when the user writes or the pace allows it, if a process polls and the session is logged in. ${command} lists them.`,
   )
 }

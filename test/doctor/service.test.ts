@@ -52,20 +52,20 @@ test('without a service nothing is said; of one that runs well, so much, by what
 
 test('one that does not run, is of another version, or is not to start by itself', async () => {
   expect(await found({ state: { ...state, ended: 'exit-code, status 1' } })).toEqual([
-    'warning: the service svc of systemd does not run: failed, exit-code, status 1 (Its log says why: journalctl -u svc -f; to start it anew: sudo systemctl restart svc)',
+    'warning: the service svc of systemd does not run: failed, exit-code, status 1 (Its log tells the reason: journalctl -u svc -f; to restart it: sudo systemctl restart svc)',
   ])
   expect(await found({ answered: answered('1.0.0') })).toEqual([
     'warning: the service svc of systemd runs svc 1.0.0; this is 1.2.3 (sudo systemctl restart svc)',
   ])
   expect(await found({ answered: undefined })).toEqual([
-    'warning: the service svc of systemd runs, and does not answer on http://127.0.0.1:8000 (Its log says why: journalctl -u svc -f; to start it anew: sudo systemctl restart svc)',
+    'warning: the service svc of systemd runs, but does not answer on http://127.0.0.1:8000 (Its log tells the reason: journalctl -u svc -f; to restart it: sudo systemctl restart svc)',
   ])
   const disabled = { ...state, running: true, state: 'active (running)' }
   expect(await found({ state: { ...disabled, enabled: false } })).toEqual([
-    'note: the service svc of systemd runs, and does not start by itself (Install it once more: sudo svc service install)',
+    'note: the service svc of systemd runs, and does not start by itself (Install it again: sudo svc service install)',
   ])
   expect(await found({ served: undefined })).toEqual([
-    'note: the service svc of systemd has options of another version (Install it anew: sudo svc service install)',
+    'note: the service svc of systemd has options of another version (Install it again: sudo svc service install)',
   ])
 })
 
