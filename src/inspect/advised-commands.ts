@@ -1,4 +1,4 @@
-/** Commands that a finding advises, as one may type them. */
+/** Formats the commands that findings and hints advise, ready to type. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
@@ -7,9 +7,10 @@ import { shellWord } from '../platform/format.ts'
 import { homeFolder } from '../platform/process.ts'
 
 /**
- * A command of svc for this data directory, as one may type it.
+ * Formats a command of svc for this data directory, ready to type.
  *
- * @param isSandbox as it lies there; of a directory that is still to be made only the caller knows
+ * @param isSandbox default: what the directory contains now; pass it for a directory that does not exist
+ * yet
  */
 export function svcCommand(
   command: string,
@@ -21,22 +22,22 @@ export function svcCommand(
   return `svc ${command}${flag}${dir === usual ? '' : ` -d ${shellWord(dir)}`}`
 }
 
-/** A word of a command that is proposed; what is to be filled in stays as help has it. */
+/** Quotes a word of a proposed command. A placeholder such as `<name>` stays as it is. */
 export const proposed = (word: string) => (/^<\w+>$/.test(word) ? word : shellWord(word))
 
-/** How a door says things: commands are for the data directory of the service, if that is known. */
+/** Returns how an interface words its advice: commands name the service's data directory if it is known. */
 export const wordingAt = (door: Door, dir: string | undefined): Wording =>
   dir === undefined
     ? plainly(door)
     : { door, command: words => svcCommand(words.map(proposed).join(' '), dir) }
 
-/** The command that gives files which this user may not read back to this user. */
+/** Returns the command that gives the current user access to files of another user. */
 export const takeOver = (path: string): string =>
   `sudo chown -R "$(id -un)" ${shellWord(path)} && chmod -R u+rwX ${shellWord(path)}`
 
-/** What is wrong with a store of a form that this version does not know. */
+/** Describes a store whose schema is newer than this version. */
 export const newerStore = ({ form, newest }: { form: number; newest: number }): string =>
   `messages.db was written by a newer version of svc (form ${form}; this one knows ${newest})`
 
-/** What to do about a file that a newer version wrote. */
+/** Advice for a file that a newer version wrote. */
 export const newerFix = 'Use that version or a newer one, or another data directory.'

@@ -1,27 +1,29 @@
-/** The data directory as it lies there: what it is, what is in it, and whose it is. Looks only. */
+/** Inspects a data directory without changing it: does it exist, what is in it, and is it a sandbox's. */
 import { errorCodeOf } from '../platform/files.ts'
 import { type Contents, contentsOf } from '../storage/sqlite/directory-claim.ts'
 
 export { isOurFile, setAsideName } from '../storage/sqlite/directory-claim.ts'
 
-/** What is stored in it. */
+/** Opens the read-only inspection of the stored data. */
 export { sightOf } from '../storage/sqlite/sight.ts'
 
-/** A data directory, there or not. */
+/** State of a data directory, which may not exist. */
 export interface DataDirectory extends Pick<Contents, 'entries' | 'isUsed' | 'sessions'> {
   dir: string
   /** `foreign`: a folder with files, none of them svc's. */
   state: 'missing' | 'unreadable' | 'foreign' | 'empty' | 'ours'
-  /** Of an unreadable one, why. */
+  /** Why it is unreadable. */
   error?: unknown
-  /** It belongs to the sandbox, or is to: nothing in it is of real accounts, and --sandbox was given. */
+  /**
+   * True if it belongs to the sandbox, or if --sandbox was given and it contains no data of real accounts.
+   */
   isSandbox: boolean
 }
 
 /**
- * Looks at the directory.
+ * Inspects the directory.
  *
- * @param asSandbox whether svc is to use it with --sandbox
+ * @param asSandbox true if svc runs with --sandbox
  */
 export async function lookAtDirectory(dir: string, asSandbox = false): Promise<DataDirectory> {
   try {

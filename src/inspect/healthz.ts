@@ -1,4 +1,4 @@
-/** Who listens at an address, and what GET /healthz of a service means. */
+/** Finds out which program listens at an address, and what a service's GET /healthz answers. */
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Health } from '../gateway/health.ts'
@@ -9,46 +9,51 @@ import { processState } from '../platform/other-process.ts'
 import type { Polling } from '../storage/sight.ts'
 
 /**
- * - svc: a service answered, and `seen` is what it said of itself
- * - stranger: something answered that is not svc
- * - silent: a connection came about, and no answer within the deadline
+ * Result of asking an address.
+ *
+ * - svc: a service answered; `seen` is its answer
+ * - stranger: another program answered
+ * - silent: the connection succeeded, but no answer came before the deadline
  * - nobody: nothing listens there
- * - unreachable: no connection, for `code`
+ * - unreachable: no connection; `code` is the reason
  */
 export type HealthAnswer =
-  /** 200, or 503 while the store of the service fails. */
+  /** Status 200, or 503 while the service's store fails. */
   | { kind: 'svc'; status: number; seen: Health }
   | { kind: 'stranger'; status: number }
   | { kind: 'silent' }
   | { kind: 'nobody' }
   | { kind: 'unreachable'; code: string }
 
-/** The address under which this machine reaches a service bound to `host`. */
+/** Returns the URL by which this machine reaches a service bound to `host`. */
 export function addressOf(host: string, port: number): string {
   const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
 }
 
-/** The same of a service as it is configured: `unix:<path>` where it listens on a socket. */
+/** Returns the URL of a service by its configuration; `unix:<path>` if it listens on a socket. */
 export const addressIn = ({ socket, host, port }: Pick<Config, 'socket' | 'host' | 'port'>): string =>
   socket === undefined ? addressOf(host, port) : `unix:${socket}`
 
-/** Where a service of a data directory listens, as it noted there. */
+/** Address of a running service, as it wrote it into its data directory. */
 export interface NotedAddress {
-  /** As `addressIn`. */
+  /** In the form of `addressIn`. */
   url: string
   pid: number
-  /** Where its panel is, if it has one. */
+  /** URL of its panel, if it has one. */
   panel?: string
-  /** Other machines can reach it. */
+  /** True if other machines can reach it. */
   open?: true
 }
 
-/** What the services that run noted, as far as that can be told from here: the one that was started first comes first. */
+/**
+ * Returns the addresses of the services that run, first the one started first. Skips services whose process
+ * is gone.
+ */
 export async function notedAddresses(dir: string): Promise<NotedAddress[]> {
   const text = (await readText(join(dir, dataFiles.address)).catch(() => undefined)) ?? ''
   const noted = await Promise.all(text.split('\n').map(running))
-  return noted.filter(one => one !== undefined)
+  return noted.filter(address => address !== undefined)
 }
 
 async function running(line: string): Promise<NotedAddress | undefined> {
@@ -63,14 +68,15 @@ async function running(line: string): Promise<NotedAddress | undefined> {
 }
 
 /**
- * Whether a service that answers is not of the directory: it would poll it, or follow the process that does.
+ * Returns true if the answering service serves another directory. A service of this directory would poll
+ * it, or another process would hold the poll lock.
  *
- * @param polling who polls the directory; absent where that cannot be told
+ * @param polling who polls the directory; undefined if unknown
  */
 export const isOfAnother = ({ store }: Health, polling: Polling | undefined): boolean =>
   store === 'ok' && polling?.held === false
 
-/** Asks the service at `url`; never throws. */
+/** Requests GET /healthz of the service at `url`; never throws. */
 export async function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {
   const socket = socketIn(url)
   const base = socket === undefined ? url.replace(/\/+$/, '').replace(/\/healthz$/, '') : 'http://localhost'
@@ -84,7 +90,7 @@ export async function askHealth(url: string, deadlineMs: number): Promise<Health
     const code = failureOf(error)
     if (code === 'timeout') return { kind: 'silent' }
     if (code === 'ECONNREFUSED' || (socket !== undefined && code === 'ENOENT')) return { kind: 'nobody' }
-    // What speaks another language, or hangs up on us.
+    // A program with another protocol, or one that closes the connection.
     if (/^(not HTTP|ECONNRESET)$/.test(code)) return { kind: 'stranger', status: 0 }
     return { kind: 'unreachable', code }
   }

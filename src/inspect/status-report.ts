@@ -1,4 +1,4 @@
-/** A data directory at a glance, for `svc status`: who polls, which sessions are connected, what waits. */
+/** Summary of a data directory for `svc status`: who polls, which sessions are connected, what waits. */
 
 import { dataFiles } from '../model/data-files.ts'
 import { type MutedBecause, mutedOf } from '../model/session.ts'
@@ -14,19 +14,19 @@ export interface SessionReport {
   status: SeenSession['status']
   connected: boolean
   is_default: boolean
-  /** Its files are there and the system refuses to show them: `trouble` says why. */
+  /** Its files exist, but the system denies reading them; `trouble` gives the reason. */
   unreadable?: true
   bot_id?: string
   user_id?: string
-  /** Unix ms, like every time here. */
+  /** Unix ms, like all times here. */
   created_at?: number
   expired_at?: number
   lapsed_at?: number
-  /** Since when its polls fail, and what the last one failed of; while somebody polls. */
+  /** Since when its polls fail, and the last error; only while a process polls. */
   failing_since?: number
   poll_error?: string
   user_count: number
-  /** Messages of the last 24 h that may not have been shown, where there are any. */
+  /** Number of messages in the last 24 h that users may not see; absent if unknown or zero. */
   suspect_count?: number
   /** Since when WeChat may have muted the account. */
   muted_since?: number
@@ -34,77 +34,86 @@ export interface SessionReport {
 }
 
 export interface StatusReport {
-  /** There is a session, every one is connected, and somebody polls with success. */
+  /** True if there are sessions, all are connected, and a process polls without errors. */
   ok: boolean
   version: string
   base_path: string
-  /** Whether the directory is a sandbox's. */
+  /** True if it is a sandbox's directory. */
   sandbox: boolean
   polling: {
-    /** Whether some process polls; one that is stalled does not. */
+    /** True if a process polls; false if it is stalled. */
     active: boolean
-    /** A process holds the poll lock and shows no life. */
+    /** True if a process holds the poll lock but shows no activity. */
     stalled: boolean
     pid?: number
     since?: number
   }
-  /** Where a service listens, the process that polls before others: `unix:<path>` of a socket. */
+  /** URL of a service, preferably of the polling process; `unix:<path>` for a socket. */
   service_url?: string
-  /** The process that listens there. */
+  /** Process id of that service. */
   service_pid?: number
   session_count: number
   connected_count: number
-  /** The default one first, then the oldest first. */
+  /** Default session first, then the oldest first. */
   sessions: SessionReport[]
-  /** Absent without a store, or when it cannot be read: then `trouble` says why. */
+  /** Absent without a store, or if it cannot be read; `trouble` gives the reason then. */
   store?: { messages: number; size_bytes: number }
-  /** As `svc outbox` lists them, each of one or more messages. */
+  /** Queued sends as `svc outbox` lists them; a send has one or more messages. */
   outbox: { sends: number; messages: number; users: number; oldest_at?: number }
-  /** Sends that wait for a person's yes, as `svc approvals` lists them. */
+  /** Number of sends that wait for a person's approval, as `svc approvals` lists them. */
   approvals: number
-  /** Webhooks that do not work, where there are any. */
+  /** Webhooks that fail; absent if there are none. */
   webhooks?: WebhookTrouble[]
-  /** What could not be read. */
+  /** What could not be read, and why. */
   trouble: string[]
 }
 
-/** Looks, takes no lock for longer than a moment, changes nothing; what cannot be read is told, not thrown. */
+/**
+ * Reads the status. Holds locks only briefly, changes nothing, and reports unreadable parts instead of
+ * throwing.
+ */
 export async function readStatus(options: {
   basePath: string
-  /** Whether svc is to use the directory with --sandbox. */
+  /** True if svc runs with --sandbox. */
   sandbox?: boolean
   version: string
   clock?: Clock
 }): Promise<StatusReport> {
   const { basePath, sandbox = false, version, clock = systemClock } = options
   const trouble: string[] = []
-  const told = (what: string) => (error: unknown) => {
+  const report = (what: string) => (error: unknown) => {
     trouble.push(`${what}: ${reasonOf(error)}`)
     return undefined
   }
   const directory = await lookAtDirectory(basePath, sandbox)
-  if (directory.state === 'unreadable') told(basePath)(directory.error)
+  if (directory.state === 'unreadable') report(basePath)(directory.error)
   const stored = sightOf(basePath)
   const [polling, sight, seen, noted] = await Promise.all([
-    stored.polling(clock).catch(told(dataFiles.pollLock)),
-    stored.sessions().catch(told('sessions')),
-    stored.store().catch(told(dataFiles.store)),
+    stored.polling(clock).catch(report(dataFiles.pollLock)),
+    stored.sessions().catch(report('sessions')),
+    stored.store().catch(report(dataFiles.store)),
     notedAddresses(basePath),
   ])
   if (seen && seen.form > seen.newest) trouble.push(newerStore(seen))
-  // Of its messages nothing is known.
+  // This version cannot read the messages of a newer store.
   const store = seen && seen.form > seen.newest ? undefined : seen
   const polls = polledBy(polling)
   const service = noted.find(({ pid }) => pid === polls.pid) ?? noted[0]
   const sessions = (sight?.sessions ?? []).map((session, at): SessionReport => {
     const { name, status, bot, users } = session
     const unreadable = session.trouble?.kind === 'unreadable'
-    if (session.trouble?.kind === 'unreadable') told(name)(session.trouble.error)
+    if (session.trouble?.kind === 'unreadable') report(name)(session.trouble.error)
     return {
-      ...{ name, status, connected: status === 'connected' || status === 'lapsed', is_default: at === 0 },
+      name,
+      status,
+      connected: status === 'connected' || status === 'lapsed',
+      is_default: at === 0,
       ...(unreadable && { unreadable }),
-      ...{ bot_id: bot?.bot_id, created_at: bot?.created_at, user_id: bot?.user_id },
-      ...{ expired_at: bot?.expired_at, lapsed_at: bot?.lapsed_at },
+      bot_id: bot?.bot_id,
+      created_at: bot?.created_at,
+      user_id: bot?.user_id,
+      expired_at: bot?.expired_at,
+      lapsed_at: bot?.lapsed_at,
       ...(polls.active && { failing_since: bot?.failing_since, poll_error: bot?.poll_error }),
       user_count: users.size,
       suspect_count: store?.suspects.get(name),
@@ -116,9 +125,14 @@ export async function readStatus(options: {
   const { sends = 0, messages = 0, users = 0, oldestAt } = store?.outbox ?? {}
   return {
     ok: polls.active && sessions.length > 0 && connected === sessions.length && !failing,
-    ...{ version, base_path: basePath, sandbox: directory.isSandbox, polling: polls },
+    version,
+    base_path: basePath,
+    sandbox: directory.isSandbox,
+    polling: polls,
     ...(service && { service_url: service.url, service_pid: service.pid }),
-    ...{ session_count: sessions.length, connected_count: connected, sessions },
+    session_count: sessions.length,
+    connected_count: connected,
+    sessions,
     store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },
     outbox: { sends, messages, users, oldest_at: oldestAt },
     approvals: store?.asked ?? 0,
