@@ -1,6 +1,7 @@
 /**
- * The MCP clients that svc knows: where each keeps its servers, and how it writes one down. A new client is a new entry
- * here. Sources: each client's own documentation of its MCP settings, by the name given with it.
+ * The MCP clients that svc can set up: where each one stores its servers, and the form of an entry. To add
+ * a client, add an entry here. Source of each: the client's own documentation of its MCP settings; the
+ * comment in the entry names it.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,21 +10,21 @@ import { type Edit, type Format, type Step, valueAt } from './edit.ts'
 import { json } from './json.ts'
 import { toml } from './toml.ts'
 
-/** For all of a user's work, or for one project. */
+/** Settings for all work of a user, or for one project. */
 export type Scope = 'user' | 'project'
 
-/** How svc is reached. */
+/** How a client reaches svc: by a command, or by a URL. */
 export type Server =
   | { readonly command: readonly string[] }
   | {
       readonly url: string
-      /** What leads there over standard input and output, with the token in SVC_TOKEN. */
+      /** Command that connects standard input and output to `url`, with the token in SVC_TOKEN. */
       readonly bridge: readonly string[]
-      /** The environment variable that holds the bearer token. */
+      /** Name of the environment variable with the bearer token. */
       readonly tokenVariable?: string
     }
 
-/** The same for a reader of its own, by name. */
+/** Returns the server with a consumer: messages are read at the position of that name. */
 export function readBy(server: Server, consumer: string | undefined): Server {
   if (consumer === undefined) return server
   const words = ['--consumer', consumer]
@@ -33,27 +34,30 @@ export function readBy(server: Server, consumer: string | undefined): Server {
 }
 
 export interface Client {
-  /** As one types it. */
+  /** Name to type on the command line. */
   readonly name: string
   readonly title: string
   readonly format: Format
-  /** Where its servers may stand: the first file that exists, else the first. Absent for a scope it does not have. */
+  /**
+   * Candidates for its settings file: the first that exists counts, else the first. Absent if the client
+   * does not have this scope.
+   */
   readonly files: Partial<Record<Scope, (folders: UserFolders) => string[]>>
-  /** Under which names the servers stand; `settings` is what the file holds. */
+  /** Path of the servers in the settings. `settings` is the content of the file. */
   at(settings: unknown): readonly string[]
-  /** How it writes a server down, and what else that needs. */
+  /** Returns the entry of a server, and further edits that it needs. */
   entry(server: Server, name: string): { value: object; also?: readonly Edit[] }
-  /** What is taken back with a server. */
+  /** Further paths to remove with a server. */
   alsoTaken?(name: string): readonly Step[][]
-  /** It fills in no variables: the user puts the token into the entry. */
+  /** True if the client does not substitute variables: the user writes the token into the entry. */
   readonly tokenInEntry?: boolean
   /** What the user does next. */
   readonly next: string
-  /** And after `--project`. */
+  /** What the user does next after `--project`; default `next`. */
   readonly nextOfProject?: string
 }
 
-/** Where a program keeps its own on this system. */
+/** Returns the folder where programs store their settings on this system. */
 const programFolder = ({ platform, home, appData, xdgConfig }: UserFolders): string =>
   platform === 'darwin'
     ? join(home, 'Library', 'Application Support')
@@ -62,14 +66,14 @@ const programFolder = ({ platform, home, appData, xdgConfig }: UserFolders): str
       : xdgConfig
 
 const stdio = ([command, ...args]: readonly string[]) => ({ command, args })
-/** With a place for the token where one is needed. */
+/** The bridge as a command, with an empty SVC_TOKEN for the user to fill in if a token is needed. */
 const bridged = ({ bridge, tokenVariable }: Extract<Server, { url: string }>) => ({
   ...stdio(bridge),
   ...(tokenVariable !== undefined && { env: { SVC_TOKEN: '' } }),
 })
 const bearer = (reference: string) => ({ headers: { Authorization: `Bearer ${reference}` } })
 
-/** `command` and `args`, or a URL with headers: what most of them have in common. */
+/** Makes the entry that most clients use: `command` and `args`, or a URL with headers. */
 const usual =
   (
     reference: (variable: string) => string,
@@ -82,13 +86,13 @@ const usual =
     return { value: { ...own.http, [own.urlKey ?? 'url']: url, ...token } }
   }
 
-/** The one that the phone's user is asked for, by VS Code. */
+/** Id of the input by which VS Code asks the user for the token. */
 const inputId = (name: string) => `${name}-token`
 const isInput = (name: string) => (element: unknown) => valueAt(element, ['id']) === inputId(name)
 
 const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
   {
-    // "Connect Claude Code to tools via MCP": scopes, and ${VAR} in headers.
+    // Source: "Connect Claude Code to tools via MCP" (scopes, and ${VAR} in headers).
     name: 'claude-code',
     title: 'Claude Code',
     files: {
@@ -96,13 +100,14 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       project: ({ project }) => [join(project, '.mcp.json')],
     },
     entry: usual(variable => `\${${variable}}`, { stdio: { type: 'stdio' }, http: { type: 'http' } }),
-    next: 'Start Claude Code anew; /mcp there shows the connection.',
+    next: 'Restart Claude Code; /mcp there shows the connection.',
     nextOfProject:
-      'Start Claude Code anew in this folder: it asks whether it may use the server, and until you say yes the server is pending there (/mcp).',
+      'Restart Claude Code in this folder. It asks whether it may use the server; until you agree, /mcp there lists it as pending.',
   },
   {
-    // "Connect to local MCP servers" of the protocol's documentation. Servers with a URL are added in its settings only, and
-    // called from the cloud of its maker, which reaches no address of this machine or network.
+    // Source: "Connect to local MCP servers" of the protocol's documentation. Servers with a URL can be
+    // added only in its settings page. Anthropic's cloud calls them, which cannot reach an address of this
+    // machine or network.
     name: 'claude-desktop',
     title: 'Claude Desktop',
     files: {
@@ -113,10 +118,10 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
     },
     entry: server => ({ value: 'command' in server ? stdio(server.command) : bridged(server) }),
     tokenInEntry: true,
-    next: 'Quit Claude Desktop wholly, not only its window, and start it again.',
+    next: 'Quit Claude Desktop (closing its window is not enough) and start it again.',
   },
   {
-    // "Model Context Protocol" of Cursor: ${env:NAME} in headers.
+    // Source: "Model Context Protocol" of Cursor (${env:NAME} in headers).
     name: 'cursor',
     title: 'Cursor',
     files: {
@@ -124,10 +129,11 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       project: ({ project }) => [join(project, '.cursor', 'mcp.json')],
     },
     entry: usual(variable => `\${env:${variable}}`),
-    next: 'Restart Cursor, and look under MCP in its settings that the server is on.',
+    next: 'Restart Cursor, and check in its settings under MCP that the server is on.',
   },
   {
-    // "MCP configuration reference" of VS Code: servers, and inputs, which it asks for once and keeps itself.
+    // Source: "MCP configuration reference" of VS Code: servers, and inputs, which it asks for once and
+    // stores itself.
     name: 'vscode',
     title: 'VS Code',
     files: {
@@ -154,8 +160,8 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
     next: 'In VS Code run the command "MCP: List Servers", choose the server and start it.',
   },
   {
-    // "Model Context Protocol" of Codex: tables of config.toml, also of a project that is trusted. Its first turn goes ahead
-    // without a server that is not ready, after a second or less (0.169), unless that is `required`.
+    // Source: "Model Context Protocol" of Codex: tables of config.toml, also in a trusted project. Unless a
+    // server is `required`, Codex 0.169 waits a second or less for it, then works without it.
     name: 'codex',
     title: 'Codex',
     format: toml,
@@ -174,11 +180,12 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
               ...(server.tokenVariable !== undefined && { bearer_token_env_var: server.tokenVariable }),
             },
           },
-    next: 'Start Codex anew; /mcp there shows the connection. It waits for svc at its start, and says so when svc cannot be started or reached.',
+    next: 'Restart Codex; /mcp there shows the connection. At its start it waits for svc, and reports when svc cannot be started or reached.',
   },
   {
-    // "MCP servers" and "Config" of OpenCode. Version 1 has the servers under `mcp`, version 2 under `mcp.servers` and
-    // reads the other too ("Migrate from V1"): so `mcp`, unless the file has gone over already.
+    // Sources: "MCP servers" and "Config" of OpenCode. Version 1 has the servers under `mcp`, version 2
+    // under `mcp.servers`; version 2 also reads the old place ("Migrate from V1"). So `mcp`, unless the
+    // file uses the new place.
     name: 'opencode',
     title: 'OpenCode',
     files: {
@@ -198,16 +205,16 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
         value: {
           type: 'remote',
           url,
-          // Without it OpenCode would look for a login page first.
+          // Without this OpenCode would first search for a login page.
           oauth: false,
           ...(tokenVariable !== undefined && bearer(`{env:${tokenVariable}}`)),
         },
       }
     },
-    next: 'Start OpenCode anew; opencode mcp list shows the connection.',
+    next: 'Restart OpenCode; opencode mcp list shows the connection.',
   },
   {
-    // "MCP servers with the Gemini CLI": httpUrl, and $NAME in settings.
+    // Source: "MCP servers with the Gemini CLI" (httpUrl, and $NAME in settings).
     name: 'gemini',
     title: 'Gemini CLI',
     files: {
@@ -215,10 +222,10 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       project: ({ project }) => [join(project, '.gemini', 'settings.json')],
     },
     entry: usual(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
-    next: 'Start Gemini CLI anew; /mcp there shows the connection. In a folder that it does not trust it starts no server: /permissions there says which it trusts.',
+    next: 'Restart Gemini CLI; /mcp there shows the connection. It starts servers only in trusted folders; /permissions there lists them.',
   },
   {
-    // "MCP servers" of Qwen Code, whose settings are those of Gemini CLI.
+    // Source: "MCP servers" of Qwen Code. Its settings have the form of Gemini CLI's.
     name: 'qwen',
     title: 'Qwen Code',
     files: {
@@ -226,10 +233,11 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       project: ({ project }) => [join(project, '.qwen', 'settings.json')],
     },
     entry: usual(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
-    next: 'Start Qwen Code anew; /mcp there shows the connection.',
+    next: 'Restart Qwen Code; /mcp there shows the connection.',
   },
   {
-    // "Adding MCP servers for GitHub Copilot CLI"; as its own `copilot mcp add` writes it (1.0.102).
+    // Source: "Adding MCP servers for GitHub Copilot CLI"; the form is that of its own `copilot mcp add`
+    // (1.0.102).
     name: 'copilot',
     title: 'GitHub Copilot CLI',
     files: { user: ({ home }) => [join(home, '.copilot', 'mcp-config.json')] },
@@ -237,10 +245,11 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       stdio: { tools: ['*'], type: 'local' },
       http: { tools: ['*'], type: 'http' },
     }),
-    next: 'Start GitHub Copilot CLI anew; /mcp show there shows the connection.',
+    next: 'Restart GitHub Copilot CLI; /mcp show there shows the connection.',
   },
   {
-    // "Adding and configuring servers" of Cline: of its own program, else of its extension of VS Code. It fills in no variables.
+    // Source: "Adding and configuring servers" of Cline: the file of its own program, else of its VS Code
+    // extension. It substitutes no variables.
     name: 'cline',
     title: 'Cline',
     files: {
@@ -256,17 +265,21 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       return { value: { type: 'stdio', ...bridged(server) } }
     },
     tokenInEntry: true,
-    next: 'In Cline open MCP Servers, Configure: the server is listed there, with a switch.',
+    next: 'In Cline open MCP Servers, Configure: it lists the server with a switch.',
   },
 ]
 
-/** Most keep their servers in JSON, under one name. */
+/** All clients. Default: JSON, with the servers under `mcpServers`. */
 export const clients: readonly Client[] = rows.map(row => ({
-  ...{ format: json, at: () => ['mcpServers'] },
+  format: json,
+  at: () => ['mcpServers'],
   ...row,
 }))
 
-/** Claude Desktop from its installer is a packaged app, which sees folders of its own instead of the usual one. */
+/**
+ * Returns the folders of a Claude Desktop from the installer: as a packaged app it sees its own folders
+ * instead of the usual one.
+ */
 function windowsAppFolders({ localAppData, platform }: UserFolders): string[] {
   if (platform !== 'win32') return []
   const named = (dir: string) =>

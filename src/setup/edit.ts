@@ -1,32 +1,47 @@
-/** What an edit of another program's settings is, whatever their format. */
+/** Edits of other programs' settings, independent of the file format. */
 
-/** A way into nested settings: names, and in a list the element of which this holds. */
+/** A step in nested settings: a key, or for a list the test that selects an element. */
 export type Step = string | ((element: unknown) => boolean)
 
-/** One thing to have in the settings. */
+/** A value to set at a path. */
 export interface Edit {
   readonly path: readonly Step[]
   readonly value: unknown
 }
 
-/** How one format is read and edited. The file stays valid, and the user's own entries and comments are kept. */
+/**
+ * Parser and editor of one file format. Edits keep the file valid, and keep the user's entries and
+ * comments.
+ */
 export interface Format {
-  /** What the format is called: `JSON`. */
+  /** Name of the format, such as `JSON`. */
   readonly name: string
-  /** What `take` leaves of a file that began with `put`. */
+  /** Text that `take` leaves if `put` created the file. */
   readonly emptied: string
-  /** The settings; an empty text has none. @throws Unreadable */
+  /**
+   * Parses the settings; an empty text gives empty settings.
+   *
+   * @throws Unreadable
+   */
   parse(text: string): unknown
-  /** The text with the value at the path, in the place of what was there. @throws Unreadable */
+  /**
+   * Returns the text with the value set at the path.
+   *
+   * @throws Unreadable
+   */
   put(text: string, edit: Edit): string
-  /** The text without what is at the path, and without what holds nothing any more then. @throws Unreadable */
+  /**
+   * Returns the text without the value at the path, and without containers that are empty then.
+   *
+   * @throws Unreadable
+   */
   take(text: string, path: readonly Step[]): string
 }
 
-/** These settings cannot be edited; the message says where and why. */
+/** Settings that svc cannot edit. The message tells where and why. */
 export class Unreadable extends Error {}
 
-/** What stands at the path; undefined when nothing does. */
+/** Returns the value at the path, or undefined. */
 export function valueAt(settings: unknown, path: readonly Step[]): unknown {
   let value = settings
   for (const step of path) {
@@ -37,16 +52,16 @@ export function valueAt(settings: unknown, path: readonly Step[]): unknown {
   return value
 }
 
-/** Every plain value of nested settings with its way, `/"name"/"0"=…`, in one order. Empty objects have none. */
-export const leaves = (value: unknown, way = ''): string[] =>
+/** Returns all plain values with their paths (`/"name"/"0"=…`), sorted. Empty objects have none. */
+export const leaves = (value: unknown, path = ''): string[] =>
   typeof value === 'object' && value !== null && !(value instanceof Date)
     ? Object.entries(value)
-        .flatMap(([name, one]) => leaves(one, `${way}/${JSON.stringify(name)}`))
+        .flatMap(([name, child]) => leaves(child, `${path}/${JSON.stringify(name)}`))
         .sort()
-    : [`${way}=${typeof value} ${value}`]
+    : [`${path}=${typeof value} ${value}`]
 
-/** Whether two settings say the same, whatever the order of their names. */
+/** Returns true if two settings have the same values, in any order of keys. */
 export const sameSettings = (a: unknown, b: unknown): boolean => leaves(a).join('\n') === leaves(b).join('\n')
 
-/** The line end that a text uses; that of Unix for one without lines. */
+/** Returns the line ending of a text; `\n` if it has no lines. */
 export const lineEndOf = (text: string): string => (/\r?\n/.exec(text)?.[0] === '\r\n' ? '\r\n' : '\n')

@@ -1,6 +1,6 @@
 /**
- * The prompt hook of Claude Code: a command whose output it adds to what the user typed. It stands in a list of groups
- * in the settings ("Hooks reference" of Claude Code), ours in a group of its own.
+ * The prompt hook of Claude Code: a command whose output it adds to the user's prompt. Hooks are a list of
+ * groups in the settings (source: "Hooks reference" of Claude Code). svc adds its own group.
  */
 
 import { join } from 'node:path'
@@ -10,17 +10,21 @@ import { shellWord } from '../platform/format.ts'
 import type { Client, Scope } from './clients.ts'
 import { type Step, valueAt } from './edit.ts'
 
-/** The hook waits at most this long, in seconds, then the prompt goes on without it. */
+/** Claude Code waits at most this long for the hook, then continues without its output. */
 const timeoutSeconds = 15
 
-/** The file and the group of the hook. @throws SvcError `invalid_arguments` for a client without such hooks */
+/**
+ * Returns the settings file and the edit for the hook.
+ *
+ * @throws SvcError `invalid_arguments` for a client without such hooks
+ */
 export function hookOf(
   { client, scope, folders }: { client: Client; scope: Scope; folders: UserFolders },
   command: readonly string[],
 ) {
   if (client.name !== 'claude-code')
-    throw badArgument('--hook', 'svc knows the prompt hook of Claude Code only', {
-      hint: 'Leave the option out; where another client has such a hook, let it run svc hook-poll.',
+    throw badArgument('--hook', 'svc supports only the prompt hook of Claude Code', {
+      hint: 'Omit the option. If another client has such a hook, let it run svc hook-poll.',
     })
   const { home, project, claudeCode } = folders
   const folder = scope === 'user' ? (claudeCode ?? join(home, '.claude')) : join(project, '.claude')
@@ -36,7 +40,7 @@ export function hookOf(
   }
 }
 
-/** A group that runs hook-poll and nothing else. */
+/** Returns true if the group runs only hook-poll. */
 function isOurGroup(group: unknown): boolean {
   const hooks = valueAt(group, ['hooks'])
   return (
@@ -46,7 +50,10 @@ function isOurGroup(group: unknown): boolean {
   )
 }
 
-/** A word for the shell that runs hooks; on Windows that is one that knows slashes, and takes backslashes as escapes. */
+/**
+ * Quotes a word for the shell that runs hooks. On Windows that shell accepts slashes, but takes a backslash
+ * as an escape.
+ */
 function quoted(word: string, platform: string): string {
   const text = platform === 'win32' ? word.replaceAll('\\', '/') : word
   return shellWord(text)

@@ -1,4 +1,4 @@
-/** Settings in JSON, with comments and trailing commas where they have them. */
+/** JSON settings; comments and trailing commas are allowed and kept. */
 import {
   applyEdits,
   findNodeAtLocation,
@@ -13,7 +13,7 @@ import {
 import { faultAt, faultText } from '../model/bad-json.ts'
 import { type Format, lineEndOf, type Step, Unreadable } from './edit.ts'
 
-/** The format. */
+/** Editor of JSON files. */
 export const json: Format = {
   name: 'JSON',
   emptied: '{}\n',
@@ -27,7 +27,7 @@ export const json: Format = {
       modify(bare, way, value, {
         formattingOptions: { insertSpaces: !indent.startsWith('\t'), tabSize: indent.length, eol },
         isArrayInsertion: !isThere,
-        // As the first one, it touches neither the comma nor the comment of another.
+        // Inserted as the first element, so that the comma and the comments of other elements stay.
         getInsertionIndex: () => 0,
       }),
     )
@@ -39,7 +39,8 @@ export const json: Format = {
     if (!value) return text
     const after = cut(text, value.parent?.type === 'property' ? value.parent : value)
     const left = path.length > 1 && findNodeAtLocation(parseTree(after)!, way.slice(0, -1))
-    // What held nothing else was most likely made for it; a comment in there is somebody's.
+    // A container that had no other content was probably made for the entry. One with a comment belongs to
+    // the user.
     const isBare = left && /^.\s*.$/.test(after.slice(left.offset, left.offset + left.length))
     return isBare ? json.take(after, path.slice(0, -1)) : after
   },
@@ -59,7 +60,7 @@ function parsed(text: string): unknown {
   return settings
 }
 
-/** The path in names and positions. What is not there yet becomes the first of its list. */
+/** Converts the path to keys and indexes. A list element that does not exist yet gets index 0. */
 function wayOf(settings: unknown, path: readonly Step[]): { way: JSONPath; isThere: boolean } {
   const way: JSONPath = []
   let at = settings as Record<string | number, unknown> | undefined
@@ -71,7 +72,7 @@ function wayOf(settings: unknown, path: readonly Step[]): { way: JSONPath; isThe
   return { way, isThere: at !== undefined }
 }
 
-/** The library refuses a name in a list, and a member of a plain value. */
+/** Runs an edit. The library throws for a key in a list, and for a member of a plain value. */
 function edited<T>(work: () => T): T {
   try {
     return work()
@@ -80,13 +81,13 @@ function edited<T>(work: () => T): T {
   }
 }
 
-/** Without the member, the one comma that it needed, and its line if it began one. The library takes comments along. */
+/** Removes the member, its comma, and its line if it began one. The library would remove comments too. */
 function cut(text: string, member: Node): string {
   const { children = [], offset, length } = member.parent!
   const index = children.indexOf(member)
   const [next, previous] = [children[index + 1], children[index - 1]]
   const after = text.slice(member.offset + member.length)
-  // An object that is empty then gets its braces side by side.
+  // An object that becomes empty gets its braces side by side.
   const blank = children.length === 1 ? (/^\s*(?=[}\]])/.exec(after)?.[0].length ?? 0) : 0
   const end = member.offset + member.length + blank
   const start = /(?:\r?\n)?[ \t]*$/.exec(text.slice(0, member.offset))!.index
@@ -97,7 +98,7 @@ function cut(text: string, member: Node): string {
   return applyEdits(text, comma === undefined ? gone : [...gone, { offset: comma, length: 1, content: '' }])
 }
 
-/** Where the comma between two places is, past comments. */
+/** Returns the offset of the comma between two offsets, ignoring comments. */
 function commaIn(text: string, from: number, to: number): number | undefined {
   const trivia = /\/\/[^\r\n]*|\/\*[\s\S]*?\*\/|,/g
   trivia.lastIndex = from

@@ -1,4 +1,4 @@
-/** Puts svc into a client's settings, takes it out again, or says what that would be. */
+/** Adds svc to a client's settings, removes it, or previews the change. */
 
 import { realpathSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
@@ -14,44 +14,57 @@ import { hookOf } from './hook.ts'
 export interface SetupRequest {
   readonly client: Client
   readonly scope: Scope
-  /** What the entry is called. */
+  /** Name of the entry. */
   readonly name: string
   readonly server: Server
-  /** Whose place its recv uses. An entry of ours that is there already keeps its own, unless `isChosen`. */
+  /** Consumer of the entry. An existing entry of svc keeps its own consumer, unless `isChosen` is true. */
   readonly consumer?: { readonly name: string; readonly isChosen: boolean }
-  /** Also, or when taking back only if it is there: the prompt hook. Its command. */
+  /** Command of the prompt hook. With it the hook is added too, or removed if it exists. */
   readonly hook?: readonly string[]
-  /** Replaces, or takes away, an entry of that name that svc did not write. */
+  /** True to replace or remove an entry of that name that svc did not write. */
   readonly force: boolean
   readonly folders: UserFolders
 }
 
-/** What became of one file. */
+/** The change of one file. */
 export interface SetupResult {
   readonly path: string
   readonly what: 'server' | 'hook'
   readonly did: 'added' | 'changed' | 'nothing' | 'removed'
-  /** svc had made the file, and it held nothing else: it went too. */
+  /** True if the file was deleted: svc had created it, and it had no other content. */
   readonly isGone?: true
 }
 
-/** One file and what should stand in it. */
+/** A file and its planned edits. */
 interface Target {
   readonly what: SetupResult['what']
   readonly path: string
   readonly edits: (settings: unknown) => readonly Edit[]
   taken(settings: unknown): readonly (readonly Step[])[]
-  /** Whether what stands there was written by svc. */
+  /** Returns true if svc wrote the value. */
   isOurs(value: unknown): boolean
 }
 
-/** @throws SvcError `forbidden` for a file that was left alone, `invalid_arguments` for what the client cannot do */
+/**
+ * Adds svc to the client's settings.
+ *
+ * @throws SvcError `forbidden` for a file that was left unchanged, `invalid_arguments` for an option that
+ * the client does not support
+ */
 export const setUp = (request: SetupRequest): Promise<SetupResult[]> => eachTarget(request, put)
 
-/** Takes back what `setUp` put in. @throws as `setUp` */
+/**
+ * Removes what `setUp` added.
+ *
+ * @throws as `setUp`
+ */
 export const takeBack = (request: SetupRequest): Promise<SetupResult[]> => eachTarget(request, take)
 
-/** What `setUp` would write, and where. @throws SvcError `invalid_arguments` for what the client cannot do */
+/**
+ * Returns what `setUp` would write, by file.
+ *
+ * @throws SvcError `invalid_arguments` for an option that the client does not support
+ */
 export async function preview(request: SetupRequest): Promise<{ path: string; snippet: string }[]> {
   const { format } = request.client
   return (await targetsOf(request)).map(({ path, edits }) => ({
@@ -97,7 +110,8 @@ function put({ client, name, force }: SetupRequest, target: Target, file: Settin
     isThere &&
     there.length === 0 &&
     edits.map(({ path }) => path).reduce(format.take, putInto(before)) === format.emptied
-  // A file that was there and holds nothing gets a line more: by that it is not taken for one of ours, and stays.
+  // An existing file without content gets an extra line. It marks the file as the user's, so that svc does
+  // not delete it later.
   const after = putInto(isBlank ? `${before.trim() === '' ? format.emptied : before}\n` : before)
   for (const { path, value } of edits)
     if (!sameSettings(valueAt(format.parse(after), path), value))
@@ -132,7 +146,7 @@ async function targetsOf(request: SetupRequest): Promise<Target[]> {
   const candidates = client.files[scope]?.(folders)
   if (!candidates)
     throw badArgument('--project', `${client.title} has no settings for one project`, {
-      hint: 'Leave the option out.',
+      hint: 'Omit the option.',
     })
   const servers: Target = {
     what: 'server',
@@ -151,9 +165,9 @@ async function targetsOf(request: SetupRequest): Promise<Target[]> {
   return hook ? [servers, hookOf(request, hook)] : [servers]
 }
 
-/** The first that exists, else the first. */
+/** Returns the first path that exists, else the first path. */
 async function existing(paths: readonly string[]): Promise<string> {
-  // What cannot even be looked at is there, and is refused when it is read.
+  // A path that cannot be checked counts as existing; reading it then gives the error.
   for (const path of paths) if (await fileExists(path).catch(() => true)) return path
   return paths[0] ?? ''
 }
@@ -161,11 +175,11 @@ async function existing(paths: readonly string[]): Promise<string> {
 const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|required|oauth|tools|env)$/
 const inputKeys = /^(type|id|description|password)$/
 
-/** The words of an entry that start a program. */
+/** Returns the command line of an entry. */
 const wordsOf = ({ command, args }: Partial<Record<string, unknown>>): string[] =>
   [command, args].flat().filter(word => typeof word === 'string')
 
-/** The reader that an entry of ours names. */
+/** Returns the consumer of an entry that svc wrote. */
 function consumerIn(value: unknown): string | undefined {
   const entry: Partial<Record<string, unknown>> = value ?? {}
   const words = wordsOf(entry)
@@ -175,23 +189,23 @@ function consumerIn(value: unknown): string | undefined {
 
 const addressIn = ({ url, httpUrl }: Partial<Record<string, unknown>>) => String(url ?? httpUrl ?? '')
 
-/** As svc writes them, whatever the paths in it; one that a person added something to is that person's. */
+/** Returns true if svc wrote the entry, whatever its paths. An entry that somebody extended is theirs. */
 function isOurServer(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   const own = 'id' in value ? inputKeys : serverKeys
   if (!Object.keys(value).every(key => own.test(key))) return false
   if ('id' in value) return true
   const { command, env }: Partial<Record<string, unknown>> = value
-  // A token that was put into its place is not to be lost.
+  // A token that the user filled in must not be lost.
   if (env !== undefined && !sameSettings(env, { SVC_TOKEN: '' })) return false
   if (command !== undefined) return wordsOf(value).join(' ').includes('mcp -t stdio')
-  // Without a path it is one that svc wrote before it added that.
+  // Earlier versions of svc wrote the URL without a path.
   return /^https?:\/\/[^/?#]+(\/([^?#]*\/)?(mcp|sse))?\/?(\?consumer=[\w.-]+)?$/.test(addressIn(value))
 }
 
 /**
- * The command under the name by which a shell finds it, if that is the same program: a package manager moves the file
- * behind the name with every version.
+ * Replaces the program by its name in a PATH folder if that leads to the same file. A package manager keeps
+ * that name, and replaces the file behind it at each update.
  */
 export function lastingCommand(command: readonly string[], path: readonly string[]): string[] {
   const [program = '', ...rest] = command
@@ -210,19 +224,23 @@ function realOf(path: string): string | undefined {
   }
 }
 
-/** A settings file of another program: read whole, replaced in one step, never guessed at. */
+/** A settings file of another program. It is read whole and replaced in one step. */
 interface SettingsFile {
-  /** As the program names it. */
+  /** Path as the client names it. */
   readonly path: string
-  /** Where it is, past links. */
+  /** Path after links are resolved. */
   readonly target: string
   readonly isThere: boolean
-  /** Without a byte order mark; empty when there is no file. */
+  /** Text without the byte order mark; empty if there is no file. */
   readonly text: string
   readonly mark: '\ufeff' | ''
 }
 
-/** @throws SvcError `forbidden` for what is not text in UTF-8, or cannot be read */
+/**
+ * Reads a settings file.
+ *
+ * @throws SvcError `forbidden` if it is not UTF-8 text or cannot be read
+ */
 async function readSettings(path: string): Promise<SettingsFile> {
   try {
     const target = await realWay(path)
@@ -241,17 +259,18 @@ async function readSettings(path: string): Promise<SettingsFile> {
 }
 
 /**
- * Writes what was changed; undefined: the file goes.
+ * Writes the changed text; `undefined` deletes the file.
  *
- * @throws SvcError `forbidden` when it cannot be written, or another program wrote it meanwhile
+ * @throws SvcError `forbidden` if it cannot be written, or if another program has written it since it was
+ * read
  */
 async function writeSettings(file: SettingsFile, text: string | undefined): Promise<void> {
   const { path, target, mark } = file
   const found = await statOf(target)
-  // A new file in its place would be writable: that its owner made it read-only means something.
+  // Replacing a read-only file would make it writable, against its owner's intention.
   if (found && (found.mode & 0o200) === 0) throw refused(path, 'is read-only')
   if ((await readSettings(path)).text !== file.text)
-    throw refused(path, 'was written by another program meanwhile')
+    throw refused(path, 'was changed by another program at the same time')
   try {
     if (text === undefined) return await rm(target)
     if (!found) await mkdir(dirname(target), { recursive: true, mode: 0o700 })
@@ -261,9 +280,9 @@ async function writeSettings(file: SettingsFile, text: string | undefined): Prom
   }
 }
 
-/** The file was left alone, and why. */
+/** Error for a file that was left unchanged. */
 const refused = (path: string, why: string, cause?: unknown): SvcError =>
-  new SvcError('forbidden', `${path} ${why}; it was left as it is`, {
-    hint: `Put that right and try again, or edit ${basename(path)} yourself.`,
+  new SvcError('forbidden', `${path} ${why}; svc did not change it`, {
+    hint: `Fix that and try again, or edit ${basename(path)} yourself.`,
     cause,
   })

@@ -1,12 +1,12 @@
 /**
- * Settings in TOML. An entry is one table of its own, which goes in at the end and is taken out by whole lines; parsing
- * tells whether nothing else changed. What is written in another way (an inline table, dotted names, tables below it) is
- * left to a person.
+ * TOML settings. An entry is one table: `put` appends it, `take` removes its lines, and parsing both texts
+ * proves that nothing else changed. Entries in another form (inline table, dotted keys, subtables) are not
+ * edited.
  */
 import { parse, stringify, TomlError } from 'smol-toml'
 import { type Format, leaves, lineEndOf, type Step, Unreadable, valueAt } from './edit.ts'
 
-/** The format. */
+/** Editor of TOML files. */
 export const toml: Format = {
   name: 'TOML',
   emptied: '',
@@ -21,32 +21,32 @@ export const toml: Format = {
     return after
   },
   take(text, path) {
-    // A table: its head, and the lines up to an empty one, a comment or another head.
+    // Matches a table: its header, then lines up to an empty line, a comment or another header.
     const tables = /^[ \t]*\[[^[\r\n].*(?:\r?\n(?![ \t]*(?:[[#\r\n]|$)).*)*(?:\r?\n)?/gm
     for (const { 0: table, index } of text.matchAll(tables)) {
       const before = text.slice(0, index).replace(/(?<=\n)\r?\n$/, '')
       const after = before + text.slice(index + table.length)
-      // A line of a long text may look like a head.
+      // A line inside a multi-line string may look like a header.
       if (isKept(text, after, path) && valueAt(parsed(after), path) === undefined) return after
     }
     throw new Unreadable(unsafe)
   },
 }
 
-const unsafe = 'has this written in a way that cannot be edited safely'
+const unsafe = 'has this entry in a form that svc cannot edit safely'
 
 function parsed(text: string): unknown {
   try {
     return parse(text)
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
-    // The library gives the reason in its message alone.
+    // The library gives the reason only in its message.
     const reason = error.message.split('\n')[0]?.replace('Invalid TOML document: ', '') ?? ''
     throw new Unreadable(`is not valid TOML (line ${error.line}: ${reason})`)
   }
 }
 
-/** Whether both say the same about all that is not at the path. */
+/** Returns true if all values outside the path are equal in both texts. */
 function isKept(before: string, after: string, path: readonly Step[]): boolean {
   const own = path.map(name => `/${JSON.stringify(name)}`).join('')
   const othersOf = (text: string) =>
