@@ -1,4 +1,4 @@
-/** Puts a service in its place, and takes it away. */
+/** Installs and removes a service. */
 
 import { chmod, chown, mkdir, rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -15,10 +15,10 @@ import {
 import { systemdService } from './systemd.ts'
 
 /**
- * The manager of a platform, for one service.
+ * Returns the service manager of a platform.
  *
- * @param command how svc would be started there, for the platform that has none
- * @throws SvcError where there is none that svc knows
+ * @param command how to start svc; used in the error for a platform without a supported manager
+ * @throws SvcError for a platform that has neither systemd nor launchd
  */
 export function managerOf(
   platform: string,
@@ -33,19 +33,18 @@ export function managerOf(
     platform === 'win32'
       ? `Let the Task Scheduler start it when you log in: schtasks /Create /TN svc /SC ONLOGON /TR "${line} openapi"`
       : 'Let its init system start svc openapi, as a user of its own.'
-  throw new SvcError(
-    'internal',
-    `svc installs services of systemd and launchd, and ${platform} has neither`,
-    { hint },
-  )
+  throw new SvcError('internal', `svc installs services of systemd and launchd, and ${platform} has neither`, {
+    hint,
+  })
 }
 
 /**
- * Writes the files of the plan, and starts the service with them, now and with the machine. Nothing is undone when it does
- * not start: its log says why, and the next install replaces it.
+ * Writes the plan's files, starts the service, and makes it start with the machine. If it does not start,
+ * nothing is undone: its log tells the reason, and the next install replaces the files.
  *
- * @returns whether it is new
- * @throws SvcError `forbidden` for a definition that svc did not write, `internal` with what the manager said
+ * @returns true if the service is new
+ * @throws SvcError `forbidden` for a definition that svc did not write, `internal` with the manager's
+ * message
  */
 export async function install(plan: ServicePlan, manager: ServiceManager): Promise<boolean> {
   const isNew = (await ownText(manager)) === undefined
@@ -64,9 +63,10 @@ export async function install(plan: ServicePlan, manager: ServiceManager): Promi
 }
 
 /**
- * Stops the service and removes its files; its data stay. @returns whether there was one
+ * Stops the service and removes its files; its data stay.
  *
- * @throws SvcError `forbidden` for one that svc did not install
+ * @returns false if there was no service
+ * @throws SvcError `forbidden` for a service that svc did not install
  */
 export async function uninstall(manager: ServiceManager): Promise<boolean> {
   if ((await ownText(manager)) === undefined) return false
@@ -74,16 +74,20 @@ export async function uninstall(manager: ServiceManager): Promise<boolean> {
   const { paths, tokenPath } = manager.files
   await manager.stop(async () => {
     for (const path of paths) await rm(path, { force: true })
-    // Files of other services may be in it.
+    // Fails, as intended, while files of other services are in it.
     await rmdir(dirname(tokenPath)).catch(() => {})
   })
   return true
 }
 
-/** The definition, if svc wrote it. @throws SvcError `forbidden` when somebody else did, or no file lies where one of the service belongs */
+/**
+ * Returns the installed definition; undefined if there is none.
+ *
+ * @throws SvcError `forbidden` if svc did not write it, or if one of the service's paths is not a file
+ */
 export async function ownText(manager: ServiceManager): Promise<string | undefined> {
   for (const path of manager.files.paths) {
-    // In a folder that may not be entered nothing is judged.
+    // A folder that may not be entered hides what is in it: skip the check.
     const found = await statOf(path).catch(() => undefined)
     if (found?.isFile() !== false) continue
     const what = found.isDirectory() ? 'a folder' : 'a pipe, a socket or a device'

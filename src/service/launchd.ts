@@ -1,4 +1,4 @@
-/** One service of launchd: where its files lie, the calls of launchctl, and its property list. See launchd.plist(5). */
+/** A service of launchd: its files, the calls of launchctl, and its property list. See launchd.plist(5). */
 import { join } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
@@ -14,11 +14,11 @@ import {
   tokenFile,
 } from './plan.ts'
 
-/** launchd ends a service some time after bootout returned; until then it refuses to bootstrap it. */
+/** launchd ends a service some time after bootout returned; until then bootstrap fails. */
 const tries = 10
 const betweenMs = 500
 
-/** The launchd of this machine, or of this user. */
+/** Returns the launchd of this machine, or of this user. */
 export function launchdService(
   { name, scope }: ServiceName,
   folders: ServiceFolders,
@@ -75,7 +75,7 @@ async function start(
   clock: Clock,
 ): Promise<void> {
   await call('bootout', target)
-  // A service that somebody disabled cannot be bootstrapped.
+  // bootstrap fails for a service that somebody disabled.
   await call('enable', target)
   for (let left = tries; ; left--) {
     const { status, stderr, stdout } = await call('bootstrap', domain, path)
@@ -91,7 +91,9 @@ async function stateOf(target: string): Promise<ServiceState> {
   const [pid, runs, exit = ''] = [field('pid'), field('runs'), field('last exit code')]
   const [loaded, running] = [status === 0, field('state') === 'running']
   return {
-    ...{ loaded, enabled: loaded, running },
+    loaded,
+    enabled: loaded,
+    running,
     state: loaded ? (field('state') ?? 'unknown') : 'not loaded',
     pid: pid === undefined ? undefined : Number(pid),
     restarts: runs === undefined ? undefined : Math.max(0, Number(runs) - 1),
@@ -99,15 +101,22 @@ async function stateOf(target: string): Promise<ServiceState> {
   }
 }
 
-/** In its first lines: a list without it is somebody else's. */
+/**
+ * Mark near the top of a list that svc wrote. The text must stay the same: svc finds installed services by
+ * it.
+ */
 const plistMark = '<!-- Written by svc service install, which writes it anew each time. -->'
 
-/** The label by which launchd knows the service. */
+/** Returns the label by which launchd knows the service. */
 const labelOf = (name: string): string => `local.${name}`
 
 type Value = undefined | string | number | boolean | readonly string[] | { readonly [Key in string]: Value }
 
-/** The list. @param logPath where what the service logs is kept */
+/**
+ * Formats the property list.
+ *
+ * @param logPath file for the service's log
+ */
 export function plistText(plan: ServicePlan, logPath: string): string {
   const { name, scope, account, command, environment } = plan
   const values: Record<string, Value> = {
@@ -119,14 +128,14 @@ export function plistText(plan: ServicePlan, logPath: string): string {
     RunAtLoad: true,
     KeepAlive: { SuccessfulExit: false },
     ThrottleInterval: 10,
-    // It ends within 5 s by itself.
+    // svc itself ends within 5 s.
     ExitTimeOut: 15,
-    // Background would be slow to answer.
+    // `Background` would answer slowly.
     ProcessType: 'Standard',
     SoftResourceLimits: { NumberOfFiles: 65_536 },
     HardResourceLimits: { NumberOfFiles: 65_536 },
     Umask: 0o077,
-    // What is said once at the start may hold a token: it goes nowhere.
+    // Standard output is discarded: the messages at start may contain a token.
     StandardErrorPath: logPath,
   }
   return `<?xml version="1.0" encoding="UTF-8"?>
@@ -138,7 +147,7 @@ ${xml(values, '')}
 `
 }
 
-/** Program and arguments of a list that svc wrote. */
+/** Returns program and arguments from a list that svc wrote; undefined for any other. */
 export function commandOfPlist(text: string): string[] | undefined {
   const list = /<key>ProgramArguments<\/key>\s*<array>([\s\S]*?)<\/array>/.exec(text)?.[1]
   if (!text.includes(plistMark) || list === undefined) return undefined
@@ -151,11 +160,12 @@ function xml(value: Value, indent: string): string {
   if (typeof value === 'string') return `<string>${escaped(value)}</string>`
   if (typeof value === 'number') return `<integer>${value}</integer>`
   if (typeof value === 'boolean') return value ? '<true/>' : '<false/>'
-  if (Array.isArray(value)) return `<array>\n${inside(value.map(one => xml(one, deeper)))}${indent}</array>`
+  if (Array.isArray(value))
+    return `<array>\n${inside(value.map(element => xml(element, deeper)))}${indent}</array>`
   const entries = Object.entries(value as Readonly<Record<string, Value>>).filter(
-    ([, one]) => one !== undefined,
+    ([, member]) => member !== undefined,
   )
-  const pairs = entries.flatMap(([key, one]) => [`<key>${escaped(key)}</key>`, xml(one, deeper)])
+  const pairs = entries.flatMap(([key, member]) => [`<key>${escaped(key)}</key>`, xml(member, deeper)])
   return `<dict>\n${inside(pairs)}${indent}</dict>`
 }
 

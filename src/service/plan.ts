@@ -1,24 +1,24 @@
-/** What is to run as a service, and what its manager says about it: the types of this room. */
+/** Types of a service: what to run, and what its manager reports. */
 
 import { SvcError } from '../model/error.ts'
 
-/** Of the machine, for all users; or of one user. */
+/** A service of the machine, or of one user. */
 export type Scope = 'system' | 'user'
 
-/** Which service is meant. */
+/** Identifies a service. */
 export interface ServiceName {
   readonly scope: Scope
-  /** Of its unit, and of what belongs to it. */
+  /** Name of its unit and of its files. */
   readonly name: string
 }
 
-/** Whether systemd and launchd both accept the name. */
+/** Returns true if both systemd and launchd accept the name. */
 export const isServiceName = (name: string): boolean => /^[a-z][a-z0-9-]{0,30}$/.test(name)
 
-/** Where things lie; a test gives others. */
+/** Base folders; tests use others. */
 export interface ServiceFolders {
   readonly home: string
-  /** `~/.config`, or where this user keeps it instead. */
+  /** `~/.config`, or what the user has instead. */
   readonly config: string
   /** `/etc` */
   readonly etc: string
@@ -28,29 +28,29 @@ export interface ServiceFolders {
   readonly library: string
 }
 
-/** The machine's own places. */
+/** Base folders of the machine. */
 export const machineFolders = { etc: '/etc', lib: '/var/lib', library: '/Library' } as const
 
-/** A service, as it is to be installed: every path absolute. */
+/** A service to install. All paths are absolute. */
 export interface ServicePlan extends ServiceName {
-  /** Program and arguments, whole. */
+  /** Program and arguments. */
   readonly command: readonly string[]
   readonly dataDir: string
-  /** Further folders that it writes to. */
+  /** Further folders that the service writes to. */
   readonly writes: readonly string[]
-  /** The user it runs as; for a service of the machine only. */
+  /** User that it runs as; only for a service of the machine. */
   readonly account?: Account
-  /** It binds a port below 1024. */
+  /** True if it binds a port below 1024. */
   readonly lowPort: boolean
-  /** It tells systemd when it listens. */
+  /** True if it notifies systemd when it listens. */
   readonly notifies: boolean
-  /** Its environment variables; they may be secret. */
+  /** Its environment variables, which may be secret. */
   readonly environment: Readonly<Record<string, string>>
-  /** What the file that `--token-file` names holds; absent: none is written. */
+  /** Content of the file that `--token-file` names; absent: no such file is written. */
   readonly token?: string
 }
 
-/** A user of the machine. */
+/** A user of the operating system. */
 export interface Account {
   readonly name: string
   readonly uid: number
@@ -58,67 +58,79 @@ export interface Account {
   readonly home: string
 }
 
-/** One file of a service. */
+/** A file of a service. */
 export interface ServiceFile {
   readonly path: string
   readonly text: string
-  /** 0644: everybody may read the definition. 0600: secrets. */
+  /** 0644 for the definition, 0600 for secrets. */
   readonly mode: 0o644 | 0o600
-  /** The user that gets the file; absent: the one who writes it. */
+  /** Owner of the file; absent: the user who installs. */
   readonly owner?: Account
 }
 
-/** What the manager says of a service. */
+/** State of a service, as its manager reports it. */
 export interface ServiceState {
   readonly loaded: boolean
-  /** Starts with the machine, or when the user logs in. */
+  /** True if it starts with the machine, or when the user logs in. */
   readonly enabled: boolean
-  /** In the manager's words: active, failed, activating … */
+  /** State in the manager's words: active, failed, activating … */
   readonly state: string
   readonly running: boolean
   readonly pid?: number
   /** Unix ms. */
   readonly since?: number
   readonly restarts?: number
-  /** How it ended last, if it did not end well. */
+  /** How it ended last, if it failed. */
   readonly ended?: string
 }
 
-/** The file that `--token-file` names, if the plan has a token. */
+/** Returns the file that `--token-file` names; empty if the plan has no token. */
 export const tokenFile = ({ token, account }: ServicePlan, path: string): ServiceFile[] =>
   token === undefined ? [] : [{ path, text: `${token}\n`, mode: 0o600, owner: account }]
 
-/** The files of one service. */
+/** The files of a service. */
 export interface ServiceFiles {
-  /** Every file that there may be; the last is the definition, which makes it a service. */
+  /** All possible paths. The last one is the definition. */
   readonly paths: readonly string[]
   readonly tokenPath: string
-  /** The files for a plan; the definition is the last. */
+  /** Returns the files for a plan; the last one is the definition. */
   of(plan: ServicePlan): ServiceFile[]
-  /** Program and arguments of a definition that svc wrote; undefined for any other. */
+  /** Returns program and arguments from a definition that svc wrote; undefined for any other. */
   commandOf(definition: string): string[] | undefined
 }
 
-/** systemd or launchd, for one service. */
+/** The manager (systemd or launchd) of one service. */
 export interface ServiceManager {
   readonly title: 'systemd' | 'launchd'
   readonly files: ServiceFiles
-  /** Commands for people. */
+  /** Commands to recommend to people. */
   readonly advice: { readonly logs: string; readonly restart: string }
-  /** @throws SvcError `internal` where this manager does not run */
+  /**
+   * Checks that the manager runs.
+   *
+   * @throws SvcError `internal` if it does not
+   */
   ensureReachable(): Promise<void>
-  /** Starts it anew with the files as they are, now and with the machine. @throws SvcError `internal` when it does not start */
+  /**
+   * Starts or restarts it with its current files, and makes it start with the machine.
+   *
+   * @throws SvcError `internal` if it does not start
+   */
   start(): Promise<void>
-  /** Stops it, now and with the machine, then calls `remove`. */
+  /** Stops it, disables its start with the machine, then calls `remove`. */
   stop(remove: () => Promise<void>): Promise<void>
   state(): Promise<ServiceState>
 }
 
-/** The file that makes it a service. */
+/** Returns the path of the definition. */
 export const definitionOf = ({ files }: ServiceManager): string => files.paths.at(-1) ?? ''
 
-/** The service did not start; `said` is what its manager has to say of it. */
+/**
+ * Error for a service that does not start.
+ *
+ * @param said message of its manager
+ */
 export const notStarted = (said: string, logs: string): SvcError =>
   new SvcError('internal', `the service does not start: ${said}`, {
-    hint: `Its log says why: ${logs}. Its program must lie where its user may run it, as in /usr/local/bin. Mend that, then install again.`,
+    hint: `Its log tells the reason: ${logs}. The program must be in a folder where its user may run it, such as /usr/local/bin. Fix that, then install again.`,
   })

@@ -1,4 +1,6 @@
-/** One service of systemd: where its files lie, the calls of systemctl, and its unit: how svc runs, and what it may do at most. */
+/**
+ * A service of systemd: its files, the calls of systemctl, and its unit, which also limits what svc may do.
+ */
 import { basename, dirname, join } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
@@ -15,10 +17,10 @@ import {
   tokenFile,
 } from './plan.ts'
 
-/** `TimeoutStartSec` and a moment. */
+/** `TimeoutStartSec` plus some margin. */
 const startWithinMs = 310_000
 
-/** The systemd of this machine, or of this user. */
+/** Returns the systemd of this machine, or of this user. */
 export function systemdService({ name, scope }: ServiceName, folders: ServiceFolders): ServiceManager {
   const isSystem = scope === 'system'
   const unit = `${name}.service`
@@ -61,7 +63,7 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
     advice,
     async ensureReachable() {
       const { stdout, stderr } = await call('is-system-running')
-      // `degraded` and its like are states of a systemd that runs.
+      // `degraded` and the like are states of a running systemd.
       if (/^(running|degraded|starting|initializing|maintenance|stopping)\s*$/.test(stdout)) return
       throw unreachable(isSystem, stderr.trim().split('\n')[0] ?? '')
     },
@@ -81,8 +83,15 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
 }
 
 const asked = [
-  ...['LoadState', 'UnitFileState', 'ActiveState', 'SubState', 'MainPID', 'NRestarts'],
-  ...['ActiveEnterTimestamp', 'Result', 'ExecMainStatus'],
+  'LoadState',
+  'UnitFileState',
+  'ActiveState',
+  'SubState',
+  'MainPID',
+  'NRestarts',
+  'ActiveEnterTimestamp',
+  'Result',
+  'ExecMainStatus',
 ]
 
 async function stateOf(call: (...args: string[]) => Promise<Ran>, unit: string): Promise<ServiceState> {
@@ -92,7 +101,7 @@ async function stateOf(call: (...args: string[]) => Promise<Ran>, unit: string):
   )
   const { ActiveState: active = 'unknown', SubState: sub, Result: result = 'success' } = of
   const running = active === 'active'
-  // As in `Sun 2026-11-22 00:38:53 UTC`: the zone was asked for.
+  // Format: `Sun 2026-11-22 00:38:53 UTC`.
   const since = Date.parse((of.ActiveEnterTimestamp ?? '').replace(/^\w+ (\S+) (\S+) UTC$/, '$1T$2Z'))
   return {
     loaded: of.LoadState === 'loaded',
@@ -106,7 +115,7 @@ async function stateOf(call: (...args: string[]) => Promise<Ran>, unit: string):
   }
 }
 
-/** Where this user's systemd is asked: `sudo -u` and `su` do not say it. */
+/** Returns the environment that leads to this user's systemd: `sudo -u` and `su` do not set it. */
 async function sessionOf(uid: number | undefined): Promise<Record<string, string>> {
   const folder = `/run/user/${uid}`
   return (await fileExists(folder)) ? { XDG_RUNTIME_DIR: folder } : {}
@@ -121,31 +130,34 @@ const unreachable = (isSystem: boolean, said: string) =>
     },
   )
 
-/** The first line: a unit without it is somebody else's. */
+/** Begin of a unit that svc wrote. The text must stay the same: svc finds installed services by it. */
 const unitMark = '# Written by svc service install'
 
-/** Folders that the service does not see, unless something of it lies there. */
+/** Home folders. Hidden from the service (ProtectHome), unless one of its paths is in them. */
 const homes = /^\/(home|root|run\/user)(\/|$)/
 
-/** A program or folder that a service of the machine does not find: it gets temporary folders of its own, see `confined`. */
+/**
+ * Returns a path of the plan that a machine's service would not see, since it gets private temporary
+ * folders (`confined`).
+ */
 export const unseen = ({ scope, command, dataDir, writes }: ServicePlan): string | undefined =>
   scope === 'system'
     ? [...command.slice(0, 2), dataDir, ...writes].find(path => /^\/(var\/)?tmp(\/|$)/.test(path))
     : undefined
 
-/** Whether a data directory is systemd's to make: of `StateDirectory=`, which takes no name in quotes. */
+/** Returns true if systemd can create the data directory with `StateDirectory=`. It takes no quoted names. */
 export const isStateFolder = (path: string, lib: string): boolean =>
   dirname(path) === lib && /^[a-z0-9][\w.-]*$/i.test(basename(path))
 
-/** What the parts of a unit depend on. */
+/** Paths that the unit depends on. */
 interface UnitPlaces {
-  /** `/var/lib`: a data directory there is systemd's to make. */
+  /** `/var/lib`. systemd creates a data directory in it. */
   readonly lib: string
-  /** Absent: nothing is in it. */
+  /** Absent if there is no environment file. */
   readonly environmentPath?: string
 }
 
-/** The unit. */
+/** Formats the unit. */
 export function unitText(plan: ServicePlan, { lib, environmentPath }: UnitPlaces): string {
   const { name, scope, account, command, dataDir, writes, notifies } = plan
   const isSystem = scope === 'system'
@@ -158,9 +170,10 @@ export function unitText(plan: ServicePlan, { lib, environmentPath }: UnitPlaces
 [Unit]
 Description=svc: WeChat bot accounts as tools
 ${section(
-  // It need not be online: without a network svc waits for one itself, and is reachable from the machine meanwhile.
+  // Not network-online.target: svc itself waits for a network, and is reachable from this machine until
+  // then.
   isSystem && 'After=network.target',
-  // What hinders it, a full disk or a port that is taken, passes: it is tried again for as long as it takes.
+  // No limit of restarts: causes such as a full disk or a port in use go away.
   'StartLimitIntervalSec=0',
 )}
 [Service]
@@ -168,18 +181,18 @@ ${section(
   notifies ? ['Type=notify', 'NotifyAccess=main'] : 'Type=exec',
   account && `User=${account.name}`,
   `ExecStart=${execLine(command)}`,
-  // Without it svc would start itself a second time to raise it, with many sessions.
+  // Without this, svc with many sessions would restart itself once to raise the limit.
   'Environment=BUN_CONFIG_MAX_HTTP_REQUESTS=60000',
   environmentPath !== undefined && `EnvironmentFile=${unspecified(environmentPath)}`,
   inLib && [`StateDirectory=${basename(dataDir)}`, 'StateDirectoryMode=0700'],
   `SyslogIdentifier=${name}`,
   'Restart=on-failure',
   'RestartSec=2',
-  // Wrong options: once more would not help.
+  // Status 2 means wrong options: a restart would not help.
   'RestartPreventExitStatus=2',
-  // A store of years may have to be brought up to date.
+  // An upgrade of a large store takes time.
   'TimeoutStartSec=300',
-  // It ends within 5 s by itself.
+  // svc itself ends within 5 s.
   'TimeoutStopSec=15',
   'LimitNOFILE=524288',
   'UMask=0077',
@@ -190,13 +203,13 @@ WantedBy=${isSystem ? 'multi-user.target' : 'default.target'}
 `
 }
 
-/** Program and arguments of a unit that svc wrote. */
+/** Returns program and arguments from a unit that svc wrote; undefined for any other. */
 export function commandOfUnit(text: string): string[] | undefined {
   const line = /^ExecStart=(.*)$/m.exec(text)?.[1]
   return text.startsWith(unitMark) && line !== undefined ? readExecLine(line) : undefined
 }
 
-/** What the kernel can be told by any user's manager. Code that writes code (the JIT) must stay possible. */
+/** Restrictions that also a user's systemd can apply. Code generation (the JIT) must stay allowed. */
 const bySystemCall = [
   'NoNewPrivileges=yes',
   'LockPersonality=yes',
@@ -210,7 +223,7 @@ const bySystemCall = [
   'SystemCallErrorNumber=EPERM',
 ]
 
-/** All that the system's manager offers, and svc does without. */
+/** Formats all restrictions of the machine's systemd that svc can work with. */
 function confined({ command, lowPort }: ServicePlan, outside: readonly string[]): string {
   const atHome = [...command.slice(0, 2), ...outside].some(path => homes.test(path))
   const capability = lowPort ? 'CAP_NET_BIND_SERVICE' : ''
@@ -220,7 +233,7 @@ function confined({ command, lowPort }: ServicePlan, outside: readonly string[])
     outside.length > 0 && `ReadWritePaths=${outside.map(pathWord).join(' ')}`,
     `CapabilityBoundingSet=${capability}`,
     `AmbientCapabilities=${capability}`,
-    // Users of its own would have no right to a low port.
+    // In a user namespace of its own svc could not bind a low port.
     !lowPort && 'PrivateUsers=yes',
     'PrivateTmp=yes',
     'PrivateDevices=yes',
@@ -246,32 +259,36 @@ const section = (...lines: readonly Lines[]): string =>
     .map(line => `${line}\n`)
     .join('')
 
-// Words as systemd reads them in a unit and in an environment file, and back. See systemd.syntax(7), systemd.service(5).
+// Quoting of words in a unit and in an environment file, and the reverse. See systemd.syntax(7),
+// systemd.service(5).
 
 const quoted = (word: string) => `"${word.replace(/[\\"]/g, '\\$&')}"`
 const needsQuotes = (word: string) =>
   word === '' || !/^[\p{L}\p{N}@+=:,./_~-]+$/u.test(word.replace(/%%|\$\$/g, ''))
 
-/** A percent sign begins a specifier wherever systemd expands any. */
+/** Escapes percent signs, which begin a specifier in units. */
 const unspecified = (word: string) => word.replaceAll('%', '%%')
 
-/** The value of `ExecStart=`: no variable is expanded in the program's path, but in each argument. */
+/**
+ * Formats the value of `ExecStart=`. systemd expands variables in each argument, but not in the program's
+ * path.
+ */
 export const execLine = ([program = '', ...args]: readonly string[]): string =>
   [unspecified(program), ...args.map(arg => unspecified(arg).replaceAll('$', '$$$$'))]
     .map(word => (needsQuotes(word) ? quoted(word) : word))
     .join(' ')
 
-/** A path in a list of paths, as of `ReadWritePaths=`. */
+/** Quotes a path for a list of paths such as `ReadWritePaths=`. */
 export const pathWord = (path: string): string => {
   const word = unspecified(path)
   return needsQuotes(word) ? quoted(word) : word
 }
 
-/** A line of an environment file: nothing is expanded there. */
+/** Formats a line of an environment file, where nothing is expanded. */
 export const environmentLine = (name: string, value: string): string =>
   `${name}="${value.replace(/[\\"`$]/g, '\\$&')}"`
 
-/** What `execLine` was made of. */
+/** Parses a line that `execLine` made. */
 export function readExecLine(line: string): string[] {
   const words = [...line.matchAll(/"((?:\\.|[^"\\])*)"|(\S+)/g)].map(([, inQuotes, plain = '']) =>
     (inQuotes === undefined ? plain : inQuotes.replace(/\\(.)/g, '$1')).replaceAll('%%', '%'),
