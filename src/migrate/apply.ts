@@ -1,6 +1,6 @@
 /**
- * Does what a plan says: history first, then session by session its contexts and its login, then the default session.
- * Each step can be repeated: a move that was cut off anywhere is finished by the same move again.
+ * Carries out a plan: first the history, then the contexts and login of each session, then the default
+ * session. Each step can be repeated: if a move was interrupted, run the same move again.
  */
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
@@ -16,32 +16,32 @@ import { SqliteStore } from '../storage/sqlite/store.ts'
 import { noTally, type Plan, type PlannedSession } from './plan.ts'
 import { Findings } from './source.ts'
 
-/** What became of a plan. */
+/** Result of a move. */
 export interface Applied {
-  /** By name in svc. */
+  /** Results by the session's name in svc. */
   sessions: Map<string, Adopted | { failed: string }>
   history: {
-    /** New in svc. */
+    /** Messages that are new in svc. */
     added: number
-    /** Left out, since svc would remove them at once. */
+    /** Messages left out, since svc's retention would remove them immediately. */
     leftOut: number
   }
   findings: Findings
 }
 
 /**
- * Carries a plan out.
+ * Carries out a plan.
  *
- * @throws SvcError `invalid_arguments`, `store_unavailable` when the data directory cannot be used; `poll_lock_held` when
- *   the other program polls
+ * @throws SvcError `invalid_arguments`, `store_unavailable` if the data directory cannot be used;
+ * `poll_lock_held` if the other program polls
  */
 export async function applyMove(
   plan: Plan,
   { config, clock, log }: { config: Config; clock: Clock; log: Log },
 ): Promise<Applied> {
   if (plan.running && plan.program === 'weilink') {
-    throw new SvcError('poll_lock_held', `WeiLink runs on ${plan.from}: it polls at this moment`, {
-      hint: 'Stop it, then try again; --dry-run works meanwhile.',
+    throw new SvcError('poll_lock_held', `WeiLink is running on ${plan.from} and polls`, {
+      hint: 'Stop it, then try again. --dry-run works while it runs.',
     })
   }
   await claimDirectory({ basePath: config.basePath, sandbox: false })
@@ -96,9 +96,10 @@ async function moveHistory(
   })
   const read = () => history.read(sessionOf, noTally())
   try {
-    // Retention keeps the newest by number: rows too many would push out messages that nobody has read yet.
-    const room = config.storeMaxCount === 0 ? Number.POSITIVE_INFINITY : config.storeMaxCount
-    const free = Math.max(0, room - (await store.intake.count()))
+    // Retention keeps the newest rows by number. Too many old rows would push out messages that were not
+    // read yet.
+    const maxRows = config.storeMaxCount === 0 ? Number.POSITIVE_INFINITY : config.storeMaxCount
+    const free = Math.max(0, maxRows - (await store.intake.count()))
     let tooMany = 0
     if (history.rows > free) {
       let fresh = 0
@@ -109,14 +110,14 @@ async function moveHistory(
       let batch = page
       if (applied.history.leftOut < tooMany) {
         const known = await store.intake.has(page)
-        batch = page.filter((_one, nth) => {
+        batch = page.filter((_message, nth) => {
           if (applied.history.leftOut >= tooMany || known[nth]) return true
           applied.history.leftOut += 1
           return false
         })
       }
       applied.history.added += await store.intake.add(batch)
-      // Whoever else has work in this process goes between two pages.
+      // Lets other work of this process run between two pages.
       await clock.sleep(0)
     }
   } finally {
@@ -124,7 +125,7 @@ async function moveHistory(
   }
   if (applied.history.leftOut > 0) {
     applied.findings.problem(
-      `oldest messages that stay behind: ${applied.history.leftOut}. svc keeps at most ${config.storeMaxCount}`,
+      `oldest messages that were not moved: ${applied.history.leftOut}. svc keeps at most ${config.storeMaxCount}`,
       'To have them, move again with --store-max-count 0, and start svc with the same option.',
     )
   }

@@ -1,7 +1,8 @@
 /**
- * The folder of OpenClaw, as its WeChat plugin keeps accounts in it (facts from @tencent-weixin/openclaw-weixin 2.4.9):
- * `openclaw-weixin/accounts.json` lists them, `openclaw-weixin/accounts/<id>.json` has the credentials, `<id>.sync.json` the
- * cursor, `<id>.context-tokens.json` the context tokens without times. It keeps no message log.
+ * The folder of OpenClaw with the accounts of its WeChat plugin (facts from @tencent-weixin/openclaw-weixin
+ * 2.4.9). `openclaw-weixin/accounts.json` lists the accounts. `openclaw-weixin/accounts/<id>.json` has the
+ * credentials, `<id>.sync.json` the cursor, `<id>.context-tokens.json` the context tokens without times.
+ * There is no message log.
  */
 import { join } from 'node:path'
 import { filledOf, objectOf } from '../ilink/fields.ts'
@@ -9,10 +10,10 @@ import type { UserContext } from '../model/session.ts'
 import { Findings, readJson, type Source, type SourceSession } from './source.ts'
 
 /**
- * Reads it whole. Nothing in it is changed.
+ * Reads the folder whole and changes nothing in it.
  *
- * @returns undefined when there is nothing of the plugin's in the folder
- * @throws the system's error when it cannot be read
+ * @returns undefined if the folder has no data of the plugin
+ * @throws the system's error if it cannot be read
  */
 export async function readOpenClaw(from: string, now: number): Promise<Source | undefined> {
   const findings = new Findings()
@@ -20,7 +21,7 @@ export async function readOpenClaw(from: string, now: number): Promise<Source | 
   const { value: listed, trouble, absent } = await readJson(join(folder, 'accounts.json'))
   if (absent) return undefined
   if (!Array.isArray(listed))
-    findings.problem(`accounts.json ${trouble ?? 'is no list'}: no account comes over`)
+    findings.problem(`accounts.json ${trouble ?? 'is no list'}: no account is moved`)
   const ids = [...new Set((Array.isArray(listed) ? listed : []).flatMap(id => filledOf(id)?.trim() || []))]
   const settings = await channelSettings(from, findings)
   const sessions: SourceSession[] = []
@@ -31,22 +32,26 @@ export async function readOpenClaw(from: string, now: number): Promise<Source | 
     if (session) sessions.push(session)
     if (own?.enabled === false)
       findings.warning(
-        `account "${name}" is switched off in OpenClaw; svc polls every session it has`,
+        `account "${name}" is disabled in OpenClaw; svc polls every session it has`,
         'To keep it off, log it out in svc.',
       )
   }
   if (sessions.some(({ users }) => users.size > 0))
     findings.warning(
-      'OpenClaw does not note when users wrote: until they write again, svc cannot say whether and how often they may still be answered',
-      'An answer that WeChat refuses (window_closed or quota_exhausted) goes through when the user has written again.',
+      'OpenClaw does not store when users wrote: until they write again, svc does not know whether and how often it may answer them',
+      'An answer that WeChat refuses (window_closed or quota_exhausted) works after the user has written again.',
     )
   return { program: 'openclaw', from, sessions, findings }
 }
 
-/** An account id is part of file names, so nothing in it may lead elsewhere. */
+/** Returns true if the account id is a plain file name, since file names contain it. */
 const isFileName = (id: string) => !/[/\\\0]/.test(id) && id !== '.' && id !== '..'
 
-/** @param path of the account's files, without their endings */
+/**
+ * Reads one account.
+ *
+ * @param path path of the account's files, without their endings
+ */
 async function sessionOf(
   path: string,
   { id, name, now, findings }: { id: string; name: string; now: number; findings: Findings },
@@ -56,7 +61,7 @@ async function sessionOf(
   const token = filledOf(fields?.token)?.trim()
   if (!token) {
     const why = read.trouble ?? 'has no token'
-    findings.problem(`account ${id}: its file ${why}; its credentials do not come over`, 'Log it in again.')
+    findings.problem(`account ${id}: its file ${why}; its credentials are not moved`, 'Log it in again.')
     return undefined
   }
   const user_id = filledOf(fields?.userId)?.trim()
@@ -75,14 +80,21 @@ async function sessionOf(
   }
 }
 
-/** The plugin's id is the bot's in small letters with `-` for what is neither letter nor digit; a token begins with it. */
+/**
+ * Returns the bot id. The plugin's id is the bot's in lower case, with `-` for other characters; a token
+ * begins with the true id.
+ */
 function botId(id: string, token: string): string {
   const inToken = /^([^:\s]+@im\.bot):/.exec(token)?.[1]
   if (inToken?.toLowerCase().replace(/[^a-z0-9_-]/g, '-') === id) return inToken
   return id.replace(/-im-bot$/, '@im.bot')
 }
 
-/** @param owner who scanned, whose id is spelled as WeChat spells it */
+/**
+ * Reads the context tokens of an account.
+ *
+ * @param owner the user who scanned; this id has WeChat's spelling
+ */
 async function usersOf(
   path: string,
   { id, owner, findings }: { id: string; owner: string | undefined; findings: Findings },
@@ -92,33 +104,33 @@ async function usersOf(
   if (!tokens && !absent)
     findings.problem(
       `account ${id}: its file of context tokens ${trouble}`,
-      'Whoever writes to the bot again can be answered again.',
+      'A user who writes to the bot again can be answered again.',
     )
   const users = new Map<string, UserContext>()
-  // NewFuture's fork writes ids in small letters (protocol notes 5.6); to WeChat those are other users.
+  // NewFuture's fork writes ids in lower case (protocol notes 5.6); to WeChat those are other users.
   const isLowered = Object.keys(tokens ?? {}).every(user => user === user.toLowerCase())
   for (const [key, given] of Object.entries(tokens ?? {})) {
     const token = filledOf(given)
     const user = isLowered && owner !== undefined && key === owner.toLowerCase() ? owner : key
-    // When the user wrote is not known, nor how many answers were given since.
+    // It is unknown when the user wrote, and how many answers were sent since.
     if (token !== undefined && user !== '') users.set(user, { token, used: 0, first_seen: 0 })
   }
   const lowered = [...users.keys()].filter(user => isLowered && user !== owner)
   if (lowered.length > 0)
     findings.warning(
-      `account ${id}: ${lowered.length} users under ids in small letters, as a fork of the plugin writes them. WeChat knows them by their true ids alone`,
-      'Nothing to do: svc learns the true id with the first message of each; until then you cannot write to them.',
+      `account ${id}: ${lowered.length} users have ids in lower case, as a fork of the plugin writes them. WeChat knows users only by their exact ids`,
+      'Nothing to do: svc learns the exact id with the first message of each user; until then you cannot write to them.',
     )
   return users
 }
 
-/** What `openclaw.json` says of the channel; it may be written by hand, with comments. */
+/** Reads the channel's settings from `openclaw.json`, which people may edit and comment. */
 async function channelSettings(
   from: string,
   findings: Findings,
 ): Promise<Record<string, unknown> | undefined> {
   const { value, trouble, absent } = await readJson(join(from, 'openclaw.json'))
   if (trouble && !absent)
-    findings.note(`openclaw.json ${trouble}: names and settings of accounts in it do not come over`)
+    findings.note(`openclaw.json ${trouble}: names and settings of its accounts are not moved`)
   return objectOf(objectOf(objectOf(value)?.channels)?.['openclaw-weixin'])
 }

@@ -1,4 +1,4 @@
-/** What a move would do: another program's folder read, our data directory looked at, nothing changed. */
+/** Plans a move: reads the other program's folder and svc's data directory, and changes nothing. */
 import { join } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
@@ -18,43 +18,46 @@ import {
 import { freeName, lookAtTarget, safeSessionName, type Target, type TargetSession } from './target.ts'
 import { readWeiLink, weiLinkPolls } from './weilink.ts'
 
-/** `added`: a new session; `kept`: svc has that login already; `renewed`: svc has an older login of that bot. */
+/**
+ * `added`: a new session; `kept`: svc already has this login; `renewed`: svc has an older login of the same
+ * bot.
+ */
 type SessionAction = Adopted['login']
 
-/** A session that comes over. Secret. */
+/** A session to move. Contains secrets. */
 export interface PlannedSession {
   source: SourceSession
-  /** Of the session in svc. */
+  /** Name of the session in svc. */
   name: string
   action: SessionAction
 }
 
 export interface PlanOptions {
   program: Program
-  /** The folder of the other program. */
+  /** Folder of the other program. */
   from: string
-  /** Our data directory. */
+  /** Data directory of svc. */
   into: string
-  /** Of a session whose program does not say: the messaging API. */
+  /** Base URL of the messaging API for a session without one. */
   upstreamUrl: string
   /** Unix ms. */
   now: number
   storeMaxAgeDays: number
 }
 
-/** Everything a move will do. It holds a copy of the history open until `close`. */
+/** The whole plan. It keeps a copy of the history open until it is disposed. */
 export interface Plan extends AsyncDisposable {
   program: Program
   from: string
   into: string
   sessions: PlannedSession[]
-  /** Name in svc of the default session, where svc has none yet. */
+  /** Name in svc of the new default session; undefined if svc has one already. */
   defaultSession?: string
   history?: SourceHistory
   tally: HistoryTally
-  /** The session in svc that a bot's messages belong to. */
+  /** Returns the session in svc for a bot's messages. */
   sessionOf(botId: string): string
-  /** The other program works at this moment, as far as one can see. */
+  /** True if the other program seems to run now. */
   running: boolean
   findings: readonly Finding[]
 }
@@ -62,10 +65,11 @@ export interface Plan extends AsyncDisposable {
 export const noTally = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, empty: 0, mediaLost: 0 })
 
 /**
- * Plans the move.
+ * Plans a move.
  *
- * @throws SvcError `not_found` when there is nothing of the program's in the folder, `invalid_arguments` for a data
- *   directory that cannot be the target, `store_unavailable` when the source is being written to; the system's error
+ * @throws SvcError `not_found` if the folder has no data of the program, `invalid_arguments` for a data
+ * directory that cannot be the target, `store_unavailable` if the source is being written to; the system's
+ * error
  */
 export async function planMove(options: PlanOptions): Promise<Plan> {
   const { program, from, into, now } = options
@@ -73,8 +77,8 @@ export async function planMove(options: PlanOptions): Promise<Plan> {
   const read = program === 'weilink' ? readWeiLink : readOpenClaw
   const source = await read(from, now)
   if (!source) {
-    throw new SvcError('not_found', `there is nothing of ${programNames[program]} in ${from}`, {
-      hint: 'Name the folder where it keeps its data with --from.',
+    throw new SvcError('not_found', `${from} has no data of ${programNames[program]}`, {
+      hint: 'Name its data folder with --from.',
     })
   }
   try {
@@ -88,7 +92,14 @@ export async function planMove(options: PlanOptions): Promise<Plan> {
     tellWhoRuns(program, running, findings)
     const defaultSession = defaultOf(source, sessions, target, findings)
     return {
-      ...{ program, from, into, sessions, tally, sessionOf, running, findings: findings.list },
+      program,
+      from,
+      into,
+      sessions,
+      tally,
+      sessionOf,
+      running,
+      findings: findings.list,
       defaultSession,
       ...(source.history && { history: source.history }),
       [Symbol.asyncDispose]: async () => source.history?.close(),
@@ -99,16 +110,19 @@ export async function planMove(options: PlanOptions): Promise<Plan> {
   }
 }
 
-/** Ours looks much like WeiLink's. Only ours says in its lock file by which kind of lock it is held. */
+/**
+ * Rejects svc's own data directory, which resembles WeiLink's. Only svc writes the kind of lock into its
+ * lock file.
+ */
 async function refuseOurs(from: string): Promise<void> {
   const kind = (await readText(join(from, '.data.lock')).catch(() => undefined))?.split('\n')[0] ?? ''
   if (!/^(flock|lockfile)$/.test(kind)) return
   throw badArgument('--from', `${from} is a data directory of svc itself`, {
-    hint: 'Nothing need be moved: use it with -d, or copy the whole folder while svc does not run.',
+    hint: 'You need not move it: use it with -d, or copy the whole folder while svc does not run.',
   })
 }
 
-/** One session per bot: the newest login of it. */
+/** Plans one session per bot: its newest login. */
 function planSessions(
   { sessions, program }: Source,
   target: Target,
@@ -121,7 +135,7 @@ function planSessions(
     const newest = newestFirst.find(({ bot_id }) => bot_id === found.bot_id)
     if (newest !== found) {
       findings.note(
-        `session "${found.name}" has the same bot as "${newest?.name}", whose login is newer: only that one comes over`,
+        `session "${found.name}" has the same bot as "${newest?.name}", whose login is newer: only the newer one is moved`,
       )
       continue
     }
@@ -130,7 +144,7 @@ function planSessions(
     if (known) {
       planned.push({ source, name: known.name, action: actionOn(known, source) })
       if (known.name !== found.name) {
-        findings.note(`"${found.name}" is the session "${known.name}" in svc: it has that bot`)
+        findings.note(`"${found.name}" is the session "${known.name}" in svc, which has the same bot`)
       }
       continue
     }
@@ -139,16 +153,16 @@ function planSessions(
     planned.push({ source, name, action: 'added' })
     if (name === found.name.normalize('NFC')) continue
     const why =
-      safe === name ? 'its name is none that svc allows' : `svc has something else under the name "${safe}"`
+      safe === name ? 'svc does not allow its name' : `svc has something else under the name "${safe}"`
     findings.warning(
       `${programNames[program]}'s session "${found.name}" will be "${name}" in svc: ${why}`,
-      'rename_session gives it another name.',
+      'You can rename it with rename_session.',
     )
   }
   return planned
 }
 
-/** Two tokens of one bot: the login that is newer works. */
+/** If two tokens of one bot differ, only the newer login works. */
 function actionOn(known: TargetSession, source: SourceSession): SessionAction {
   if (known.token === source.token) return 'kept'
   return known.expired_at !== undefined || (source.created_at ?? 0) > known.created_at ? 'renewed' : 'kept'
@@ -163,8 +177,8 @@ function baseUrlOf({ name, base_url }: SourceSession, upstreamUrl: string, findi
 }
 
 /**
- * Messages go to the session that has their bot. A login makes a new bot, so those of earlier logins go to the session
- * of the same people, and those of nobody we know stand under the bot's own name.
+ * Assigns messages to the session of their bot. A login creates a new bot. So messages of an earlier bot go
+ * to the session with the same users, and those without such a session to a session named after the bot.
  */
 function planHistory(
   source: Source,
@@ -175,19 +189,20 @@ function planHistory(
   const names = new Map(target.sessions.map(({ bot_id, name }) => [bot_id, name]))
   for (const { source: session, name } of planned) names.set(session.bot_id, name)
   const orphans = new Map<string, Conversation[]>()
-  for (const talk of source.history?.conversations ?? []) {
-    if (!names.has(talk.bot_id)) orphans.set(talk.bot_id, [...(orphans.get(talk.bot_id) ?? []), talk])
+  for (const conversation of source.history?.conversations ?? []) {
+    if (!names.has(conversation.bot_id))
+      orphans.set(conversation.bot_id, [...(orphans.get(conversation.bot_id) ?? []), conversation])
   }
-  for (const [botId, talks] of orphans) {
-    const people = talks.sort((a, b) => b.messages - a.messages).map(({ user_id }) => user_id)
+  for (const [botId, conversations] of orphans) {
+    const people = conversations.sort((a, b) => b.messages - a.messages).map(({ user_id }) => user_id)
     const heir =
       people.map(user => planned.find(({ source: { user_id } }) => user_id === user)).find(Boolean) ??
       people.map(user => planned.find(({ source: { users } }) => users.has(user))).find(Boolean)
     const name = heir?.name ?? freeName(safeSessionName(botId.split('@')[0] || 'unknown'), target.taken)
     names.set(botId, name)
-    const count = talks.reduce((sum, { messages }) => sum + messages, 0)
+    const count = conversations.reduce((sum, { messages }) => sum + messages, 0)
     findings.note(
-      `messages of a bot that has no session any more (${botId || 'its id is unknown'}): ${count}. They stand under "${name}"${heir ? ', which has the same users' : ''}`,
+      `messages of a bot without a session (${botId || 'its id is unknown'}): ${count}. They are assigned to "${name}"${heir ? ', which has the same users' : ''}`,
     )
   }
   return botId => names.get(botId) ?? 'unknown'
@@ -195,7 +210,7 @@ function planHistory(
 
 const dayMs = 24 * 60 * 60_000
 
-/** Goes through the whole history once, so that what is lost is known before anything is written. */
+/** Reads the whole history once, so that losses are known before anything is written. */
 function tellOfHistory(
   history: SourceHistory,
   sessionOf: (botId: string) => string,
@@ -209,17 +224,17 @@ function tellOfHistory(
   }
   if (tally.damaged > 0) {
     findings.problem(
-      `damaged messages: ${tally.damaged}. Their text, user and time come over, media and quotes do not`,
+      `damaged messages: ${tally.damaged}. Their text, user and time are moved, their media and quotes are not`,
     )
   }
   if (tally.mediaLost > 0) {
     findings.warning(
-      `messages with media of which no address was kept: ${tally.mediaLost}. It cannot be downloaded`,
+      `messages whose media address is missing: ${tally.mediaLost}. Their media cannot be downloaded`,
     )
   }
   if (tally.empty > 0) {
     findings.note(
-      `messages of which nothing was kept, since ${programNames[program]} did not understand them: ${tally.empty}. They come over as UNKNOWN`,
+      `messages without content, since ${programNames[program]} did not understand them: ${tally.empty}. They are moved as UNKNOWN`,
     )
   }
   if (storeMaxAgeDays > 0 && old > 0) {
@@ -231,16 +246,16 @@ function tellOfHistory(
   }
 }
 
-/** Two programs that poll one bot take messages from each other. */
+/** Warns about a second poller: two programs that poll one bot take messages from each other. */
 function tellWhoRuns(program: Program, running: boolean, findings: Findings): void {
   const name = programNames[program]
   findings.warning(
     running
-      ? `${name} is running: it polls at this moment`
-      : `${name} must not run on these accounts any more: two programs on one bot take messages from each other`,
+      ? `${name} is running and polls`
+      : `${name} must no longer use these accounts: two programs that poll one bot take messages from each other`,
     program === 'weilink'
-      ? 'Stop WeiLink before svc starts, and take it out of every MCP client and service that starts it.'
-      : "Stop OpenClaw's gateway, or take the WeChat channel out of it, before svc starts.",
+      ? 'Stop WeiLink before svc starts, and remove it from every MCP client and service that starts it.'
+      : "Stop OpenClaw's gateway, or remove its WeChat channel, before svc starts.",
   )
 }
 
@@ -252,14 +267,15 @@ function defaultOf(
 ): string | undefined {
   const chosen = planned.find(({ source: { name } }) => name === source.defaultSession)
   if (target.defaultSession === undefined) {
-    // Where nothing was chosen the oldest login is meant, by WeiLink's rule and ours; noted, a later login does not take it.
+    // If no default was chosen, the oldest login is the default, in WeiLink and in svc. It is stored, so
+    // that a later login does not change it.
     const age = ({ source: { created_at } }: PlannedSession) => created_at ?? Number.MAX_SAFE_INTEGER
     return (chosen ?? [...planned].sort((a, b) => age(a) - age(b))[0])?.name
   }
   if (!chosen || target.defaultSession === chosen.name) return undefined
   findings.note(
     `svc keeps its own default session; ${programNames[source.program]}'s is "${chosen.name}"`,
-    'set_default changes it.',
+    'You can change it with set_default.',
   )
   return undefined
 }

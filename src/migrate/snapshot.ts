@@ -1,6 +1,6 @@
 /**
- * A database of another program, read without leaving a trace beside it: SQLite would create or change -wal and -shm
- * files even for a reader. So the file and its -wal are copied to a private folder, and the copy is opened.
+ * Reads a database of another program without changes beside it. SQLite creates or changes -wal and -shm
+ * files even for a reader. So svc copies the file and its -wal to a private folder, and opens the copy.
  */
 import { copyFile, mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,14 +10,15 @@ import { absentAs, refuseNoFile } from '../platform/files.ts'
 import { openDatabase } from '../platform/sqlite.ts'
 
 /**
- * Copies and opens the database at `path`, as it was at one moment.
+ * Copies and opens the database at `path` in its state of one moment.
  *
- * @returns undefined when there is none
- * @throws SvcError `store_unavailable` when the program writes all the time; the system's or the engine's error
+ * @returns undefined if there is no database
+ * @throws SvcError `store_unavailable` if the program writes while it is copied; the system's or the
+ * engine's error
  */
 export async function snapshotOf(path: string) {
   if ((await stampOf(path)) === 'absent') return undefined
-  // Made 0700: nobody else reads the chats meanwhile.
+  // `mkdtemp` uses mode 0700: other users cannot read the messages.
   const dir = await mkdtemp(join(tmpdir(), 'svc-migrate-'))
   const remove = () => rm(dir, { recursive: true, force: true }).catch(() => {})
   try {
@@ -25,13 +26,14 @@ export async function snapshotOf(path: string) {
     await copyStill(path, copy)
     const db = await openDatabase(copy)
     try {
-      // What stands in the -wal goes into the file, so that nothing is looked up by name any more.
+      // Merges the -wal into the file; after that SQLite opens no file by name.
       db.exec('PRAGMA temp_store = MEMORY')
       db.exec('PRAGMA journal_mode = DELETE')
     } catch {
-      // A damaged one is read as far as it goes.
+      // A damaged file is read as far as possible.
     }
-    // An open file needs no name, except on Windows; without one a killed process leaves nothing behind.
+    // Deletes the files now, so that a killed process leaves nothing. An open file needs no name; on
+    // Windows `close` deletes it.
     await remove()
     return {
       db,
@@ -46,7 +48,11 @@ export async function snapshotOf(path: string) {
   }
 }
 
-/** Copies the file and its -wal. @throws SvcError `store_unavailable` when one of them changed meanwhile: the copy is torn */
+/**
+ * Copies the file and its -wal.
+ *
+ * @throws SvcError `store_unavailable` if one of them changed during the copy
+ */
 async function copyStill(path: string, copy: string): Promise<void> {
   const state = async () => `${await stampOf(path)} ${await stampOf(`${path}-wal`)}`
   const before = await state()

@@ -1,4 +1,4 @@
-/** What was found in the folder of another program: its sessions, its history, and what is to be told of it. */
+/** Content of another program's folder: its sessions, its history, and findings for the user. */
 import { readdir } from 'node:fs/promises'
 import { faultIn, faultText } from '../model/bad-json.ts'
 import type { BotInfo, UserContext } from '../model/session.ts'
@@ -6,15 +6,15 @@ import { absentAs, bytesOf, errorCodeOf } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { PastMessage } from '../storage/messages.ts'
 
-/** The programs that can be moved from. */
+/** Programs to move from. */
 export type Program = 'weilink' | 'openclaw'
 
-/** As people know them. */
+/** Names of the programs for people. */
 export const programNames: Readonly<Record<Program, string>> = { weilink: 'WeiLink', openclaw: 'OpenClaw' }
 
 /**
- * Something a person should know. `problem`: not all came over; `warning`: something to do or to watch; `note`: how it
- * was done.
+ * A finding for the user. `problem`: something is not moved; `warning`: something to do or to watch;
+ * `note`: how something was moved.
  */
 export interface Finding {
   level: 'problem' | 'warning' | 'note'
@@ -23,7 +23,7 @@ export interface Finding {
   hint?: string
 }
 
-/** What is to be told, in the order it was found. */
+/** Findings in the order they were added. */
 export class Findings {
   readonly list: Finding[] = []
   readonly problem = this.#adds('problem')
@@ -35,50 +35,53 @@ export class Findings {
   }
 }
 
-/** A session with its credentials. Secret. `base_url` and `cursor` are '' where there is none that is certainly its own. */
+/** A session with its credentials. Contains secrets. `base_url` and `cursor` are '' if unknown. */
 export interface SourceSession extends Pick<BotInfo, 'bot_id' | 'token' | 'base_url' | 'user_id' | 'cursor'> {
-  /** As the program calls it; not necessarily a name of ours. */
+  /** Name in the other program; svc may not allow it. */
   name: string
   /** Unix ms; undefined when unknown. */
   created_at?: number
   users: ReadonlyMap<string, UserContext>
 }
 
-/** What could not be carried as it was, by kind. */
+/** Numbers of messages, and of those that lose something. */
 export interface HistoryTally {
   received: number
   sent: number
-  /** The stored form cannot be read: what the row's columns say came over, without media and quotes. */
+  /** The stored form cannot be parsed: only the row's columns are moved, no media and no quotes. */
   damaged: number
-  /** Received without any content that the program kept. */
+  /** Received messages without content. */
   empty: number
-  /** Media whose place on the CDN the program did not keep: never to be downloaded. */
+  /** Media without an address on the CDN: they can never be downloaded. */
   mediaLost: number
 }
 
-/** Who wrote with which bot, and how often. */
+/** A bot and a user, with the number of their messages. */
 export interface Conversation {
   bot_id: string
   user_id: string
   messages: number
 }
 
-/** Messages of the program, readable more than once. */
+/** Messages of the other program. They can be read more than once. */
 export interface SourceHistory {
-  /** Rows as the program counts them. */
+  /** Number of rows. */
   readonly rows: number
   readonly conversations: readonly Conversation[]
-  /** Oldest first, some hundred at a time. `sessionOf`: the session of ours that a bot's messages belong to. */
+  /**
+   * Yields pages of some hundred messages, oldest first, and counts in `tally`. `sessionOf` returns svc's
+   * session of a bot.
+   */
   read(sessionOf: (botId: string) => string, tally: HistoryTally): Iterable<PastMessage[]>
   close(): Promise<void>
 }
 
-/** The content of another program's folder. */
+/** Content of another program's folder. */
 export interface Source {
   program: Program
   from: string
   sessions: SourceSession[]
-  /** By the program's name of it. */
+  /** Default session, by its name in the other program. */
   defaultSession?: string
   history?: SourceHistory
   findings: Findings
@@ -86,14 +89,14 @@ export interface Source {
 
 const nowhere = ['ENOENT', 'ENOTDIR']
 
-/** A JSON file of the source. `trouble`: why it cannot be used, for people. */
+/** Result of reading a JSON file. `trouble` says for people why it cannot be used. */
 export interface Read {
   value?: unknown
   trouble?: string
   absent?: true
 }
 
-/** Reads a JSON file; nothing of its content stands in the trouble. */
+/** Reads a JSON file. `trouble` never contains its content. */
 export async function readJson(path: string): Promise<Read> {
   let text: string
   try {
@@ -114,13 +117,20 @@ export async function readJson(path: string): Promise<Read> {
   }
 }
 
-/** The names in a folder; undefined when there is no such folder. @throws the system's error when it cannot be read */
+/**
+ * Returns the sorted names in a folder; undefined if there is no such folder.
+ *
+ * @throws the system's error if it cannot be read
+ */
 export const namesIn = (path: string): Promise<string[] | undefined> =>
   readdir(path).then(names => names.sort(), absentAs(undefined, nowhere))
 
-/** Unix seconds of another program, as it may have a fraction, as ours; none when it is no time, and never later than now. */
+/**
+ * Converts another program's Unix seconds, with or without a fraction, to milliseconds, at most `now`;
+ * undefined if it is no time.
+ */
 export function msOfSeconds(value: unknown, now: number): number | undefined {
   if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) return undefined
-  // Beyond the year 5000 they are milliseconds already.
+  // Larger values (seconds after the year 5000) are milliseconds already.
   return Math.min(now, Math.round(value > 1e11 ? value : value * 1000))
 }

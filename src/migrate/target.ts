@@ -1,6 +1,6 @@
 /**
- * What stands in svc's data directory before a move, looked at without changing anything: it need not exist yet; and names
- * of other programs' sessions as names that are free in it.
+ * Reads svc's data directory before a move without changing it; it need not exist. Also makes session names
+ * that are valid and free in it.
  */
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,21 +11,22 @@ import { liesIn, realWay } from '../platform/files.ts'
 import { sightOf } from '../storage/sqlite/sight.ts'
 import { namesIn } from './source.ts'
 
-/** A session of ours. Secret. */
+/** A session of svc. Contains secrets. */
 export type TargetSession = BotInfo & { name: string }
 
 export interface Target {
   sessions: TargetSession[]
-  /** `sessionKey` of the names in the directory that are not free. */
+  /** `sessionKey` of each name that is used in the directory. */
   taken: Set<string>
-  /** The chosen default session. */
+  /** Name of the default session. */
   defaultSession?: string
 }
 
 /**
- * Looks at the data directory.
+ * Reads the data directory.
  *
- * @throws SvcError `invalid_arguments` when it belongs to the sandbox, or is or lies in the source; the system's error
+ * @throws SvcError `invalid_arguments` if it belongs to the sandbox, or is the source or lies in it; the
+ * system's error
  */
 export async function lookAtTarget(into: string, from: string): Promise<Target> {
   await refuseOverlap(into, from)
@@ -41,7 +42,10 @@ export async function lookAtTarget(into: string, from: string): Promise<Target> 
   }
 }
 
-/** A session's folder without credentials, as a move or a logout that was killed leaves it: the name is free. */
+/**
+ * Returns true for a session folder without credentials, which an interrupted move or logout leaves: its
+ * name is free.
+ */
 async function isLeftover(folder: string): Promise<boolean> {
   const names = await namesIn(folder).catch(() => undefined)
   return names?.every(name => leftovers.test(name)) === true
@@ -51,10 +55,10 @@ const leftovers = /^contexts\.json$|^(token|contexts)\.json\.[0-9a-f]{12}\.tmp$/
 
 const isSandbox = (into: string) =>
   badArgument('--base-path', `${into} belongs to the sandbox`, {
-    hint: 'Real accounts and those of the sandbox never mix: choose another folder.',
+    hint: 'Real accounts and sandbox accounts cannot share a folder: choose another folder.',
   })
 
-/** Nothing in the source is to change, so the target cannot lie in it. */
+/** Rejects a target inside the source, since nothing in the source may change. */
 async function refuseOverlap(into: string, from: string): Promise<void> {
   if (!liesIn(await realpath(from), await realWay(into))) return
   throw badArgument('--base-path', `${into} is the folder to move from, or lies in it`, {
@@ -65,13 +69,13 @@ async function refuseOverlap(into: string, from: string): Promise<void> {
 const longestCharacters = 60
 const longestBytes = 190
 
-/** The name as it is where it is one of ours; else the nearest that is. */
+/** Returns the name itself if svc allows it, else a similar name. */
 export function safeSessionName(name: string): string {
   const kept = name
     .normalize('NFC')
     .replace(/[^\p{L}\p{M}\p{N}._-]+/gu, '-')
     .replace(/^[.-]+|[.-]+$/g, '')
-    // A mark belongs to the letter before it.
+    // A combining mark without its letter.
     .replace(/^\p{M}+/u, '')
   const asIs = nameOrNone(name)
   if (asIs !== undefined) return asIs
@@ -79,7 +83,7 @@ export function safeSessionName(name: string): string {
   return nameOrNone(short) ?? `_${short}`
 }
 
-/** The first of `name`, `name-2`, `name-3` … that is not taken; it counts as taken from then on. */
+/** Returns the first free name of `name`, `name-2`, `name-3` …, and adds it to `taken`. */
 export function freeName(name: string, taken: Set<string>): string {
   for (let nth = 1; ; nth++) {
     const tried = nth === 1 ? name : `${nth > 1 ? cut(name) : name}-${nth}`
@@ -97,7 +101,7 @@ function nameOrNone(name: string): string | undefined {
   }
 }
 
-/** Short enough to take a number behind it. */
+/** Shortens a name so that a number can follow it. */
 function cut(name: string): string {
   const encoder = new TextEncoder()
   let kept = [...name].slice(0, longestCharacters)

@@ -1,8 +1,9 @@
 /**
- * WeiLink's message log (`messages.db`, form 1 of its release 0.6.2), read from a copy in the order of time, each row as
- * the message that upstream would have sent.
+ * WeiLink's message log (`messages.db`, schema 1 of its release 0.6.2), read from a copy in the order of
+ * time. Each row becomes the message that WeChat would have sent.
  *
- * WeiLink keeps of a message its first item alone, as JSON of its own shape beside the columns; of a sent one the text.
+ * Of a received message WeiLink stores only the first item, as JSON of its own form beside the columns; of
+ * a sent message the text.
  */
 
 import { createHash } from 'node:crypto'
@@ -18,16 +19,16 @@ import type { PastMessage } from '../storage/messages.ts'
 import { snapshotOf } from './snapshot.ts'
 import type { Conversation, Findings, HistoryTally, SourceHistory } from './source.ts'
 
-/** Rows read at a time. */
+/** Rows per page. */
 const pageRows = 500
-/** The form of the log that is known. */
+/** The newest schema version that this code knows. */
 const knownForm = 1
 
 /**
  * Opens the log.
  *
- * @returns undefined when it cannot be used at all, which is in `findings` then
- * @throws SvcError `store_unavailable` when WeiLink writes into it all the time
+ * @returns undefined if it cannot be used; `findings` has the reason then
+ * @throws SvcError `store_unavailable` if WeiLink writes while it is copied
  */
 export async function openWeiLinkHistory(
   path: string,
@@ -35,8 +36,8 @@ export async function openWeiLinkHistory(
 ): Promise<SourceHistory | undefined> {
   const unusable = (why: string) => {
     findings.problem(
-      `messages.db ${why}: the history does not come over`,
-      'The sessions do. sqlite3 with its command .recover may repair a damaged one, which can be moved later; nothing comes twice.',
+      `messages.db ${why}: the history is not moved`,
+      'The sessions are moved. sqlite3 with its command .recover may repair a damaged file; then move again, and nothing is moved twice.',
     )
     return undefined
   }
@@ -58,7 +59,7 @@ export async function openWeiLinkHistory(
     }
     if (form > knownForm) {
       findings.warning(
-        `messages.db has form ${form}, of a WeiLink newer than 0.6.2: what is new in it does not come over`,
+        `messages.db has form ${form}, of a WeiLink newer than 0.6.2: its new kinds of data are not moved`,
       )
     }
     const rows = orderRows(db)
@@ -74,10 +75,14 @@ export async function openWeiLinkHistory(
   }
 }
 
-/** Notes the ids of all rows, in the order of time. @returns how many @throws the engine's error for a damaged file */
+/**
+ * Stores the ids of all rows in the order of time. Returns their number.
+ *
+ * @throws the engine's error for a damaged file
+ */
 function orderRows(db: Database): number {
   db.exec('CREATE TEMP TABLE walk (nth INTEGER PRIMARY KEY, id INTEGER NOT NULL)')
-  // Looking at the end of every row tells whether all of it can be read.
+  // `length(data)` reads each row to its end, which shows whether all rows can be read.
   db.exec(
     `INSERT INTO walk (id) SELECT id FROM messages NOT INDEXED WHERE ifnull(length(data), 0) >= 0
      ORDER BY CASE WHEN timestamp_ms > 0 THEN timestamp_ms ELSE stored_at * 1000 END, id`,
@@ -118,14 +123,14 @@ type Fields = Record<string, unknown>
 const sentByBot = 2
 const hexKey = /^[0-9a-f]{32}$/i
 
-/** The columns that `pastOf` wants; ids as text, since they exceed 2^53. */
+/** The columns that `pastOf` uses; ids as text, since they exceed 2^53. */
 const rowColumns = `m.id, CAST(m.message_id AS TEXT) AS message_id, m.user_id, m.bot_id, m.msg_type, m.direction,
   m.text, CAST(m.timestamp_ms AS TEXT) AS timestamp_ms, m.data, CAST(m.stored_at * 1000 AS INTEGER) AS stored_ms`
 
 /**
- * The message of a row; what it lacks is counted in `tally`.
+ * Converts a row to a message, and counts in `tally` what it lacks.
  *
- * @param equals counts received messages without an id that are otherwise equal, over the whole log
+ * @param equals counts equal received messages without an id, over the whole log
  */
 function pastOf(
   row: Row,
@@ -194,7 +199,10 @@ function storedForm(data: unknown): Fields | undefined {
   }
 }
 
-/** Sent messages have no id of upstream's. The same row of the same log is the same message, whenever it is read. */
+/**
+ * Returns an id for a sent message, which has none of WeChat's. It depends only on the row, so a second
+ * move gives the same id.
+ */
 function sentId(row: Row): string {
   const { id, bot_id, user_id, timestamp_ms, text } = row
   const hash = createHash('sha256').update(JSON.stringify([id, bot_id, user_id, timestamp_ms, text]))
@@ -207,7 +215,7 @@ function countedId(derived: string, equals: Map<string, number>): string {
   return ordinal === 1 ? derived : `${derived}-${ordinal}`
 }
 
-/** The one item that was kept, with what it quotes; none when nothing of it was. */
+/** Returns the stored item with what it quotes; empty if nothing was stored. */
 function itemsOf(form: Fields, columnText: string | undefined): WireItem[] {
   const item = itemOf(form, columnText)
   const quoted = objectOf(form.ref_msg)
@@ -227,12 +235,12 @@ function itemOf(form: Fields, columnText: string | undefined): WireItem | undefi
   if (video) return mediaItem('video', video)
   const text = textOf(form.text) ?? columnText
   if (text !== undefined) return { type: itemType.text, text_item: { text } }
-  // WeiLink calls a text what it does not know, and what has no item at all.
+  // WeiLink calls both unknown content and a message without items a text.
   const type = countOf(form.msg_type)
   return type === undefined || type <= itemType.text || type > itemType.video ? undefined : { type }
 }
 
-/** WeiLink keeps an image's own key, which is hex, in the place of the reference's. */
+/** WeiLink stores an image's own key, which is hex, in place of the key of the media reference. */
 function imageOf(image: Fields): Fields {
   const { aes_key, ...media } = objectOf(image.media) ?? {}
   const key = filledOf(aes_key)
@@ -240,13 +248,13 @@ function imageOf(image: Fields): Fields {
   return { ...image, media, aeskey: key }
 }
 
-/** WeiLink's names are upstream's but for a file's size. */
+/** Builds an item. WeiLink's field names are WeChat's, except a file's size. */
 const mediaItem = (kind: MediaKind, payload: Fields): WireItem => ({
   type: itemType[kind],
   [`${kind}_item`]: stated({ ...payload, media: stated(objectOf(payload.media) ?? {}) }),
 })
 
-/** Without what WeiLink fills in for what upstream did not say: '' and 0. */
+/** Drops '' and 0, which WeiLink writes for fields that WeChat did not send. */
 const stated = (fields: Fields): Fields =>
   Object.fromEntries(
     Object.entries(fields).filter(

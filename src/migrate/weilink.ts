@@ -1,6 +1,7 @@
 /**
- * The folder of WeiLink (facts from its release 0.6.2): `<session>/token.json` and `<session>/contexts.json`, or both in
- * the folder itself as its first versions had them, `.default_session`, and the message log `messages.db`.
+ * The folder of WeiLink (facts from its release 0.6.2): `<session>/token.json` and
+ * `<session>/contexts.json` (its first versions had both in the folder itself), `.default_session`, and the
+ * message log `messages.db`.
  */
 import { join } from 'node:path'
 import { countOf, filledOf, objectOf, textOf } from '../ilink/fields.ts'
@@ -11,10 +12,11 @@ import { Findings, msOfSeconds, namesIn, readJson, type Source, type SourceSessi
 import { openWeiLinkHistory } from './weilink-history.ts'
 
 /**
- * Reads it whole, without the messages themselves. Nothing in it is changed.
+ * Reads the folder, except for the messages themselves, and changes nothing in it.
  *
- * @returns undefined when there is nothing of WeiLink's in the folder
- * @throws SvcError `store_unavailable` when WeiLink writes into its log all the time; the system's error
+ * @returns undefined if the folder has no data of WeiLink
+ * @throws SvcError `store_unavailable` if WeiLink writes into its log while it is copied; the system's
+ * error
  */
 export async function readWeiLink(from: string, now: number): Promise<Source | undefined> {
   const names = await namesIn(from)
@@ -45,7 +47,7 @@ export async function readWeiLink(from: string, now: number): Promise<Source | u
   return { program: 'weilink', from, sessions, defaultSession, history, findings }
 }
 
-/** Whether WeiLink polls at this moment: it holds its lock then. Undefined where that cannot be told. */
+/** Returns true if WeiLink polls now, which it does while it holds its poll lock; undefined if unknown. */
 export async function weiLinkPolls(from: string): Promise<boolean | undefined> {
   return isTaken('flock', join(from, '.poll.lock')).catch(() => undefined)
 }
@@ -58,7 +60,7 @@ async function readToken(
 ): Promise<Omit<SourceSession, 'users'> | undefined> {
   const lost = (why: string) => {
     findings.problem(
-      `session "${name}": its token.json ${why}; its credentials do not come over`,
+      `session "${name}": its token.json ${why}; its credentials are not moved`,
       'Log it in again.',
     )
     return undefined
@@ -74,7 +76,10 @@ async function readToken(
   return { name, bot_id, token, base_url, user_id: filledOf(fields?.user_id), cursor, created_at }
 }
 
-/** Per user `t`, a token; `ts`, when it came; `sc`, sends since; `send_ts`, the last send; `first_seen`. All may be missing. */
+/**
+ * Reads the contexts. Per user: `t` a token, `ts` when it came, `sc` sends since, `send_ts` the last send,
+ * `first_seen`; each may be missing.
+ */
 async function readContexts(
   name: string,
   folder: string,
@@ -91,8 +96,8 @@ async function readContexts(
   const entries = objectOf(value)
   if (!entries) {
     findings.problem(
-      `session "${name}": its contexts.json ${trouble}; its context tokens do not come over`,
-      'Whoever writes to the bot again can be answered again.',
+      `session "${name}": its contexts.json ${trouble}; its context tokens are not moved`,
+      'A user who writes to the bot again can be answered again.',
     )
     return users
   }
@@ -119,7 +124,7 @@ async function readContexts(
   return users
 }
 
-/** What was chosen; else WeiLink's own rule: the one called `default`. */
+/** Returns the chosen default session, else by WeiLink's rule the one called `default`. */
 async function defaultOf(from: string, folders: ReadonlyMap<string, string>): Promise<string | undefined> {
   const chosen = (await readText(join(from, '.default_session')).catch(() => ''))?.trim() ?? ''
   if (folders.has(chosen)) return chosen

@@ -248,7 +248,7 @@ it('more messages than svc keeps: the oldest stay behind, and none of svc’s ow
   expect((await rowsOf(at.into)).map(({ text }) => text)).toEqual(
     Array.from({ length: 20 }, (_, i) => `m${i + 11}`),
   )
-  expect(told(findings, 'problem').join()).toContain('oldest messages that stay behind: 10.')
+  expect(told(findings, 'problem').join()).toContain('oldest messages that were not moved: 10.')
   // With more room what was left out comes after.
   expect((await move('weilink', at, { storeMaxCount: 0 })).applied.history).toEqual({ added: 10, leftOut: 0 })
   expect(await rowsOf(at.into)).toHaveLength(30)

@@ -64,7 +64,7 @@ it('accounts, cursors and context tokens come over under the names of the settin
     'oA@im.wechat': { token: 'ctx-a', used: 0, first_seen: 0 },
     'o组@im.wechat': { token: 'ctx-c', used: 0, first_seen: 0 },
   })
-  expect(told(findings, 'warning').join()).toContain('does not note when users wrote')
+  expect(told(findings, 'warning').join()).toContain('does not store when users wrote')
   expect(json(into, 'c1f5860fdecb', 'token.json')).toMatchObject({
     ...{
       bot_id: 'c1f5860fdecb@im.bot',
@@ -93,7 +93,7 @@ it('ids in small letters, as a fork writes them: the own user gets the true one 
     'oA@im.wechat': { token: 'ctx-a', used: 0, first_seen: 0 },
     'ob@im.wechat': { token: 'ctx-b', used: 0, first_seen: 0 },
   })
-  expect(told(findings, 'warning').filter(text => text.includes('small letters'))).toHaveLength(1)
+  expect(told(findings, 'warning').filter(text => text.includes('lower case'))).toHaveLength(1)
 })
 
 it('damaged files are told without their content, and the rest comes over', async at => {
@@ -132,5 +132,5 @@ it('an account that is switched off is told; accounts that are not listed stay; 
   )
   const { findings, plan } = await move('openclaw', at)
   expect(plan.sessions.map(({ name }) => name)).toEqual(['a'])
-  expect(told(findings, 'warning').join()).toContain('is switched off in OpenClaw')
+  expect(told(findings, 'warning').join()).toContain('is disabled in OpenClaw')
 })

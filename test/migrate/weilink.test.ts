@@ -197,7 +197,7 @@ it('media keep their place and key, quotes their text, in the shape of upstream'
   )
   const { plan, findings } = await move('weilink', at)
   expect(plan.tally).toEqual({ received: 9, sent: 0, damaged: 0, empty: 1, mediaLost: 1 })
-  expect(told(findings, 'warning').join()).toContain('messages with media of which no address was kept: 1.')
+  expect(told(findings, 'warning').join()).toContain('messages whose media address is missing: 1.')
   expect(told(findings, 'note').join()).toContain('did not understand them: 1.')
   const rows = await rowsOf(at.into)
   const items = rows.map(({ raw }) => JSON.parse(raw).item_list)
@@ -347,7 +347,7 @@ it('messages of an earlier login go to the session of the same person, those of 
     ['ffffffffffff', 'ffffffffffff@im.bot'],
     ['unknown', ''],
   ])
-  expect(told(findings, 'note').filter(text => text.includes('no session any more'))).toHaveLength(4)
+  expect(told(findings, 'note').filter(text => text.includes('without a session'))).toHaveLength(4)
 })
 
 it('no reader is given a message of before: not the one that begins at the beginning, nor one by row id', async at => {
