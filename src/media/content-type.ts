@@ -1,27 +1,27 @@
-/** What kind of file some bytes are: by the name's extension, else by their first bytes. */
+/** The content type of a file: by its name's extension, else by its first bytes. */
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'
 
-/** Enough for every signature that media of a chat carries. */
+/** Number of bytes that contain the signature of each usual media type. */
 const sniffBytes = 4100
 const silkMagic = '#!SILK_V3'
 
-/** The type that the extension of `name` stands for; undefined when it stands for none. */
+/** Returns the type of the name's extension; undefined for an unknown extension. */
 export const typeOfName = async (name: string): Promise<string | undefined> =>
   (await names()).getType(name) ?? undefined
 
-/** The usual extension of a type, without the dot. */
+/** Returns the usual extension of a type, without the dot. */
 export const extensionOf = async (type: string): Promise<string> =>
   type === 'audio/silk' ? 'silk' : ((await names()).getExtension(type) ?? 'bin')
 
-// Both tables are loaded on use: they take longer to load than the rest of the service.
+// Both tables are loaded on first use: loading them takes longer than loading the rest of the service.
 const names = async () => (await import('mime')).default
 
 /**
- * Reads the first bytes and tells the type; `rest` gives all bytes, the first ones included.
+ * Detects the type from the first bytes; `rest` yields all bytes, including the first ones.
  *
- * Voice messages are Tencent's SILK whatever upstream's `encode_type` says (protocol notes 4.4).
+ * Voice messages are Tencent's SILK, whatever `encode_type` of the message says (protocol notes 4.4).
  */
 export async function sniffType(
   stream: ReadableStream<Uint8Array>,
@@ -61,7 +61,7 @@ export async function sniffType(
 
 const unknownType = 'application/octet-stream'
 
-/** @param first the first bytes of a file, some thousands or all */
+/** @param first the first bytes of a file: some thousands, or the whole file */
 async function typeOfBytes(first: Uint8Array): Promise<string> {
   if (first.length === 0) return unknownType
   const ascii = new TextDecoder('latin1').decode(first.subarray(0, 16))
@@ -71,13 +71,16 @@ async function typeOfBytes(first: Uint8Array): Promise<string> {
   return found?.mime ?? (isText(first) ? 'text/plain' : unknownType)
 }
 
-/** UTF-8 without controls that no text has; of a longer file the last character may be cut off. */
+/**
+ * Returns true for UTF-8 without control characters that no text contains. The last character of `first`
+ * may be cut.
+ */
 function isText(first: Uint8Array): boolean {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(first, {
       stream: first.length >= sniffBytes,
     })
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for control characters
     return !/[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]/.test(text)
   } catch {
     return false
@@ -85,9 +88,9 @@ function isText(first: Uint8Array): boolean {
 }
 
 /**
- * Refuses what is certainly no picture: WeChat would take it and show a broken one.
+ * Rejects a file that certainly is no image: WeChat would accept it and display a broken picture.
  *
- * @throws SvcError `invalid_arguments` for a file whose first bytes are those of another kind
+ * @throws SvcError `invalid_arguments` if the first bytes are those of another kind
  */
 export async function expectImage(file: Pick<SteadyFile, 'read'>): Promise<void> {
   for await (const block of file.read()) {
@@ -97,28 +100,33 @@ export async function expectImage(file: Pick<SteadyFile, 'read'>): Promise<void>
   }
 }
 
-/** The same bytes, of what is to be sent as a picture: they end with that error where the first ones are of another kind. @param field the argument that says so */
+/**
+ * Passes the bytes of an image through. The stream ends with the error of `expectImage` if the first bytes
+ * are of another kind.
+ *
+ * @param field argument to name in the error
+ */
 export function imageBytes(body: ReadableStream<Uint8Array>, field: string): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   let head: Buffer | undefined = Buffer.alloc(0)
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        for (let isGiven = false; !isGiven; ) {
+        for (let isPassed = false; !isPassed; ) {
           const { done, value } = await reader.read()
           if (head && value) head = Buffer.concat([head, value])
-          const given: Uint8Array | undefined = head ?? value
+          const chunk: Uint8Array | undefined = head ?? value
           if (head && !done && head.length < sniffBytes) continue
           const type = head && (await typeOfBytes(head.subarray(0, sniffBytes)))
           if (type !== undefined && !mayBeImage(type)) {
-            // Whoever sends the rest need not.
+            // Stops the sender: the rest is not needed.
             reader.cancel().catch(() => {})
             throw noImage(type, field)
           }
           head = undefined
-          if (given && given.length > 0) controller.enqueue(given)
+          if (chunk && chunk.length > 0) controller.enqueue(chunk)
           if (done) controller.close()
-          isGiven = true
+          isPassed = true
         }
       },
       cancel: reason => reader.cancel(reason),

@@ -1,4 +1,4 @@
-/** What users sent comes down decrypted: as a stream, or as a file that overwrites nothing. */
+/** Downloads of media that users sent, decrypted: as a stream, or as a file that never overwrites another. */
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import type { OpenedDownload } from '../ilink/cdn.ts'
@@ -20,29 +20,32 @@ import type { MediaPorts } from './ports.ts'
 export interface DownloadRequest {
   message_id: string
   save_dir?: string
-  /** Which media of the message, counted from 0 over the items that have media. */
+  /** Index of the media among the message's items with media, from 0. */
   item: number
-  /** Take this of the content on the way: it costs as much time as everything else. */
+  /** Digest to compute during the download. It takes as long as the rest of the download. */
   digest?: 'sha256'
 }
 
 export interface OpenRequest {
   message_id: string
   item: number
-  /** The exact size of a video or voice is needed, for a player that seeks: one of up to 64 MiB is read to count it. */
+  /**
+   * True if the caller needs the exact size of a video or voice (a player that seeks). Media of up to 64
+   * MiB are read once to count it.
+   */
   sized?: boolean
 }
 
-/** More is not read only to count it. */
+/** Media larger than this are not read just to count their bytes. */
 const countedBytes = 64 * 1024 * 1024
-/** Counts that are remembered. */
+/** Number of counts to keep in memory. */
 const rememberedCounts = 1000
 
-/** Decrypted media on its way out. The stream must be read to its end or cancelled. */
+/** Decrypted media as a stream. Read it to its end, or cancel it. */
 export interface OpenedMedia extends FileName {
   stream: ReadableStream<Uint8Array>
   content_type: string
-  /** Bytes, where upstream told. */
+  /** Size in bytes; undefined if WeChat did not send it. */
   size?: number
 }
 
@@ -51,7 +54,7 @@ type DownloadPorts = Pick<MediaPorts, 'upstream' | 'store' | 'views' | 'folders'
 export class Downloads {
   readonly #ports: DownloadPorts
   readonly #runtime: Runtime
-  /** Bytes of videos and voices, by item and message: counted once for all who ask at the same time. */
+  /** Byte counts of videos and voices by item and message. A count in progress serves all callers. */
   readonly #counts = new Map<string, Promise<number | undefined>>()
 
   constructor(ports: DownloadPorts, runtime: Runtime) {
@@ -77,7 +80,7 @@ export class Downloads {
   }
 
   /**
-   * The same of the one piece that a sent message has.
+   * Opens the media of a sent message, which has only one.
    *
    * @throws SvcError as `open`, but `no_media` for an unknown row
    */
@@ -91,13 +94,13 @@ export class Downloads {
   }
 
   /**
-   * Saves the media of a message; an existing file is never overwritten.
+   * Saves the media of a message to a file; never overwrites an existing file.
    *
-   * @throws SvcError as `open`, and `forbidden` for a folder outside the media root or of svc's own
+   * @throws SvcError as `open`, and `forbidden` for a folder outside the media root or of svc itself
    */
   async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
-    using either = linked(call.signal, this.#runtime.closing)
-    const { signal } = either
+    using signals = linked(call.signal, this.#runtime.closing)
+    const { signal } = signals
     await this.#find(request.message_id, request.item)
     const folder = await this.#saveFolder(request.save_dir, call)
     const { stream, content_type, size, ...named } = await this.open(request, signal)
@@ -108,12 +111,17 @@ export class Downloads {
     const progress = (done: number) => call.progress?.({ what: `download ${file_name}`, done, total: size })
     progress(0)
     const written = await keepStream(stream, partial, {
-      ...{ digests: request.digest ? [request.digest] : [], signal, space: this.#ports.space, size },
-      ...{ durable: true, collected: true, progress },
+      digests: request.digest ? [request.digest] : [],
+      signal,
+      space: this.#ports.space,
+      size,
+      durable: true,
+      collected: true,
+      progress,
     })
     try {
       const { path, renamed } = await placeFor(onThisDisk, folder)
-      // Over our own empty placeholder: a reader that finds the name finds the whole file a moment later.
+      // Replaces our own empty placeholder: from then on the name is the whole file.
       await rename(partial, path)
       const { sha256 } = written.digests
       return defined({
@@ -152,7 +160,7 @@ export class Downloads {
     return count
   }
 
-  /** @returns undefined where it is too large */
+  /** Counts the bytes of media; returns undefined if there are more than `countedBytes`. */
   async #counted(found: MediaReference): Promise<number | undefined> {
     const { cdn, cdnUrl } = this.#ports.upstream
     if (found.size !== undefined && found.size > countedBytes) return undefined
@@ -169,7 +177,7 @@ export class Downloads {
     return bytes
   }
 
-  /** Removes what a crash left half written. */
+  /** Removes the partial files of downloads that a crash interrupted. */
   async sweep(): Promise<void> {
     const { clock } = this.#runtime
     const { folders } = this.#ports
@@ -191,48 +199,53 @@ export class Downloads {
     )
   }
 
-  /** Every message shows its row id before its `message_id`: a caller that took the wrong one is told the right one. */
+  /**
+   * Error for an unknown message id. Every message displays its row id before its `message_id`: a caller
+   * that used the row id gets the right id.
+   */
   async #unknown(messageId: string): Promise<SvcError> {
     const none = `there is no message ${messageId}`
     const isRowId = /^\d{1,15}$/.test(messageId)
-    const [meant] = isRowId ? await this.#ports.store.log.byIds([Number(messageId)]) : []
-    if (!meant) return new SvcError('message_not_found', none)
-    const { message_id } = meant
+    const [row] = isRowId ? await this.#ports.store.log.byIds([Number(messageId)]) : []
+    if (!row) return new SvcError('message_not_found', none)
+    const { message_id } = row
     return new SvcError('message_not_found', `${none}; that is the row id of message ${message_id}`, {
       hint: `Use its message_id, ${message_id}.`,
       details: { message_id },
     })
   }
 
-  /** The folder to save into, made when there is none. Its rights are its owner's business when it was there. */
-  async #saveFolder(given: string | undefined, call: Pick<Call, 'local'>): Promise<string> {
+  /** Returns the folder to save into; creates it if needed. An existing folder keeps its permissions. */
+  async #saveFolder(saveDir: string | undefined, call: Pick<Call, 'local'>): Promise<string> {
     const { folders } = this.#ports
-    const usual = join(folders.mediaRoot, 'downloads')
+    const downloads = join(folders.mediaRoot, 'downloads')
     const refusal = "nothing is saved among svc's own files"
-    const judged = (path: string) => allowedPath({ path, field: 'save_dir', refusal }, folders, call)
-    const real = given === undefined ? usual : await judged(given)
-    // The user gets the name that was given.
-    const folder = given !== undefined && call.local === true ? await onDisk(resolve(given)) : real
+    const allow = (path: string) => allowedPath({ path, field: 'save_dir', refusal }, folders, call)
+    const real = saveDir === undefined ? downloads : await allow(saveDir)
+    // The result has the path as the user named it.
+    const folder = saveDir !== undefined && call.local === true ? await onDisk(resolve(saveDir)) : real
     try {
-      if (folder === usual) await ensurePrivateDir(usual, { parents: false })
+      if (folder === downloads) await ensurePrivateDir(downloads, { parents: false })
       else await mkdir(folder, { recursive: true, mode: 0o700 })
     } catch (error) {
-      if (given === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)
-      throw badArgument('save_dir', `${JSON.stringify(given)} cannot be saved to: ${reasonOf(error)}`, {
+      if (saveDir === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)
+      throw badArgument('save_dir', `${JSON.stringify(saveDir)} cannot be saved to: ${reasonOf(error)}`, {
         cause: error,
-        hint: 'Name a folder; one that is not there yet is made.',
+        hint: 'Name a folder; svc creates it if it does not exist.',
       })
     }
-    // Once more now that it is there: a link may have been put in its way.
-    const now = given === undefined ? await insideDir(folders.mediaRoot, usual) : await judged(folder)
+    // Checks again after creation: somebody may have put a link at the path.
+    const now = saveDir === undefined ? await insideDir(folders.mediaRoot, downloads) : await allow(folder)
     return call.local === true ? folder : now
   }
 }
 
-/** An empty file of that name; of a shorter one where the file system does not take so long a name. */
+/**
+ * Creates an empty file of that name, or of a shorter name if the file system does not accept one so long.
+ */
 async function placeFor({ file_name, renamed }: FileName, folder: string) {
-  const create = async (most?: number) => {
-    const { path, handle } = await createUnique(folder, mark => cutName(file_name, mark, most))
+  const create = async (maxBytes?: number) => {
+    const { path, handle } = await createUnique(folder, mark => cutName(file_name, mark, maxBytes))
     await handle.close()
     return path
   }
@@ -240,7 +253,7 @@ async function placeFor({ file_name, renamed }: FileName, folder: string) {
     return { path: await create(), renamed }
   } catch (error) {
     if (errorCodeOf(error) !== 'ENAMETOOLONG') throw error
-    const cut = `it was cut to the ${shortNameBytes} bytes that this disk takes`
+    const cut = `it was cut to the ${shortNameBytes} bytes that this disk accepts`
     return { path: await create(shortNameBytes), renamed: renamed === undefined ? cut : `${renamed}, ${cut}` }
   }
 }

@@ -1,17 +1,18 @@
-/** Names of files that strangers and callers give, as names that a receiver, or a disk, can bear. */
+/** Makes file names from users and callers safe for a receiver, or for a disk. */
 import { Buffer } from 'node:buffer'
 import { extname } from 'node:path'
 import process from 'node:process'
 
-/** What a name on a disk may have. */
+/** Longest file name of most file systems, in bytes. */
 const longestNameBytes = 255
 const longestExtensionBytes = 32
 
-/** What every disk takes: with encrypted names (eCryptfs) it is 143. */
+/** A length that every file system accepts. With encrypted names (eCryptfs) the limit is 143. */
 export const shortNameBytes = 128
 
 /**
- * The name with something behind its stem, cut to `most` bytes between characters as a reader sees them: the extension stays.
+ * Appends `mark` to the stem, and cuts the stem so that the whole name has at most `most` bytes. Keeps the
+ * extension, and cuts between characters as a reader sees them (graphemes).
  */
 export function cutName(name: string, mark = '', most = longestNameBytes): string {
   const found = extname(name)
@@ -20,7 +21,7 @@ export function cutName(name: string, mark = '', most = longestNameBytes): strin
   return cutBytes(stem, most - Buffer.byteLength(mark + extension)) + mark + extension
 }
 
-/** The longest beginning of at most `limit` bytes that does not cut a character, as a reader sees it. */
+/** Returns the longest start of at most `limit` bytes that cuts no grapheme. */
 function cutBytes(text: string, limit: number): string {
   if (Buffer.byteLength(text) <= limit) return text
   let bytes = 0
@@ -35,29 +36,29 @@ function cutBytes(text: string, limit: number): string {
 
 export interface FileName {
   file_name: string
-  /** What of the given name could not be kept, in words; absent when it is the name that was given. */
+  /** What was changed in the name, in words; absent if nothing was. */
   renamed?: string
 }
 
-// To normalise a run of accents takes time with its square: 15 ms for these, 17 s for 40,000.
+// Normalizing a run of accents takes quadratic time: 15 ms for 1024, 17 s for 40,000.
 const mostNormalized = 1024
 const deviceName = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)/i
-// Control and invisible formatting characters (bidi overrides make "gpj.exe" read "exe.jpg"), lone surrogates and
-// line separators. The zero-width joiner and the variation selectors stay: emoji are made of them. So does the
-// non-joiner behind other scripts: Persian is written with it.
+// Removes control characters, invisible formatting characters (bidi overrides make "gpj.exe" read as
+// "exe.jpg"), lone surrogates and line separators. Keeps the zero-width joiner and the variation selectors,
+// which emoji need. Keeps the non-joiner after non-ASCII characters, which Persian needs.
 const unseen =
   /\u034f|(?<!\P{ASCII})\u200c|[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
 
 /**
- * The given name as a base name, NFC. Only what cannot be borne goes: folders before it, control characters, bidi overrides
- * and what else nobody sees (tags carry whole sentences to a language model), and what is beyond 255 bytes, where the
- * extension stays and no character is cut.
+ * Makes a base name in NFC. Removes only what is unsafe: leading folders, control characters, bidi
+ * overrides and other invisible characters (tag characters can carry whole sentences to a language model).
+ * Cuts the name to 255 bytes; the extension stays, and no character is cut.
  *
- * @param fallback the name where nothing is left of it
+ * @param fallback name to use if nothing is left
  */
 export function fileNameOf(given: string, fallback: string): FileName {
   const changes: string[] = []
-  // A name never needs more than this; the rest of a megabyte is not worth looking at.
+  // A name never needs more; checking a megabyte would cost time.
   const end = given.slice(-4096)
   const base = end.slice(Math.max(end.lastIndexOf('/'), end.lastIndexOf('\\')) + 1)
   if (base !== given) changes.push('folders were left out')
@@ -66,19 +67,19 @@ export function fileNameOf(given: string, fallback: string): FileName {
   const name = seen.length > mostNormalized ? seen : seen.normalize('NFC')
   if (/^(?:\.{0,2}|\s*)$/.test(name)) {
     const file_name = fallback === '' ? 'file' : fileNameOf(fallback, '').file_name
-    return given === '' ? { file_name } : { file_name, renamed: 'nothing of it can be a name of a file' }
+    return given === '' ? { file_name } : { file_name, renamed: 'no part of it can be a file name' }
   }
   const cut = cutName(name)
   if (cut !== name) changes.push(`it was cut to ${longestNameBytes} bytes`)
   return { file_name: cut, ...(changes.length > 0 && { renamed: changes.join(', ') }) }
 }
 
-/** What is not downloaded as a whole yet, and goes when it is old. */
+/** Names of partial downloads. Old ones are removed. */
 export const partialName = /^\..+\.[0-9a-f]{8}\.part$/
 
 /**
- * The same as a folder of this machine takes it. A name with a dot before it gets a `_`: a sender must not write `.bashrc`.
- * Windows keeps some characters and words for itself, and drops dots and spaces at the end.
+ * Makes a name that a folder of this machine accepts. A leading dot gets a `_` before it: a sender must not
+ * create `.bashrc`. Windows reserves some characters and names, and drops dots and spaces at the end.
  */
 export function nameOnDisk(named: FileName, isWindows = process.platform === 'win32'): FileName {
   const given = named.file_name
@@ -87,7 +88,7 @@ export function nameOnDisk(named: FileName, isWindows = process.platform === 'wi
   const isKept = isWindows && deviceName.test(plain)
   const file_name = cutName(isHidden || isKept ? `_${plain}` : plain)
   const changes = named.renamed === undefined ? [] : [named.renamed]
-  if (isKept || plain !== given) changes.push('what the system keeps for itself was replaced')
+  if (isKept || plain !== given) changes.push('characters or names that the system reserves were replaced')
   if (isHidden) changes.push('_ was put before the dot')
   return changes.length > 0 ? { file_name, renamed: changes.join(', ') } : named
 }

@@ -1,6 +1,6 @@
 /**
- * Media on its way: any source is staged as one open file, a file goes up encrypted, and what a user sent
- * comes down decrypted. Everything streams; memory stays bounded whatever the size.
+ * Media in transit: each source is staged as one open file, uploads are encrypted, downloads are decrypted.
+ * All of it streams, so memory use does not grow with the size.
  */
 import type { Account } from '../ilink/api.ts'
 import { encryptStream, paddedSize, parseAesKey, randomHexKey } from '../ilink/crypto.ts'
@@ -30,7 +30,8 @@ export class Media {
   }
 
   /**
-   * Encrypts and uploads a file for `to`, reading it as it goes; `progress` hears of every block that the network took.
+   * Encrypts and uploads a file for `to`, and reads it in the process. Calls `progress` for each block
+   * sent.
    *
    * @throws SvcError or ILinkError; nothing was sent to the user then
    */
@@ -59,7 +60,7 @@ export class Media {
       progress: done => progress?.({ what: `upload ${file_name}`, done, total: cipherSize }),
     })
     const { downloadParam } = await uploading.catch(async error => {
-      // Of a file that changed meanwhile that is what is wrong, whatever upstream says of it.
+      // If the file changed during the upload, that is the cause, whatever error WeChat gave.
       if (!signal.aborted) await file.unchanged()
       throw error
     })
@@ -67,7 +68,7 @@ export class Media {
     return { ...sealed, downloadParam }
   }
 
-  /** Removes uploads whose day is over, and what a crash left half written. */
+  /** Removes uploads older than a day, and partial files that a crash left. */
   async sweep(): Promise<void> {
     await this.uploads.sweep()
     await this.downloads.sweep()

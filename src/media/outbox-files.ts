@@ -1,4 +1,4 @@
-/** Files that wait with their message in the outbox, in a place that outlives the process that queued them. */
+/** Files of messages that wait in the outbox. They outlive the process that queued them. */
 import { streamOf } from '../ilink/progress.ts'
 import { badArgument } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
@@ -17,7 +17,7 @@ export class KeptFiles {
   }
 
   /**
-   * Copies a staged file to where it stays until it is sent.
+   * Copies a staged file to the store of queued files.
    *
    * @throws SvcError `store_unavailable` (disk); the signal's reason
    */
@@ -31,19 +31,23 @@ export class KeptFiles {
     throw badArgument('media', 'the file changed while it was read')
   }
 
-  /** A kept file, to be sent. @throws SvcError `invalid_arguments` when it is gone or another one */
+  /**
+   * Opens a kept file to send it.
+   *
+   * @throws SvcError `invalid_arguments` if it is gone or was replaced
+   */
   async open({ name, file_name, size, md5 }: KeptFile, kind: MediaKind): Promise<StagedFile> {
     const file = await this.#ports.places.kept.open(name)
     if (file?.size === size) return { ...file, kind, file_name, md5 }
     await file?.release()
-    throw badArgument('media', 'the file is not what was queued')
+    throw badArgument('media', 'the file is not the one that was queued')
   }
 
   /**
-   * The file that a message waits with, for whoever is to say yes to it.
+   * Opens the file of a waiting message, for the person who approves it.
    *
-   * @param message its row id
-   * @returns undefined when no file waits with it
+   * @param message row id of the message
+   * @returns undefined if the message has no file
    */
   async show(message: number, signal: AbortSignal): Promise<OpenedMedia | undefined> {
     const { places, store } = this.#ports
@@ -54,7 +58,7 @@ export class KeptFiles {
     const { file_name, size } = kept
     const stream = streamOf(copied(file.read()), () => void file.release())
     const { type, rest } = fromName ? { type: fromName, rest: stream } : await sniffType(stream)
-    // Nobody would read it, and nobody cancel it.
+    // Nobody would read or cancel the stream.
     if (signal.aborted) await rest.cancel(signal.reason)
     return { stream: rest, file_name, content_type: type, size }
   }
@@ -64,13 +68,16 @@ export class KeptFiles {
     return this.#ports.places.kept.discard(files.map(({ name }) => name))
   }
 
-  /** Removes files that no waiting message names: what a crash left between file and row, or between row and removal. */
+  /**
+   * Removes files that no waiting message names. A crash leaves them between writing a file and its row, or
+   * between deleting the row and its file.
+   */
   async sweep(): Promise<void> {
     await this.#ports.places.kept.sweep(new Set(await this.#ports.store.outbox.files()))
   }
 }
 
-/** Blocks that stay as they are: the next one of a file is read into the same memory, and who writes holds one back. */
+/** Copies each block: the next block is read into the same memory, and the writer holds one back. */
 async function* copied(blocks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const passed = streamedBytes()
   for await (const block of blocks) {

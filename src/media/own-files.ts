@@ -1,4 +1,7 @@
-/** svc's own files: logins, tokens, the message log. No caller may name them, not even the user's own programs. */
+/**
+ * Protects svc's own files (logins, tokens, the message log): no caller may name them, not even the user's
+ * own programs.
+ */
 import { realpath } from 'node:fs/promises'
 import { parse, resolve } from 'node:path'
 import process from 'node:process'
@@ -7,22 +10,22 @@ import { isSvcError, SvcError } from '../model/error.ts'
 import { insideDir, liesIn, onDisk, realWay } from '../platform/files.ts'
 import { homeFolder } from '../platform/process.ts'
 
-/** Two folders, by their real paths. */
+/** Two folders, as real paths. */
 export interface Folders {
-  /** Everything in it is svc's own, but for the media root. */
+  /** Folder of svc's own files. Only the media root inside is open to callers. */
   readonly dataDir: string
-  /** What remote callers may send from and save to. */
+  /** Folder that remote callers may send from and save to. */
   readonly mediaRoot: string
 }
 
 /**
- * The folders that a program which started svc may name files in, besides the media root: the working folder, unless that
- * is a whole disk, or holds the user's home or svc's data.
+ * Returns the folders besides the media root whose files a program that started svc may name. That is the
+ * working folder, unless it is a whole disk, or contains the user's home or svc's data.
  */
 export async function workingFolders(dataDir: string): Promise<string[]> {
   try {
     const folder = await realpath(process.cwd())
-    // A home that is not there holds nothing.
+    // If the home folder does not exist, nothing can be in it.
     const closed = [parse(folder).root, await realWay(homeFolder()), await realpath(dataDir)]
     return closed.some(path => liesIn(folder, path)) ? [] : [folder]
   } catch {
@@ -31,10 +34,11 @@ export async function workingFolders(dataDir: string): Promise<string[]> {
 }
 
 /**
- * The real path of what a caller names to send or to save to, if `local` (see `Call`) covers it and it is none of svc's
- * own files. An agent that was talked into it would else send its user's login to the attacker.
+ * Returns the real path that a caller names to send or to save to. Checks that `local` (see `Call`) covers
+ * it and that it is not one of svc's own files: an agent under an attacker's influence would otherwise send
+ * the user's login away.
  *
- * @param given the argument that holds it, and what the error says of svc's own
+ * @param refusal error text for svc's own files; `field` is the argument to name
  * @throws SvcError `forbidden`
  */
 export async function allowedPath(
@@ -43,7 +47,7 @@ export async function allowedPath(
   { local }: Pick<Call, 'local'>,
 ): Promise<string> {
   const real = await reached(path, field, mediaRoot, local)
-  // A media root that holds the whole data directory does not open it.
+  // A media root that contains the whole data directory does not open it.
   const isMedia = mediaRoot !== dataDir && liesIn(dataDir, mediaRoot) && liesIn(mediaRoot, real)
   if (!liesIn(dataDir, real) || isMedia) return real
   throw new SvcError('forbidden', refusal, {
@@ -59,7 +63,7 @@ async function reached(
   local: Call['local'],
 ): Promise<string> {
   if (local === false) return insideDir(mediaRoot, given, field)
-  // A link that leads nowhere fails when it is opened, with its reason.
+  // Opening a broken link fails later, with the reason.
   if (local === true) {
     const path = await onDisk(resolve(given), field)
     return realWay(path).catch(() => path)

@@ -1,4 +1,4 @@
-/** What the parts of this room work with; each takes what it uses. */
+/** Dependencies of this room's parts; each part takes those that it uses. */
 import type { Api } from '../ilink/api.ts'
 import type { Cdn } from '../ilink/cdn.ts'
 import type { FreeSpace } from '../platform/free-space.ts'
@@ -18,11 +18,11 @@ export interface MediaPorts {
   maxUploadBytes: number
 }
 
-/** Where media goes up, and comes down from. */
+/** Where media are uploaded to and downloaded from. */
 export interface MediaUpstream {
   api: Pick<Api, 'getUploadUrl'>
   cdn: Cdn
   cdnUrl: string
-  /** Whether an address is the configured upstream or CDN, which the address guard lets pass. */
+  /** Returns true for an address of the configured API or CDN, which the address guard lets pass. */
   trusted(url: URL): boolean
 }

@@ -1,4 +1,4 @@
-/** Sources of media: a path, a URL, data or an upload; each is staged as one file that is held open. */
+/** Media sources: a path, a URL, data or an upload. Each is staged as one file that stays open. */
 import { Buffer } from 'node:buffer'
 import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -19,7 +19,7 @@ type SourcePorts = Pick<MediaPorts, 'upstream' | 'folders' | 'space' | 'maxUploa
   uploads: Uploads
 }
 
-/** Base64 in a JSON body, decoded. */
+/** Longest base64 data in a JSON body, in decoded bytes. */
 const dataLimitBytes = 16 * 1024 * 1024
 const tooMuchData = () =>
   new SvcError('payload_too_large', `expected at most ${dataLimitBytes / 1024 ** 2} MiB of base64`, {
@@ -38,9 +38,9 @@ export class Sources {
   }
 
   /**
-   * Whether a source that lies here can be brought home, as far as that costs nothing. Takes nothing.
+   * Checks whether a source can be staged, as far as that is cheap. Does not consume it.
    *
-   * @throws SvcError as `bring`
+   * @throws SvcError as `stage`
    */
   async look(content: MediaContent, call: Caller): Promise<void> {
     onlySource(content)
@@ -50,10 +50,11 @@ export class Sources {
   }
 
   /**
-   * Brings a source of media home.
+   * Stages a source as an open file.
    *
-   * @throws SvcError `invalid_arguments` (not exactly one source, unreadable, bad base64, no image), `forbidden` (outside the
-   *   media root, a file of svc's own, blocked address), `payload_too_large`, `not_found` (unknown or expired upload id)
+   * @throws SvcError `invalid_arguments` (not exactly one source, unreadable, bad base64, no image),
+   * `forbidden` (outside the media root, a file of svc itself, blocked address), `payload_too_large`,
+   * `not_found` (unknown or expired upload id)
    */
   async stage(content: MediaContent, call: Caller): Promise<StagedFile> {
     const file = await this.#staged(content, call)
@@ -79,11 +80,11 @@ export class Sources {
     return this.#fromData(content, content.data ?? '')
   }
 
-  async #fromPath(content: MediaContent, given: string, call: Caller): Promise<StagedFile> {
-    const opened = await this.#openPath(given, call)
+  async #fromPath(content: MediaContent, path: string, call: Caller): Promise<StagedFile> {
+    const opened = await this.#openPath(path, call)
     try {
       const md5 = await md5Of(opened, call.signal)
-      const named = fileNameOf(content.file_name ?? basename(given), 'file')
+      const named = fileNameOf(content.file_name ?? basename(path), 'file')
       return { ...steadyFile(opened, { md5 }), ...named, kind: content.kind, md5 }
     } catch (error) {
       await opened.handle.close()
@@ -97,11 +98,11 @@ export class Sources {
       throw badArgument('media.path', 'expected a path, got a URL', {
         hint: 'Give a URL as an entry of media: {"kind": "image", "url": "https://…"}.',
       })
-    const given = { path, field: 'media.path', refusal: "svc's own files are not sent" }
+    const allowed = { path, field: 'media.path', refusal: "svc's own files are not sent" }
     return openRegular(path, {
       maxBytes: maxUploadBytes,
       singleLink: call.local !== true,
-      judged: () => allowedPath(given, folders, call),
+      judged: () => allowedPath(allowed, folders, call),
     })
   }
 
@@ -117,10 +118,10 @@ export class Sources {
   }
 
   async #fromData(content: MediaContent, data: string): Promise<StagedFile> {
-    // Cheap first: what is far too long need not be looked at letter by letter.
+    // Rejects far too long data before the costlier checks.
     if (data.length > dataLimitBytes * 2) throw tooMuchData()
     const padded = data.replace(/^data:[^,]*;base64,/i, '').replace(/\s/g, '')
-    // By hand: an expression that looks for the last run of a character starts again at each of that character.
+    // A loop, since a regular expression that searches the last run of `=` restarts at each `=`.
     let end = padded.length
     while (padded[end - 1] === '=') end--
     const text = padded.slice(0, end)
@@ -141,7 +142,9 @@ export class Sources {
     const folder = await mediaFolder(this.#ports.folders.mediaRoot, 'uploads')
     const path = join(folder, `${crypto.randomUUID()}.tmp`)
     const { digests } = await keepStream(body, path, {
-      ...{ digests: ['md5'], maxBytes, space: this.#ports.space },
+      digests: ['md5'],
+      maxBytes,
+      space: this.#ports.space,
       ...(signal && { signal }),
     })
     const remove = () => rm(path, { force: true })
@@ -157,7 +160,7 @@ export class Sources {
 }
 
 function onlySource(content: MediaContent): void {
-  const given = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
-  if (given.length === 1) return
+  const sources = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
+  if (sources.length === 1) return
   throw badArgument('media', 'expected exactly one of path, url, data, upload_id')
 }

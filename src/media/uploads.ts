@@ -1,4 +1,4 @@
-/** Uploads: files that a caller hands over in advance, kept for a day for the send that names them. */
+/** Uploads: files that a caller sends in advance, stored for a day for the send that names them. */
 import { SvcError } from '../model/error.ts'
 import type { AcceptedUpload } from '../model/media.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
@@ -11,7 +11,7 @@ import type { MediaPorts } from './ports.ts'
 
 export interface GivenUpload {
   body: ReadableStream<Uint8Array>
-  /** Bytes at most, where that is known before they come. */
+  /** Maximum size in bytes, if known before the body comes. */
   size?: number
   file_name?: string
   kind?: MediaKind
@@ -30,31 +30,39 @@ export class Uploads {
   }
 
   /**
-   * Takes an upload, streamed; a send within 24 h may name its id. There is room for it before it is read.
+   * Stores an upload while it streams in; a send within 24 h may name its id. Reserves disk space before
+   * reading.
    *
-   * @throws SvcError `payload_too_large`, `invalid_arguments` (empty, no image), `rate_limited` (too many wait),
-   *   `store_unavailable` (disk)
+   * @throws SvcError `payload_too_large`, `invalid_arguments` (empty, no image), `rate_limited` (too many
+   * stored), `store_unavailable` (disk)
    */
   async accept(upload: GivenUpload, caller: AbortSignal): Promise<AcceptedUpload> {
-    using either = linked(caller, this.#runtime.closing)
+    using signals = linked(caller, this.#runtime.closing)
     const { digest, kind, size } = upload
     const body = kind === 'image' ? imageBytes(upload.body, 'kind') : upload.body
     const upload_id = crypto.randomUUID()
     const named = fileNameOf(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
     const placed = await this.#ports.places.uploads.put(upload_id, body, {
-      ...{ digest, size, maxBytes: this.#ports.maxUploadBytes, signal: either.signal },
+      digest,
+      size,
+      maxBytes: this.#ports.maxUploadBytes,
+      signal: signals.signal,
       note: { ...named, ...(kind && { kind }) },
     })
     const { sha256, expires_at = 0 } = placed
     return { upload_id, size: placed.size, sha256, expires_at }
   }
 
-  /** A send took this one, which may make room for others now. */
+  /** Records that a send uses the upload, so that its space may be freed for others. */
   sent(id: string): void {
     this.#ports.places.uploads.served(id)
   }
 
-  /** The file of an upload, to be sent. @throws SvcError `not_found` for one that is unknown, or whose day is over */
+  /**
+   * Opens the file of an upload to send it.
+   *
+   * @throws SvcError `not_found` if it is unknown or older than a day
+   */
   async open(id: string, content: MediaContent): Promise<StagedFile> {
     const file = await this.#ports.places.uploads.open(id)
     if (!file?.md5) {
@@ -65,15 +73,15 @@ export class Uploads {
       })
     }
     const { md5, note } = file
-    const given: FileName = {
+    const stored: FileName = {
       file_name: String(note.file_name),
       ...(typeof note.renamed === 'string' && { renamed: note.renamed }),
     }
-    const named = content.file_name === undefined ? given : fileNameOf(content.file_name, given.file_name)
+    const named = content.file_name === undefined ? stored : fileNameOf(content.file_name, stored.file_name)
     return { ...file, ...named, kind: content.kind, md5 }
   }
 
-  /** Removes those whose day is over, and what a crash left half written. */
+  /** Removes uploads older than a day, and partial files that a crash left. */
   sweep(): Promise<void> {
     return this.#ports.places.uploads.sweep()
   }
