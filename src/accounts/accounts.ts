@@ -1,4 +1,4 @@
-/** Which messaging accounts there are, how they are, and the changes a caller may make to them. */
+/** The messaging accounts (sessions): their list, their state, and the changes that callers may make. */
 import { badArgument, SvcError } from '../model/error.ts'
 import { suspectSpanMs } from '../model/message.ts'
 import {
@@ -28,13 +28,13 @@ import type { Logins } from './logins.ts'
 import { oneAtATime } from './one-at-a-time.ts'
 import { type UserStore, usersOf } from './users.ts'
 
-/** A session that somebody wrote to, and whether it has a login now. */
+/** A session that a user wrote to, and whether it has a login now. */
 export interface WrittenSession {
   session: string
   isLoggedIn: boolean
 }
 
-/** A session that can be polled and sent from. */
+/** A session that can receive and send. */
 export interface ConnectedSession {
   name: string
   bot: BotInfo
@@ -54,7 +54,7 @@ export interface AccountPorts {
 export class Accounts {
   readonly #ports: AccountPorts
   readonly #runtime: Runtime
-  /** The steps of logouts and renames never mix. */
+  /** Runs logouts, renames and default changes one after another. */
   readonly #alone = oneAtATime()
   #listed:
     | {
@@ -69,9 +69,9 @@ export class Accounts {
     this.#runtime = runtime
   }
 
-  /** Every session, the default one first, then the oldest first. Takes no lock. */
+  /** Lists all sessions: the default first, then the oldest first. Takes no lock. */
   async list(): Promise<Session[]> {
-    // Each is one promise for all who look in the same turn of the event loop, and so is what they show.
+    // Callers in the same event-loop turn share one promise of each list, and so one result.
     const of = this.#ports.state.sessions.list()
     const pending = this.#ports.logins.pending()
     if (this.#listed?.of !== of || this.#listed.pending !== pending)
@@ -79,8 +79,8 @@ export class Accounts {
     return [...(await this.#listed.sessions)]
   }
 
-  async #all(looked: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
-    const pending = new Set((await looked)[0])
+  async #all(lists: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
+    const pending = new Set((await lists)[0])
     const listed = await this.shown(await this.#ordered(), pending)
     for (const { name } of listed) pending.delete(name)
     for (const name of pending) {
@@ -89,12 +89,12 @@ export class Accounts {
     return listed
   }
 
-  /** These as `list` shows them, in their order. */
+  /** Returns these sessions in the form of `list`, in their order. */
   async shown(records: readonly SessionRecord[], pending?: ReadonlySet<string>): Promise<Session[]> {
     const { clock } = this.#runtime
     const { contexts } = this.#ports.state
     const { poller, store } = this.#ports
-    // A log that fails is told of elsewhere, and hides no session.
+    // A failing log is reported elsewhere, and must hide no session.
     const since = clock.now() - suspectSpanMs
     const suspects = await store.conversations.suspects(since).catch(() => undefined)
     const first = await this.#first()
@@ -105,9 +105,17 @@ export class Accounts {
       const { bot_id, user_id, created_at, failing_since }: Partial<BotInfo> = bot ?? {}
       const { poll_error, poll_error_code, poll_error_quote }: Marks = bot ?? {}
       return defined({
-        ...{ name, bot_id, user_id, connected: status === 'connected' || status === 'lapsed', status },
-        ...{ is_default: name === first, created_at, last_poll_at: bot && poller.lastPoll(bot) },
-        ...{ failing_since, poll_error_code, poll_error_quote },
+        name,
+        bot_id,
+        user_id,
+        connected: status === 'connected' || status === 'lapsed',
+        status,
+        is_default: name === first,
+        created_at,
+        last_poll_at: bot && poller.lastPoll(bot),
+        failing_since,
+        poll_error_code,
+        poll_error_quote,
         poll_error: unreadable?.problem ?? poll_error,
         user_count: writers.get(name) ?? 0,
         suspect_count: suspects?.get(name),
@@ -116,7 +124,10 @@ export class Accounts {
     })
   }
 
-  /** Those that bring no messages, or may bring none, of the one named or of all. Cheap: recv asks each time. */
+  /**
+   * Lists the sessions (or the named one) that receive no messages, or may receive none. Cheap, since every
+   * recv calls it.
+   */
   async silent(only?: string): Promise<readonly SilentSession[]> {
     const { sessions } = this.#ports.state
     const silent: SilentSession[] = []
@@ -131,7 +142,8 @@ export class Accounts {
   }
 
   /**
-   * Who has written to a session, '' being the default one; who wrote last comes first. Takes no lock.
+   * Lists the users who have written to a session ('' is the default one), the most recent writer first.
+   * Takes no lock.
    *
    * @throws SvcError `session_not_found`
    */
@@ -139,12 +151,12 @@ export class Accounts {
     return this.#usersOf((await this.named(name)).name)
   }
 
-  /** Every session with its users. Takes no lock. */
+  /** Lists all sessions with their users. Takes no lock. */
   async withUsers(): Promise<SessionWithUsers[]> {
     const listed = await this.list()
     return Promise.all(
       listed.map(async session => {
-        // The session says itself why its users cannot be read.
+        // The session's own entry says why its users cannot be read.
         const users = await this.#usersOf(session.name).catch(() => [])
         return { ...session, user_count: users.length, users }
       }),
@@ -156,22 +168,24 @@ export class Accounts {
   }
 
   /**
-   * Asks WeChat whether a session works, '' being the default one.
+   * Asks WeChat whether a session ('' is the default one) works.
    *
-   * @throws SvcError `session_not_found`, `not_connected` when there is no login to ask with
+   * @throws SvcError `session_not_found`, `not_connected` without a login to ask with
    */
   async check(name: string): Promise<SessionCheck> {
     const { name: session, bot, unreadable } = await this.named(name)
     if (!bot) throw unreadable ?? notConnected(session)
     const checked = await this.#ports.check.ask(session, bot)
-    const after = (await this.#ports.state.sessions.get(session))?.bot
+    const current = (await this.#ports.state.sessions.get(session))?.bot
     return defined({
-      ...{ session, status: after ? standingOf(after) : 'disconnected', poll_error: after?.poll_error },
-      answered: checked !== 'unanswered' && after?.bare_at === undefined,
+      session,
+      status: current ? standingOf(current) : 'disconnected',
+      poll_error: current?.poll_error,
+      answered: checked !== 'unanswered' && current?.bare_at === undefined,
     })
   }
 
-  /** The first connected session in routing order: the default one, then the oldest first. */
+  /** Returns the first connected session in routing order: the default, then the oldest first. */
   async first(): Promise<ConnectedSession | undefined> {
     const { sessions } = this.#ports.state
     const chosen = await sessions.defaultName()
@@ -183,8 +197,9 @@ export class Accounts {
   }
 
   /**
-   * The sessions with credentials that have a context token for a user, in routing order; as their files stand now. Only
-   * those are looked at that may know the user, of which the store tells where it is shared with the process that polls.
+   * Lists the sessions with credentials that have a context token for a user, in routing order, by their
+   * current files. Reads only sessions that may know the user. If the store is shared with the process that
+   * polls, it tells which ones.
    */
   async knowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
     const { contexts, sessions } = this.#ports.state
@@ -200,7 +215,10 @@ export class Accounts {
     return known
   }
 
-  /** The sessions that a user wrote to as the log has it, also before the login of now, with those that have a login. */
+  /**
+   * Lists the sessions that a user wrote to according to the log, including earlier logins, and whether
+   * each has a login now.
+   */
   async wroteTo(user: string): Promise<WrittenSession[]> {
     const { state, store } = this.#ports
     const names = await store.conversations.sessionsOf(user)
@@ -212,65 +230,69 @@ export class Accounts {
     )
   }
 
-  /** Why the first session whose files the system refuses to show cannot be used. */
+  /** Returns the error of the first session whose files cannot be read; undefined if there is none. */
   async unreadable(): Promise<SvcError | undefined> {
     const listed = await this.#ports.state.sessions.list()
     return listed.find(({ unreadable }) => unreadable !== undefined)?.unreadable
   }
 
-  /** What the login of a session knows of a user. */
+  /** Returns what a session's login knows of a user. */
   context(session: string, user: string): Promise<UserContext | undefined> {
     return this.#ports.state.contexts.find(session, user)
   }
 
   /**
-   * The session of that name, '' being the default one.
+   * Returns the session of that name ('' is the default one).
    *
    * @throws SvcError `session_not_found`
    */
   async named(name: string): Promise<SessionRecord> {
-    const wanted = await this.#wanted(name)
-    const record = await this.#ports.state.sessions.get(wanted)
-    if (!record) throw sessionNotFound(wanted)
+    const target = await this.#wanted(name)
+    const record = await this.#ports.state.sessions.get(target)
+    if (!record) throw sessionNotFound(target)
     return record
   }
 
   /**
-   * Removes the credentials of a session; its messages stay in the store. A login under way ends; of a session that
-   * is only being logged in, that is all there is to do.
+   * Removes the credentials of a session; its messages stay in the store. Ends a login in progress. If the
+   * session is only being logged in, nothing else is to do.
    *
-   * @throws SvcError `session_not_found`; `store_unavailable` when the system refuses to show its files
+   * @throws SvcError `session_not_found`; `store_unavailable` if its files cannot be read
    */
   logout(name: string): Promise<{ success: true; session: string }> {
     return this.#alone(async () => {
       const { logins, state } = this.#ports
-      const wanted = await this.#wanted(name)
-      // Before the look: a login that was faster has stored its session by then.
-      const wasPending = await logins.cancel(wanted)
-      const record = await state.sessions.get(wanted)
-      if (!record && !wasPending) throw sessionNotFound(wanted)
-      // They may be sound, and WeChat may refuse a new code without them.
+      const target = await this.#wanted(name)
+      // Before reading the session: if the login finishes first, the session is stored by then.
+      const wasPending = await logins.cancel(target)
+      const record = await state.sessions.get(target)
+      if (!record && !wasPending) throw sessionNotFound(target)
+      // The unreadable credentials may be valid, and WeChat may deny a new QR code without them.
       if (record?.unreadable) throw record.unreadable
       if (record) {
         await state.sessions.remove(record.name)
         this.#runtime.bus.tell('sessionsChanged')
       }
-      return { success: true, session: record?.name ?? wanted }
+      return { success: true, session: record?.name ?? target }
     })
   }
 
-  /** @throws SvcError `session_not_found`, `session_exists`, `invalid_arguments` for a bad name */
+  /**
+   * Renames a session.
+   *
+   * @throws SvcError `session_not_found`, `session_exists`, `invalid_arguments` for a bad name
+   */
   rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }> {
     return this.#alone(async () => {
       const { logins, state } = this.#ports
       const { name } = await this.named(oldName)
-      if (newName === '') throw badArgument('new_name', 'expected a session name, got an empty text')
+      if (newName === '') throw badArgument('new_name', 'expected a session name, got an empty string')
       const target = sessionName(newName)
       const key = sessionKey(target)
       const isPending = [...(await logins.pending())].some(name => sessionKey(name) === key)
-      // That login would put its own credentials over these.
+      // That login would overwrite the credentials of the renamed session.
       if (key !== sessionKey(name) && isPending)
-        throw new SvcError('session_exists', `a login of "${target}" is under way`)
+        throw new SvcError('session_exists', `a login of "${target}" is in progress`)
       await logins.cancel(name)
       try {
         await state.sessions.rename(name, target)
@@ -293,7 +315,7 @@ export class Accounts {
     return name === '' ? this.#first() : sessionName(name)
   }
 
-  /** The name of the default one, else of the oldest. */
+  /** Returns the name of the default session, else of the oldest. */
   async #first(): Promise<string> {
     const { sessions } = this.#ports.state
     return (await sessions.defaultName()) ?? (await this.#ordered())[0]?.name ?? defaultSessionName

@@ -1,6 +1,6 @@
 /**
- * Asks upstream about a login until it is over. Each step begins with the login as it is kept and ends with keeping it, so
- * another process can go on at any point; one at a time asks.
+ * Polls WeChat for a login until it ends. Each step reads the stored login and stores the result, so that
+ * another process can continue at any point. Only one process polls at a time.
  */
 import type { Upstream } from '../ilink/api.ts'
 import { type Credentials, type LoginStep, newLogin, stepLogin } from '../ilink/login.ts'
@@ -21,14 +21,14 @@ export interface DriverPorts {
   records: LoginRecords
 }
 
-/** A QR code that upstream forgets to expire is given up after this (official client: 5 minutes). */
+/** Lifetime of a QR code that WeChat does not expire itself (official client: 5 minutes). */
 export const qrLifeMs = 5 * 60_000
-/** Upstream holds a status poll up to 30 s; a server that answers at once is asked this often. */
+/** WeChat holds a status poll up to 30 s. If it answers immediately, it is polled this often. */
 const pollEveryMs = 2000
-/** A login that another process has is asked for this often: that process may have died. */
+/** How often to try to claim a login that another process has: that process may have died. */
 const claimEveryMs = 1000
 const renewTries = 5
-/** Credentials that cannot be stored at once: the old bot is dead already, so they are worth some patience. */
+/** Attempts to store new credentials. WeChat has already ended the old bot, so they must not be lost. */
 const saveTries = 12
 
 export class LoginDriver {
@@ -41,9 +41,9 @@ export class LoginDriver {
   }
 
   /**
-   * Resolves when the login is over, or this process stops: then another one may go on with it.
+   * Drives a login until it ends, or until this process stops; then another process may continue it.
    *
-   * @throws ILinkError when there is no first QR code to be had
+   * @throws ILinkError if the first QR code cannot be fetched
    */
   async drive(login: StoredLogin): Promise<void> {
     const { clock, closing, log } = this.#runtime
@@ -73,7 +73,7 @@ export class LoginDriver {
     }
   }
 
-  /** Ends the work once the login is over, whoever ended it. */
+  /** Aborts `over` when the login has ended, by any process. */
   async #watch(login: StoredLogin, over: AbortController): Promise<void> {
     const { signal } = over
     while (!signal.aborted) {
@@ -81,7 +81,7 @@ export class LoginDriver {
         await this.#ports.records.while(login, ({ ended }) => !ended, signal)
         over.abort()
       } catch {
-        // The store cannot be read: the steps say so in the log.
+        // If the store cannot be read, the steps log it.
         await this.#runtime.clock.sleep(pollEveryMs, signal)
       }
     }
@@ -95,11 +95,11 @@ export class LoginDriver {
     await records.change(login, login => {
       started = login.qr !== undefined
       const over = records.over(login, { status: 'expired', notice: 'failed' })
-      // Who waits for the first code is told by the error.
+      // The caller that waits for the first code gets the error itself.
       return started ? over : { ...over, told: over.revision }
     })
     if (started) return log.error('login failed', { session, error })
-    // Whoever asked for it is told; here it is for whoever looks back.
+    // The caller gets the error; this line is for the log.
     log.info('no QR code could be had', { session, error })
     throw error
   }
@@ -114,7 +114,8 @@ export class LoginDriver {
     const { code, qr } = login
     if (!qr) return this.#show(login, await this.#newCode(login, signal))
     const isOld = clock.now() - qr.shown_at >= qrLifeMs
-    // As the official client does, nothing is asked until the human has typed: a poll might count as a wrong code.
+    // Like the official client, asks nothing until the user has typed the digits: a poll might count as a
+    // wrong code.
     if (qr.needsCode && code === undefined && !isOld)
       return this.#waitForCode(login, qr.shown_at + qrLifeMs, signal)
     const askedAt = clock.monotonic()
@@ -127,14 +128,14 @@ export class LoginDriver {
     if (step.next === 'done') return this.#store(login, step.credentials, signal)
     if (!(await this.#keep(login, step))) return
     if (step.next === 'renew') return this.#renew(login, step.state, signal)
-    // A code that was neither taken nor refused is asked about again, but not in a circle.
+    // Digits that WeChat neither accepted nor rejected are sent again, but not without a pause.
     const undecided = codeSent !== undefined && !step.dropCode
     const tookMs = clock.monotonic() - askedAt
     if ((!step.flow.needsCode || undecided) && tookMs < pollEveryMs)
       await clock.sleep(pollEveryMs - tookMs, signal)
   }
 
-  /** Until the human has typed, or the time (Unix ms) is over. */
+  /** Waits until the user has typed the digits, at most until `deadline` (Unix ms). */
   async #waitForCode(login: StoredLogin, deadline: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime
     const over = new AbortController()
@@ -146,14 +147,14 @@ export class LoginDriver {
     await typed
   }
 
-  /** What upstream said, as far as it was asked about the code that is still shown. @returns whether it was */
-  async #keep(asked: StoredLogin, step: LoginStep): Promise<boolean> {
+  /** Stores WeChat's answer if it is about the current QR code. Returns true if the login continues here. */
+  async #keep(polled: StoredLogin, step: LoginStep): Promise<boolean> {
     const { flows, records } = this.#ports
     let over = false
-    const kept = await records.change(asked, login => {
+    const kept = await records.change(polled, login => {
       const { qr } = login
       over = false
-      if (!qr || qr.qrcode !== asked.qr?.qrcode || login.ended) return login
+      if (!qr || qr.qrcode !== polled.qr?.qrcode || login.ended) return login
       if (step.next === 'end') {
         const { problem } = step
         over = true
@@ -162,7 +163,8 @@ export class LoginDriver {
       const changed = step.wrongCode || login.status !== step.state
       return same(login, {
         ...login,
-        ...{ status: step.state, notice: step.wrongCode ? 'wrong_code' : undefined },
+        status: step.state,
+        notice: step.wrongCode ? 'wrong_code' : undefined,
         ...(step.dropCode && { code: undefined }),
         revision: login.revision + Number(changed),
         qr: { ...qr, ...step.flow },
@@ -172,7 +174,11 @@ export class LoginDriver {
     return kept !== undefined && !kept.ended && (await flows.claim(kept))
   }
 
-  /** A new QR code for one that is used up. @throws ILinkError when none could be had in several tries */
+  /**
+   * Replaces a used-up QR code by a new one.
+   *
+   * @throws ILinkError if none can be fetched in several tries
+   */
   async #renew(login: StoredLogin, ended: LoginState, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
     for (let tries = 1; ; tries++) {
@@ -193,13 +199,15 @@ export class LoginDriver {
     return newLogin(await upstream.api.getBotQrcode(upstream.loginUrl, known, signal))
   }
 
-  async #show(shown: StoredLogin, qr: QrLogin, notice?: StoredLogin['notice']): Promise<void> {
+  async #show(target: StoredLogin, qr: QrLogin, notice?: StoredLogin['notice']): Promise<void> {
     const now = this.#runtime.clock.now()
-    await this.#ports.records.change(shown, login => {
+    await this.#ports.records.change(target, login => {
       if (login.ended) return login
       return {
         ...login,
-        ...{ status: 'waiting', notice, until: now + qrLifeMs + keptMs },
+        status: 'waiting',
+        notice,
+        until: now + qrLifeMs + keptMs,
         revision: login.revision + Number(notice !== undefined),
         qr: { ...qr, renewals: login.qr?.renewals ?? 0, shown_at: now },
       }
@@ -221,7 +229,7 @@ export class LoginDriver {
         const login = await records.find(confirmed)
         if (!login || login.ended) return
         const over = records.over(login, { status: 'confirmed', bot_id })
-        // Otherwise somebody changed something meanwhile.
+        // If `finish` fails, another process changed the login: read it again.
         if (!(await flows.finish(over, bot, clock.now()))) continue
         bus.tell('sessionsChanged')
         return log.info('logged in', { session, bot: bot_id })
@@ -237,6 +245,6 @@ export class LoginDriver {
   }
 }
 
-/** `before` where nothing changed: then nothing is to be written. */
+/** Returns `before` if nothing changed, so that nothing is written. */
 const same = (before: StoredLogin, after: StoredLogin): StoredLogin =>
   JSON.stringify(before) === JSON.stringify(after) ? before : after

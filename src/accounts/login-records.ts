@@ -1,8 +1,11 @@
-/** Logins as they are kept: found, changed and waited for, whichever processes do the same. */
+/** Stored logins: finds, changes and awaits them, also if other processes do the same. */
 import type { Clock } from '../platform/clock.ts'
 import type { LoginFlows, LoginKey, StoredLogin } from '../storage/logins.ts'
 
-/** The last state of a login stays readable this long; so does one that no process goes on with. */
+/**
+ * How long the last state of a login stays readable, and how long a login is stored that no process
+ * continues.
+ */
 export const keptMs = 10 * 60_000
 
 type KeptLogins = Pick<LoginFlows, 'underWay' | 'list' | 'of' | 'put' | 'wait'>
@@ -28,21 +31,25 @@ export class LoginRecords {
     return this.#flows.of(session, this.#clock.now())
   }
 
-  /** As it is kept now; undefined when it is not any more. */
+  /** Returns the stored login; undefined if it is no longer stored. */
   async find({ id, session }: LoginKey): Promise<StoredLogin | undefined> {
     const login = await this.of(session)
     return login?.id === id ? login : undefined
   }
 
-  /** @returns as it is kept then; undefined, and nothing is written, where another login of its session is kept by now */
+  /**
+   * Stores a login. Returns it as stored; undefined, without writing, if the session has another login by
+   * now.
+   */
   put(login: StoredLogin): Promise<StoredLogin | undefined> {
     return this.#flows.put(login, this.#clock.now())
   }
 
   /**
-   * Changes a login. `to` is asked again when somebody else was faster; the same login back writes nothing.
+   * Changes a login. Calls `to` again if another process changed it first. Writes nothing if `to` returns
+   * the same object.
    *
-   * @returns as it is kept then; undefined when it is not kept any more
+   * @returns the login as stored; undefined if it is no longer stored
    */
   async change(key: LoginKey, to: (login: StoredLogin) => StoredLogin): Promise<StoredLogin | undefined> {
     for (;;) {
@@ -54,7 +61,7 @@ export class LoginRecords {
     }
   }
 
-  /** Waits while `same` holds, at most until the signal aborts. @returns the login as it is then */
+  /** Waits while `same` returns true, at most until the signal aborts. Returns the current login. */
   async while(
     login: StoredLogin,
     same: (login: StoredLogin) => boolean,
@@ -63,13 +70,13 @@ export class LoginRecords {
     let now = login
     while (same(now) && !signal.aborted) {
       await this.#flows.wait(now, signal)
-      // Called off, and another one has begun already.
+      // This login was called off, and another login of the session has begun.
       now = (await this.find(login)) ?? this.over(now, { status: 'expired', notice: 'called_off' })
     }
     return now
   }
 
-  /** How a login is once it is over: with nothing secret any more. */
+  /** Returns an ended login, without secrets. */
   over(login: StoredLogin, how: Pick<StoredLogin, 'status' | 'notice' | 'problem' | 'bot_id'>): StoredLogin {
     const { qr: _qr, code: _code, notice: _notice, ...rest } = login
     const until = this.#clock.now() + keptMs

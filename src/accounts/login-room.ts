@@ -1,16 +1,18 @@
-/** What another login finds: room for it, and the bots that are logged in already. */
+/** Checks before a new login: is there capacity for it, and which bots are logged in already. */
 import { SvcError } from '../model/error.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { SessionRecord } from '../storage/state.ts'
 
-/** What a process has room for: logins under way, and sessions with one. */
+/** Capacity of a process: logins in progress, and sessions with a login. */
 export interface Room {
   pending: number
   sessions: number
 }
 
 /**
- * @param pending logins under way
+ * Checks that another login fits.
+ *
+ * @param pending number of logins in progress
  * @throws SvcError `rate_limited` for too many logins, `forbidden` for too many sessions
  */
 export function checkRoom(
@@ -20,8 +22,8 @@ export function checkRoom(
   most: Room,
 ): void {
   if (pending >= most.pending) {
-    throw new SvcError('rate_limited', `${pending} logins are under way, as many as there may be`, {
-      hint: 'Finish one of them on the phone, or log it out. Then log in again.',
+    throw new SvcError('rate_limited', `${pending} logins are in progress, which is the maximum`, {
+      hint: 'Finish one of them on the phone, or log its session out. Then log in again.',
       retryAfter: 60,
     })
   }
@@ -36,7 +38,7 @@ export function checkRoom(
 
 const tokensTold = 10
 
-/** Bot tokens of the sessions but one: those of the newest. */
+/** Returns the bot tokens of the newest sessions, except those of one session. */
 export function tokensOf(records: readonly SessionRecord[], except: string | undefined): string[] {
   const usable = ({ name, bot }: SessionRecord) =>
     bot && bot.expired_at === undefined && name !== except ? bot : []

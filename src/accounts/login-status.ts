@@ -1,17 +1,22 @@
-/** What callers are told of a login. */
+/** The status of a login, as callers receive it. */
 import type { LoginNotice, LoginState, LoginStatus } from '../model/login.ts'
 import { defined } from '../platform/fields.ts'
 import type { StoredLogin } from '../storage/logins.ts'
 
-/** @param sandboxed whether the phone is the simulated one */
+/**
+ * Returns the status of a login for callers.
+ *
+ * @param sandboxed true if the phone is the simulated one
+ */
 export async function loginStatus(login: StoredLogin, sandboxed: boolean): Promise<LoginStatus> {
   const { bot_id, code, notice, problem, qr, session } = login
-  // Asked for anew they would seem to be wrong, which nobody knows before upstream has spoken.
+  // After digits are sent, still asking for them would mean that they are wrong. That is unknown until
+  // WeChat answers.
   const digitsSent = login.status === 'need_verifycode' && code !== undefined
   const status = digitsSent ? 'scaned' : login.status
-  const said = problem ?? (notice && noticed[notice]) ?? advice[status]
+  const text = problem ?? (notice && noticed[notice]) ?? advice[status]
   const message =
-    status === 'already_bound' && sandboxed ? `${said} ${anotherPerson}` : digitsSent ? sentAdvice : said
+    status === 'already_bound' && sandboxed ? `${text} ${anotherPerson}` : digitsSent ? sentAdvice : text
   const code_shown = qr && { qr_url: qr.qrUrl, qr_text: await qrText(qr.qrUrl) }
   return defined({ status, session, ...code_shown, bot_id, notice, message })
 }
@@ -37,19 +42,22 @@ const noticed: Record<LoginNotice, string> = {
   failed: 'The login could not be finished; the log has the details. Call login to start again.',
 }
 
-/** Of a session that is connected: nothing was started. */
+/** Returns the status for a connected session, for which no login was started. */
 export const alreadyConnected = (session: string, bot_id: string): LoginStatus => ({
-  ...{ status: 'confirmed', session, bot_id },
-  ...{ notice: 'already_connected', message: noticed.already_connected },
+  status: 'confirmed',
+  session,
+  bot_id,
+  notice: 'already_connected',
+  message: noticed.already_connected,
 })
 
 const sentAdvice =
-  'The number was sent. Call login again with the same session_name, to hear whether it was right.'
+  'The number was sent. Call login again with the same session_name, to learn whether it was right.'
 
 const anotherPerson =
   'In the sandbox: press Add under People on the phone, call login again, and scan as that person.'
 
-/** Loaded on use: drawing codes is rare, starting is not. */
+/** The package is loaded on first use: most processes never draw a code. */
 async function qrText(content: string): Promise<string> {
   const { toString: draw } = await import('qrcode')
   return draw(content, { type: 'utf8', errorCorrectionLevel: 'L' })

@@ -1,7 +1,8 @@
 /**
- * QR logins, one at a time of each session. Every surface (tool, panel, command line) only starts one and reads its state,
- * so logins of different sessions run side by side and can never complete each other's. A process that is asked about a login
- * takes part in asking upstream: whichever began it may be gone.
+ * QR logins, at most one at a time for each session. An interface (tool, panel, command line) only starts a
+ * login and reads its state. So logins of different sessions run in parallel and cannot complete each
+ * other's. A process that is asked about a login also polls WeChat for it: the process that started it may
+ * be gone.
  */
 import type { Upstream } from '../ilink/api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
@@ -17,22 +18,27 @@ import { checkRoom, type Room } from './login-room.ts'
 import { alreadyConnected, loginStatus } from './login-status.ts'
 import { oneAtATime } from './one-at-a-time.ts'
 
-/** Upstream is given this long to say what it makes of the digits. */
+/** How long to wait for WeChat's answer to the digits. */
 const codeMs = 5000
-/** A new code, in place of one that is used up, is waited for this long whatever the caller's time. */
+/** How long to wait for the replacement of a used-up QR code, whatever the caller's timeout. */
 const renewalMs = 10_000
-/** A process that asks upstream has its answer, and a new code, within this. */
+/** A process that polls WeChat gets its answer and a new code within this time. */
 const answerMs = 60_000
-/** A page that was left may be loaded anew, or be open elsewhere: whoever follows there is answered within 25 s. */
+/**
+ * After a page is left, it may be reloaded or open elsewhere: a page that follows the login asks at least
+ * every 25 s.
+ */
 const leftMs = 50_000
 
 export interface LoginPorts {
   upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
   sessions: Pick<Sessions, 'get' | 'list'>
   flows: LoginFlows
-  /** What this process has room for: logins under way, and sessions with one. */
+  /** Capacity of this process: logins in progress, and sessions with a login. */
   most(): Room
-  /** Logins that were begun here end with this process, but for one that wants digits: nobody comes back for them. */
+  /**
+   * True for a short command: logins that it started end with this process, except those that need digits.
+   */
   oneShot: boolean
 }
 
@@ -41,10 +47,13 @@ export class Logins {
   readonly #runtime: Runtime
   readonly #records: LoginRecords
   readonly #driver: LoginDriver
-  /** By id: logins that this process asks upstream about, or would if no other one did. */
+  /**
+   * Logins that this process drives, by id: it polls WeChat for them, or waits to take over from another
+   * process.
+   */
   readonly #drives = new Map<string, Promise<void>>()
   readonly #starting = oneAtATime()
-  /** Ids of those that were begun here. */
+  /** Ids of the logins that this process started. */
   readonly #own = new Set<string>()
   #pending: { of: Promise<readonly StoredLogin[]>; names: Promise<ReadonlySet<string>> } | undefined
 
@@ -55,7 +64,10 @@ export class Logins {
     this.#driver = new LoginDriver({ ...ports, records: this.#records }, runtime)
   }
 
-  /** Names with a login under way; one promise for all who ask in the same turn of the event loop. */
+  /**
+   * Returns the names of sessions with a login in progress. Callers in the same event-loop turn share one
+   * promise.
+   */
   pending(): Promise<ReadonlySet<string>> {
     const of = this.#records.underWay()
     if (this.#pending?.of !== of) this.#pending = { of, names: of.then(namesOf) }
@@ -63,19 +75,20 @@ export class Logins {
   }
 
   /**
-   * Starts a login and returns its QR code at once, or tells of one under way: at once what changed since the last
-   * call, else the next change. After digits that is what became of them.
+   * Starts a login and returns its QR code immediately, or returns the state of the login in progress:
+   * immediately if it changed since the last call, else at its next change. After digits the state says
+   * whether they were right.
    *
-   * @throws SvcError `invalid_arguments` for a bad name, or no name while several logins are pending;
-   *   `upstream_error`, `upstream_timeout` when no QR code could be had; `rate_limited`, `forbidden` when there is no
-   *   room for another login, for another session
+   * @throws SvcError `invalid_arguments` for a bad name, or for no name while several logins are pending;
+   * `upstream_error`, `upstream_timeout` if no QR code could be fetched; `rate_limited`, `forbidden` if
+   * there is no capacity for another login or session
    */
   async login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> {
     const login = await this.#go(request, signal)
     return 'version' in login ? this.#shown(login) : login
   }
 
-  /** The same, with the login that it is the status of; the status alone where nothing was started. */
+  /** Same as `login`, but returns the stored login; a bare status if no login was started. */
   async #go(request: LoginRequest, signal: AbortSignal): Promise<StoredLogin | LoginStatus> {
     this.#checkOpen()
     const name = await this.#nameOf(request.session_name)
@@ -89,13 +102,13 @@ export class Logins {
       const news = await this.#news(now, seen, request.timeout * 1000, signal)
       return this.#tell(await this.#renewed(news, signal))
     }
-    // The end of a login is told once before a new one starts, also to a caller who goes on asking with force. That a code
-    // ran out is told to those who waited: who comes later is given a new one.
-    const isTold = login && login.told !== login.revision && !isRunOut(login)
-    if (isTold && (login.force || !request.force)) return this.#tell(login)
+    // The end of a login is reported once before a new one starts, even if the caller repeats a call with
+    // `force`. An expired code is reported only to waiting callers; a later caller gets a new login.
+    const mustReport = login && login.told !== login.revision && !isRunOut(login)
+    if (mustReport && (login.force || !request.force)) return this.#tell(login)
 
     const record = await this.#ports.sessions.get(name)
-    // A new login would take the place of credentials that may be sound.
+    // A new login would replace credentials that may be valid.
     if (record?.unreadable) throw record.unreadable
     if (record?.bot && record.bot.expired_at === undefined && !request.force)
       return alreadyConnected(record.name, record.bot.bot_id)
@@ -103,8 +116,8 @@ export class Logins {
   }
 
   /**
-   * For who begins: how an earlier login of the session ended is told no more, and one whose code has run out while no
-   * process went on with it ends. One that can still be scanned stays.
+   * Prepares a new login: the end of the session's earlier login is no longer reported. Ends an earlier
+   * login whose code expired without a process that drives it. A login that can still be scanned stays.
    */
   async forget(name: string): Promise<void> {
     const isLost = ({ confirmed, qr }: StoredLogin) =>
@@ -112,7 +125,10 @@ export class Logins {
     await this.#end(await this.#records.of(sessionName(name)), isLost)
   }
 
-  /** Starts a login, or joins the one of that session; '' as login_id: it is connected, and nothing was started. */
+  /**
+   * Starts a login, or joins the one in progress. `login_id` '' means that the session is connected and
+   * nothing was started.
+   */
   async begin(name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow> {
     const session_name = sessionName(name)
     await this.forget(session_name)
@@ -121,10 +137,10 @@ export class Logins {
   }
 
   /**
-   * The state of a login, by its id or as the newest one of a session; waits up to `timeoutMs` for a change. A caller
-   * who tells the revision it has `seen` misses nothing that changes between two calls.
+   * Returns the state of a login, by its id or as the newest one of a session; waits up to `timeoutMs` for
+   * a change. A caller that passes the last revision as `seen` misses no change between two calls.
    *
-   * @throws SvcError `not_found` when there is none, or its last state is older than 10 minutes
+   * @throws SvcError `not_found` if there is none, or if its last state is older than 10 minutes
    */
   async follow(
     { login_id, session, seen }: { login_id?: string; session?: string; seen?: number },
@@ -136,12 +152,16 @@ export class Logins {
     if (!found || isCalledOff(found)) throw noLogin()
     const begun = found.ended ? found : await this.#begun(found)
     const now = await this.#news(begun, seen ?? begun.revision, timeoutMs, signal)
-    // Not of a page that was left: its last question may come after its farewell, and nobody waits for the answer.
+    // Not for an aborted call: the last request of a closed page may arrive after its `leave`.
     if (!signal.aborted) await this.#change(now, ({ left_at: _left, ...login }) => login)
     return this.#flow(now.ended ? await this.#tell(now) : now)
   }
 
-  /** Gives the digits that the phone shows. @throws SvcError `not_found` */
+  /**
+   * Stores the digits that the phone displays, and waits for WeChat's answer.
+   *
+   * @throws SvcError `not_found`
+   */
   async giveCode(loginId: string, code: string, signal: AbortSignal): Promise<LoginFlow> {
     const found = await this.#byId(loginId)
     const login =
@@ -151,14 +171,19 @@ export class Logins {
   }
 
   /**
-   * Calls a login off. One that was confirmed on the phone this moment goes on: upstream has ended the old credentials,
-   * and nobody else has the new ones. @returns whether it was under way
+   * Calls a login off. A login that was just confirmed on the phone continues: WeChat has ended the old
+   * credentials, and only this login has the new ones.
+   *
+   * @returns true if it was in progress
    */
   async callOff(loginId: string): Promise<boolean> {
     return this.#end(await this.#byId(loginId), ({ confirmed }) => confirmed !== true)
   }
 
-  /** The page that followed it was left: it is called off soon, unless it is followed elsewhere or its code was scanned. */
+  /**
+   * Records that a page stopped following the login. It is called off soon, unless another page follows it
+   * or its code was scanned.
+   */
   async leave(loginId: string): Promise<void> {
     const { clock, closing } = this.#runtime
     const left_at = clock.now()
@@ -170,19 +195,23 @@ export class Logins {
     if (!closing.aborted) await this.#end(found, isLeft)
   }
 
-  /** Ends the login of a session that is logged out or renamed meanwhile. @returns whether one was under way */
+  /**
+   * Ends the login of a session that is being logged out or renamed.
+   *
+   * @returns true if one was in progress
+   */
   async cancel(name: string): Promise<boolean> {
     return this.#end(await this.#records.of(name), () => true)
   }
 
-  /** Of whichever session: for who knows no more. */
+  /** Returns the login with this id, of any session. */
   async #byId(id: string): Promise<StoredLogin | undefined> {
     return (await this.#records.list()).find(login => login.id === id)
   }
 
   /**
-   * The session that a call means. Without a name: the one whose login the caller may be following, also when that has just
-   * ended and nobody was told yet, else `default`.
+   * Returns the session that a call is about. Without a name: the session of the login that the caller
+   * probably follows, including one that ended and was not reported yet; else `default`.
    */
   async #nameOf(given: string): Promise<string> {
     return given === '' ? followed(await this.#records.list()) : sessionName(given)
@@ -194,22 +223,22 @@ export class Logins {
     await this.#records.change(found, login => {
       ended = !login.ended && may(login)
       const over = ended ? this.#records.over(login, { status: 'expired', notice: 'called_off' }) : login
-      // How it ended is for those who wait for it, and for nobody who comes later.
+      // Marks the end as reported: only callers that wait for it now get it.
       return over.ended && over.told !== over.revision ? { ...over, told: over.revision } : login
     })
     return ended
   }
 
-  /** Resolves when nothing is asked any more; `closing` has to be aborted. */
+  /** Resolves when this process polls for no login any more. Abort `closing` first. */
   async closed(): Promise<void> {
     await Promise.allSettled(this.#drives.values())
     if (!this.#ports.oneShot) return
-    // One whose digits are wanted goes on in the command that brings them.
+    // A login that needs digits continues in the command that brings them.
     const isLeft = ({ confirmed, status }: StoredLogin) => confirmed !== true && status !== 'need_verifycode'
     await Promise.allSettled([...this.#own].map(async id => this.#end(await this.#byId(id), isLeft)))
   }
 
-  /** Waits for another revision than the one that was seen, up to `ms`. */
+  /** Waits up to `ms` until the revision differs from `seen`, or until the login ends. */
   async #news(login: StoredLogin, seen: number, ms: number, signal: AbortSignal): Promise<StoredLogin> {
     const over = new AbortController()
     using left = linked(signal, this.#runtime.closing)
@@ -222,7 +251,7 @@ export class Logins {
     }
   }
 
-  /** Once it has a new QR code, where the one that it has is used up; or as it is when there is none within some seconds. */
+  /** If the QR code is used up, waits some seconds for its replacement. Returns the login. */
   #renewed(login: StoredLogin, signal: AbortSignal): Promise<StoredLogin> | StoredLogin {
     const { ended, qr, revision } = login
     if (ended || !qr || !this.#isUsedUp(login)) return login
@@ -231,13 +260,17 @@ export class Logins {
     )
   }
 
-  /** Nobody can scan it: upstream said so, or it would. */
+  /** Returns true if the code can no longer be scanned, because WeChat said so or because of its age. */
   #isUsedUp({ status, qr }: StoredLogin): boolean {
     if (status === 'expired' || status === 'verify_code_blocked') return true
     return status === 'waiting' && qr !== undefined && this.#runtime.clock.now() - qr.shown_at >= qrLifeMs
   }
 
-  /** A login once it has its first QR code, or has ended. @throws what `LoginDriver.drive` throws; SvcError `shutting_down` */
+  /**
+   * Waits until the login has its first QR code, or has ended.
+   *
+   * @throws what `LoginDriver.drive` throws; SvcError `shutting_down`
+   */
   async #begun(login: StoredLogin): Promise<StoredLogin> {
     const { closing } = this.#runtime
     const driving = this.#drive(login)
@@ -258,11 +291,11 @@ export class Logins {
   }
 
   async #start(session: string, force: boolean): Promise<StoredLogin> {
-    // One at a time, so that each sees the room that those before have taken.
+    // One at a time, so that each start counts the ones before it.
     return this.#begun(await this.#starting(() => this.#started(session, force)))
   }
 
-  /** A new login, or the one that somebody has started meanwhile. */
+  /** Stores a new login, or returns the one that another call has started. */
   async #started(session: string, force: boolean): Promise<StoredLogin> {
     const { most, sessions } = this.#ports
     const records = await sessions.list()
@@ -272,16 +305,23 @@ export class Logins {
     if (before && !before.ended) return before
     checkRoom(logins.length, session, records, most())
     const login = await this.#records.put({
-      ...{ id: crypto.randomUUID(), session, force, version: before?.version ?? '' },
-      ...{ until: this.#runtime.clock.now() + keptMs, ended: false, status: 'waiting', revision: 0, told: 0 },
+      id: crypto.randomUUID(),
+      session,
+      force,
+      version: before?.version ?? '',
+      until: this.#runtime.clock.now() + keptMs,
+      ended: false,
+      status: 'waiting',
+      revision: 0,
+      told: 0,
     })
-    // Another process was faster.
+    // Another process stored one first.
     if (!login) return this.#started(session, force)
     this.#own.add(login.id)
     return login
   }
 
-  /** What a caller is shown. */
+  /** Returns the login's status for callers. */
   #shown(login: StoredLogin): Promise<LoginStatus> {
     return loginStatus(login, this.#ports.upstream.sandboxed)
   }
@@ -290,14 +330,14 @@ export class Logins {
     return { ...(await this.#shown(login)), login_id: login.id, revision: login.revision }
   }
 
-  /** A caller of `login` is told it: the next call waits for what comes then. */
+  /** Marks the current revision as reported to a caller: its next call waits for the next change. */
   async #tell(login: StoredLogin): Promise<StoredLogin> {
     const { revision: told } = login
     await this.#change(login, ({ left_at: _left, ...now }) => ({ ...now, told }))
     return login
   }
 
-  /** As of `LoginRecords.change`; where it is not kept any more it is as it was. */
+  /** Like `LoginRecords.change`, but returns the login unchanged if it is no longer stored. */
   async #change(login: StoredLogin, to: (login: StoredLogin) => StoredLogin): Promise<StoredLogin> {
     const changed = (now: StoredLogin) => {
       const next = to(now)
@@ -311,29 +351,33 @@ export class Logins {
   }
 }
 
-/** Its codes were not scanned in time, as often as they were renewed. */
+/** Returns true if the login ended because no code was scanned in time. */
 const isRunOut = ({ ended, status, notice }: StoredLogin) =>
   ended && status === 'expired' && notice === undefined
 
-/** How it ended is for those who waited for it. */
+/** Returns true if the login was called off; its end is reported only to callers that waited. */
 const isCalledOff = ({ ended, notice }: StoredLogin) => ended && notice === 'called_off'
 
-/** Names with a login under way. */
+/** Returns the sessions with a login in progress. */
 const namesOf = (logins: readonly StoredLogin[]): ReadonlySet<string> =>
   new Set(logins.filter(({ ended }) => !ended).map(({ session }) => session))
 
-/** @throws SvcError `invalid_arguments` for several */
+/**
+ * Returns the session of the login that a caller without a name probably follows.
+ *
+ * @throws SvcError `invalid_arguments` if several are in progress
+ */
 function followed(logins: readonly StoredLogin[]): string {
   const pending = [...namesOf(logins)]
   if (pending.length <= 1) {
-    const untold = logins.filter(({ ended, revision, told }) => ended && told !== revision)
-    const byDefault = untold.find(({ session }) => session === defaultSessionName)
-    return byDefault?.session ?? pending[0] ?? untold.at(-1)?.session ?? defaultSessionName
+    const unreported = logins.filter(({ ended, revision, told }) => ended && told !== revision)
+    const ofDefault = unreported.find(({ session }) => session === defaultSessionName)
+    return ofDefault?.session ?? pending[0] ?? unreported.at(-1)?.session ?? defaultSessionName
   }
-  throw badArgument('session_name', 'expected the name of one of the logins under way', {
+  throw badArgument('session_name', 'several logins are in progress: expected a session name', {
     hint: `Name one of them: ${pending.join(', ')}.`,
   })
 }
 
 const noLogin = () =>
-  new SvcError('not_found', 'there is no such login any more', { hint: 'Start a new one.' })
+  new SvcError('not_found', 'this login does not exist any more', { hint: 'Start a new one.' })

@@ -1,9 +1,9 @@
-/** Mutual exclusion inside this process, for work that is more than one step. */
+/** Mutual exclusion within this process, for work of several steps. */
 
-/** Runs `work` after all that was given before it has ended. */
+/** Runs `work` after all work passed in before has ended. */
 export type Alone = <T>(work: () => Promise<T>) => Promise<T>
 
-/** One lock: whoever comes is served in their order, whatever becomes of those before. */
+/** Creates a lock. It serves its callers in order, also after an error. */
 export function oneAtATime(): Alone {
   let last: Promise<unknown> = Promise.resolve()
   return work => {

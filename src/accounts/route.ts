@@ -1,4 +1,7 @@
-/** Which session sends to a user: the one that got the newest context token for them, else the first connected one. */
+/**
+ * Selects the session that sends to a user: the one with the newest context token for the user, else the
+ * first connected one.
+ */
 import { SvcError } from '../model/error.ts'
 import { notConnected, sessionName, type UserContext } from '../model/session.ts'
 import { expired } from '../receive/token-check.ts'
@@ -6,24 +9,25 @@ import type { Accounts, ConnectedSession, WrittenSession } from './accounts.ts'
 import { newestFirst } from './users.ts'
 
 /**
- * The session asked for; else the one that most recently got a context token for that user; else the first connected one
- * (the default, else the oldest), and a session without a login that the user wrote to.
+ * Returns the requested session. Default: the session that most recently got a context token for the user,
+ * else the first connected one (the default, else the oldest).
  *
- * @returns `context`: what the session knows of the user; `before`: where they wrote, if no login has heard of them since
+ * @returns `context`: what the session knows of the user; `before`: the session that the user wrote to, if
+ * no current login got a message since
  * @throws SvcError `not_connected`, `session_not_found`, `session_expired`
  */
 export async function routeTo(
   accounts: Accounts,
   to: string,
-  wanted: string | undefined,
+  requested: string | undefined,
 ): Promise<ConnectedSession & { context?: UserContext | undefined; before?: WrittenSession | undefined }> {
-  if (wanted !== undefined) {
-    const { name, bot, unreadable } = await accounts.named(sessionName(wanted))
+  if (requested !== undefined) {
+    const { name, bot, unreadable } = await accounts.named(sessionName(requested))
     if (!bot) throw unreadable ?? notConnected(name)
     if (bot.expired_at !== undefined) throw expired(name)
     const context = await accounts.context(name, to)
     if (context?.token !== undefined) return { name, bot, context }
-    const before = (await accounts.wroteTo(to)).find(one => one.session === name)
+    const before = (await accounts.wroteTo(to)).find(({ session }) => session === name)
     return { name, bot, context, before }
   }
   const known = await accounts.knowing(to)
@@ -31,11 +35,12 @@ export async function routeTo(
   if (newest) return newest
   if (known[0]) throw expired(known[0].name)
   const written = await accounts.wroteTo(to)
-  const loggedOut = written.find(one => !one.isLoggedIn)
+  const loggedOut = written.find(({ isLoggedIn }) => !isLoggedIn)
   const session = await accounts.first()
   if (session) {
-    const own = written.find(one => one.session === session.name)
-    // Whoever logged it in can write to it, whatever they wrote to before.
+    const own = written.find(entry => entry.session === session.name)
+    // A user can always receive from the session that they logged in, whichever session they wrote to
+    // before.
     const elsewhere = session.bot.user_id === to ? undefined : (loggedOut ?? written[0])
     const context = await accounts.context(session.name, to)
     return { ...session, context, before: own ?? elsewhere }

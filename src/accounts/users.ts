@@ -1,4 +1,4 @@
-/** Who has written to the accounts: what is left of the right to answer them, and what people call them. */
+/** The users of the accounts: their names, and how many replies they may still get. */
 
 import { SvcError } from '../model/error.ts'
 import {
@@ -22,14 +22,14 @@ import type { Entries } from '../storage/outbox.ts'
 import type { State } from '../storage/state.ts'
 import type { Conversations, Names } from '../storage/store.ts'
 
-/** The accounts, as far as users go by them. */
+/** The part of `Accounts` that this file uses. */
 interface Sessions {
   list(): Promise<{ name: string }[]>
   named(name: string): Promise<{ name: string }>
   knowing(user: string): Promise<{ name: string; context: UserContext }[]>
 }
 
-/** What of the store there is to know of users. */
+/** The part of the store that has data about users. */
 export interface UserStore {
   outbox: Pick<Entries, 'counters'>
   names: Names
@@ -52,11 +52,11 @@ export class Users {
   }
 
   /**
-   * Everybody who has written to a session, or to any; who wrote last comes first. Takes no lock. Of several sessions one whose
-   * users cannot be read is left out.
+   * Lists the users who have written to a session, or to any; the most recent writer first. Takes no lock.
+   * Without `session`, skips sessions whose users cannot be read.
    *
-   * @throws SvcError `session_not_found`; `invalid_arguments` for a name that nobody has, or several; `store_unavailable` when
-   *   nobody is found and the users of a session cannot be read
+   * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user or of several;
+   * `store_unavailable` if no user is found and a session's users cannot be read
    */
   async list({ session, user_id }: UserFilter = {}): Promise<KnownUser[]> {
     const only = user_id === undefined ? undefined : await this.#meant(user_id, session)
@@ -64,51 +64,53 @@ export class Users {
       session === undefined
         ? (await this.#accounts.list()).map(({ name }) => name)
         : [(await this.#accounts.named(session)).name]
-    const looked = await Promise.allSettled(
+    const results = await Promise.allSettled(
       names.map(async name => (await this.of(name)).map(user => ({ session: name, ...user }))),
     )
-    const found = looked
-      .flatMap(one => (one.status === 'fulfilled' ? one.value : []))
+    const found = results
+      .flatMap(result => (result.status === 'fulfilled' ? result.value : []))
       .filter(user => only === undefined || user.user_id === only)
-    const failed = looked.find(one => one.status === 'rejected')
+    const failed = results.find(result => result.status === 'rejected')
     if (failed && found.length === 0) throw failed.reason
     return found.sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
   }
 
-  /** Of one session. */
+  /** Lists the users of one session. */
   of(session: string): Promise<SessionUser[]> {
     return usersOf(this.#ports, session, this.#runtime.clock.now())
   }
 
   /**
-   * Names a user of a session; also of one that is logged out, as long as it is known.
+   * Sets a user's name in a session, also in one that is logged out but still known.
    *
-   * @throws SvcError `invalid_arguments` for a name that cannot be one, or is another user's of that session;
-   *   `not_found` when the user has not written to it, `session_not_found`
+   * @throws SvcError `invalid_arguments` for an invalid name, or for another user's name in this session;
+   * `not_found` if the user has not written to it, `session_not_found`
    */
   async name({ user_id, name, session }: NameRequest): Promise<NamedUser> {
     const { state, store } = this.#ports
-    const wanted = userName(name)
+    const newName = userName(name)
     const user = await this.#meant(user_id, session)
     const known = [
-      ...newestFirst(await this.#accounts.knowing(user)).map(one => one.name),
+      ...newestFirst(await this.#accounts.knowing(user)).map(entry => entry.name),
       ...(await store.conversations.sessionsOf(user)),
     ]
     const key = session === undefined ? undefined : sessionKey(sessionName(session))
-    const where = known.find(one => key === undefined || sessionKey(one) === key)
-    if (where === undefined) {
+    const target = known.find(name => key === undefined || sessionKey(name) === key)
+    if (target === undefined) {
       if (session !== undefined) await this.#accounts.named(session)
       throw new SvcError('not_found', 'no user with this id has written to this session, or to any', {
         next: { action: 'see', what: 'users' },
       })
     }
-    await store.names.set(where, user, wanted)
-    const listed = (await this.of(where)).find(one => one.user_id === user)
-    const named = listed ?? defined({ user_id: user, remaining: 0, name: wanted })
+    await store.names.set(target, user, newName)
+    const listed = (await this.of(target)).find(({ user_id }) => user_id === user)
+    const named = listed ?? defined({ user_id: user, remaining: 0, name: newName })
     const same =
-      wanted === undefined ? [] : (await bearers({ store, sessions: state.sessions }, { name: wanted })).found
-    const namesakes = same.filter(one => one.user_id !== user).slice(0, bearersTold)
-    return { session: where, ...named, ...(namesakes.length > 0 && { namesakes }) }
+      newName === undefined
+        ? []
+        : (await bearers({ store, sessions: state.sessions }, { name: newName })).found
+    const namesakes = same.filter(({ user_id }) => user_id !== user).slice(0, bearersTold)
+    return { session: target, ...named, ...(namesakes.length > 0 && { namesakes }) }
   }
 
   #meant(user: string, session: string | undefined): Promise<string> {
@@ -117,13 +119,15 @@ export class Users {
   }
 }
 
-/** Who has written to a session, by its files and the log; who wrote last comes first. */
+/**
+ * Lists the users who have written to a session, from its files and the log; the most recent writer first.
+ */
 export async function usersOf(
   { state: { contexts }, store }: { state: Pick<State, 'contexts'>; store: UserStore },
   session: string,
   now: number,
 ): Promise<SessionUser[]> {
-  // What the log adds to the files is missing while it fails, which is told of elsewhere.
+  // While the log fails, its data are missing; the failure is reported elsewhere.
   const counters = await store.outbox.counters(session).catch(() => undefined)
   const names = await store.names.of(session).catch(() => undefined)
   const users = await contexts.of(session)
@@ -132,14 +136,17 @@ export async function usersOf(
     .map(([user_id, context]): SessionUser => {
       const count = countNow(context, counters?.get(user_id), now)
       return defined({
-        ...{ user_id, name: names?.get(user_id), first_seen: context.first_seen || undefined },
-        ...{ last_received: context.received_at, last_sent: count.last_sent_at },
+        user_id,
+        name: names?.get(user_id),
+        first_seen: context.first_seen || undefined,
+        last_received: context.received_at,
+        last_sent: count.last_sent_at,
         ...rightToAnswer(count, now),
       })
     })
     .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
 }
 
-/** Sessions that know a user, the one first that the user wrote to last. */
+/** Sorts what sessions know of a user by the time of the user's last message, newest first. */
 export const newestFirst = <T extends { context: UserContext }>(known: readonly T[]): T[] =>
   known.toSorted((a, b) => (b.context.received_at ?? 0) - (a.context.received_at ?? 0))
