@@ -73,6 +73,7 @@ function toldOf({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
 }
 
 interface Batch {
+  id: string
   receivedAt: number
   messages: PolledMessage[]
 }
@@ -92,7 +93,7 @@ async function batchOf({ bot, updates, clearAt, clock, log }: Polled): Promise<B
     const written = (isNew: boolean) => writtenAt(stated, { now: receivedAt, earliest, isNew })
     messages.push({ ...told, written_at: written(true).received_at, repeated: written(false) })
   }
-  return { receivedAt, messages }
+  return { id: crypto.randomUUID(), receivedAt, messages }
 }
 
 /**
@@ -135,10 +136,10 @@ async function taken(
   ports: BatchPorts,
   login: PolledLogin,
   { bot, cursor, log, marks, updates }: Polled,
-  { messages, receivedAt }: Batch,
+  { id, messages, receivedAt }: Batch,
 ): Promise<string | undefined> {
   const next = updates.cursor ?? cursor
-  const own = { token: bot.token, botId: bot.bot_id, cursorFrom: cursor, cursorTo: next }
+  const own = { id, token: bot.token, botId: bot.bot_id, cursorFrom: cursor, cursorTo: next }
   // Its name may have changed; not knowing that is no reason not to store.
   if (messages.length > 0) await currentSession(ports.sessions, login).catch(() => undefined)
   for (let renames = 0; renames < 10; renames++) {

@@ -18,7 +18,10 @@ export interface Storage {
    * messages, each once, in their order, with their events and counts of answers; then what they say of those who wrote (`contextAfter`, with `written_at` of a new message, else with
    * `repeated`); then marks and cursor. This verb alone may reject, or its process be killed, after the first or the second
    * step: the cursor is behind then, never ahead, and the same batch again completes it, also under another name of its session.
-   * To the process that tried before, rows of that try are new ones, not duplicates, as long as `messages` is the same array.
+   *
+   * **Again:** a try has the `id` of the batch. The process that tried before answers with the rows of its earlier tries: these
+   * are not duplicates to it. It may forget them when the cursor has moved, when no session has the token, and when a batch
+   * with another `id` comes for that token.
    *
    * **Once:** `deduplication.ts` judges. An id is stored once; the message of another bot under the same id goes by
    * `<bot>:<id>`. Under a new id a message came before if bot, sender, content and a time with parts of a second match one that
@@ -39,6 +42,8 @@ export interface Storage {
 }
 
 export interface PolledBatch {
+  /** The same in each try to take this batch in; that of no other batch. */
+  id: string
   session: string
   /** The token it was polled with, and the bot it belongs to. */
   token: string

@@ -3,7 +3,6 @@ import { SvcError } from '../../src/model/error.ts'
 import { contextAfter, hasWritten, marked, sessionName } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type { LoginFlows } from '../../src/storage/logins.ts'
-import type { PolledMessage } from '../../src/storage/messages.ts'
 import type { Sessions, State } from '../../src/storage/state.ts'
 import type { Ingested, Storage } from '../../src/storage/storage.ts'
 import { MemoryStore } from './memory-store.ts'
@@ -124,13 +123,15 @@ export function memoryStorage(db: Tables, clock: Clock): Omit<Storage, 'leases'>
       for (const [name, at] of db.signedOut) if (at <= now) db.signedOut.delete(name)
     },
   }
-  const stored = new WeakMap<readonly PolledMessage[], Ingested['rows']>()
+  const unfinished = new Map<string, { id: string; rows: Ingested['rows'] }>()
   return {
     state: verbs({ sessions, contexts, logins: loginFlows(db, sessions), signIns }),
     store,
-    async ingest({ session, token, botId, cursorFrom, cursorTo, messages, marks, now }) {
-      const rows = stored.get(messages) ?? (await store.intake.insertReceived(session, botId, messages))
-      stored.set(messages, rows)
+    async ingest({ id, session, token, botId, cursorFrom, cursorTo, messages, marks, now }) {
+      const before = unfinished.get(token)
+      const rows =
+        before?.id === id ? before.rows : await store.intake.insertReceived(session, botId, messages)
+      unfinished.set(token, { id, rows })
       const found = one(session)
       const isOurs = found?.name === session && found.bot.token === token
       if (found && found.bot.bot_id !== botId)

@@ -22,7 +22,7 @@ const texts = (...all: string[]): PolledMessage[] =>
   }))
 
 const batches: PolledBatch[] = ['first', 'second', 'third'].map((text, nth) => ({
-  ...{ session: 's', token: bot('b').token, botId: 'b@im.bot', now: 1_000_000 },
+  ...{ id: text, session: 's', token: bot('b').token, botId: 'b@im.bot', now: 1_000_000 },
   ...{ cursorFrom: nth === 0 ? '' : `c${nth}`, cursorTo: `c${nth + 1}` },
   messages: texts(`${text} 1`, `${text} 2`),
 }))
@@ -108,7 +108,7 @@ async function check(storage: Storage, count: number): Promise<void> {
   // Every batch again, as upstream gives it: each message stays there once, the cursor goes where it belongs.
   for (const batch of batches) {
     if (!did.has('save') || did.has('logout')) break
-    const { rows: results } = await storage.ingest({ ...batch, session, messages: [...batch.messages] })
+    const { rows: results } = await storage.ingest({ ...batch, session })
     expect(results.every(one => one === 'duplicate')).toBe(stored.includes(batch))
   }
   const all = await store.log.after(0, { limit: 100, direction: 'received' })
@@ -153,7 +153,7 @@ test('three processes at once: one order without gaps, each row to one reader, e
           raw: '{}', timestamp: n, timed: true, contentHash: '${name}' + n + '.' + m, written_at: n + 1,
           contextToken: 't' + n, repeated: { received_at: n + 1 },
         }))
-        const cursors = { cursorFrom: n === 0 ? '' : 'c' + n, cursorTo: 'c' + (n + 1) }
+        const cursors = { id: '' + n, cursorFrom: n === 0 ? '' : 'c' + n, cursorTo: 'c' + (n + 1) }
         const { cursor } = await storage.ingest({ ...${JSON.stringify(own)}, ...cursors, messages })
         if (cursor !== 'moved') throw new Error('not moved')
         const claim = await storage.store.consumers.claim('default', { limit: 4 })

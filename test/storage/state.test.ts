@@ -55,7 +55,14 @@ describe.each(engines)('state: %s', (_name, open) => {
     const { sessions } = storage.state
     const ingest: Ingest = async (messages, more) => {
       const { bot_id: botId = 'b@im.bot', token = '', cursor = '' } = (await sessions.get('s'))?.bot ?? {}
-      const own = { session: 's', token, botId, cursorFrom: cursor, cursorTo: `n${++cursors}` }
+      const own = {
+        id: `${++cursors}`,
+        session: 's',
+        token,
+        botId,
+        cursorFrom: cursor,
+        cursorTo: `n${cursors}`,
+      }
       return storage.ingest({ ...own, messages, now: Number.POSITIVE_INFINITY, ...more })
     }
     try {
@@ -182,7 +189,14 @@ describe.each(engines)('state: %s', (_name, open) => {
     [
       'moved on',
       async ({ ingest }: Engine) => {
-        const own = { session: 's', token: bot('b').token, botId: 'b@im.bot', messages: [], now: 1000 }
+        const own = {
+          id: 'x',
+          session: 's',
+          token: bot('b').token,
+          botId: 'b@im.bot',
+          messages: [],
+          now: 1000,
+        }
         await ingest({ ...own, cursorFrom: 'c0', cursorTo: 'c9' })
       },
     ],
@@ -230,12 +244,12 @@ describe.each(engines)('state: %s', (_name, open) => {
     withStorage(async ({ state, store }, ingest) => {
       await state.sessions.save('s', bot('b'))
       await state.sessions.rename('s', 'x')
-      const own = { token: bot('b').token, cursorFrom: '', cursorTo: 'c1' }
+      const own = { id: 'once', token: bot('b').token, cursorFrom: '', cursorTo: 'c1' }
       // It states no time: only as long as it counts as new it says when its user wrote.
       const untimed = from({ user_id: 'u', received_at: 9000, again: true }, { written_at: 5000 })
       const batch = [untimed]
       expect((await ingest(batch, own)).cursor).toBe('gone')
-      expect(await ingest(batch, { ...own, session: 'x' })).toEqual({ rows: [1], cursor: 'moved' })
+      expect(await ingest([...batch], { ...own, session: 'x' })).toEqual({ rows: [1], cursor: 'moved' })
       expect(await state.contexts.find('x', 'u')).toMatchObject({ received_at: 5000 })
       expect((await state.sessions.get('x'))?.bot?.cursor).toBe('c1')
       expect(await store.log.head()).toBe(1)
@@ -263,7 +277,7 @@ describe.each(engines)('state: %s', (_name, open) => {
       expect(lost).toEqual(['b', 'a'])
       expect(await store.log.head()).toBe(1 + batch.length - 2)
       // Again, as after a crash; and half of it, with more.
-      expect(new Set((await ingest([...batch], own)).rows)).toEqual(new Set(['duplicate']))
+      expect(new Set((await ingest(batch, own)).rows)).toEqual(new Set(['duplicate']))
       const more = await ingest([one('f', 'equal'), ...batch.slice(0, 600)], { cursorTo: 'c2' })
       expect(more.rows.filter(row => row !== 'duplicate')).toHaveLength(0)
     }))
@@ -277,7 +291,7 @@ describe.each(engines)('state: %s', (_name, open) => {
       ]
       const own = { cursorFrom: '', cursorTo: 'c1' }
       expect(await ingest(batch, own)).toEqual({ rows: [1, 2], cursor: 'moved' })
-      expect(await ingest([...batch], own)).toEqual({ rows: ['duplicate', 'duplicate'], cursor: 'moved' })
+      expect(await ingest(batch, own)).toEqual({ rows: ['duplicate', 'duplicate'], cursor: 'moved' })
       expect(await store.log.head()).toBe(2)
       expect([...(await state.contexts.of('s'))]).toEqual([
         ['u', { token: 't', received_at: 3000, used: 0, first_seen: 3000 }],
@@ -376,9 +390,9 @@ describe.each(engines)('state: %s', (_name, open) => {
         return { session, token, botId, messages: [], now: 1000 }
       }
       const commits = all.flatMap(name => [
-        ingest({ ...own(name), cursorFrom: 'c0', cursorTo: 'c1' }),
-        ingest({ ...own(name), cursorFrom: 'c1', cursorTo: 'c2' }),
-        ingest({ ...own(name), cursorFrom: 'c1', cursorTo: 'c3', token: 'of another login' }),
+        ingest({ ...own(name), id: '1', cursorFrom: 'c0', cursorTo: 'c1' }),
+        ingest({ ...own(name), id: '2', cursorFrom: 'c1', cursorTo: 'c2' }),
+        ingest({ ...own(name), id: '3', cursorFrom: 'c1', cursorTo: 'c3', token: 'of another login' }),
       ])
       const ends = (await Promise.all(commits)).map(({ cursor }) => cursor)
       expect(ends).toEqual(all.flatMap(() => ['moved', 'moved', 'gone'] as const))

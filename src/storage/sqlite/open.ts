@@ -59,12 +59,15 @@ function ingestInto(
   state: Pick<FileState, 'commitBatch' | 'sessions'>,
   clock: StoreOptions['clock'],
 ): Storage['ingest'] {
-  /** What became so far of the messages of a batch that may be given again. */
-  const stored = new WeakMap<readonly PolledMessage[], (number | 'duplicate')[]>()
+  /** By token, the batch that may come again, and what became of its messages so far. */
+  const unfinished = new Map<string, { id: string; rows: (number | 'duplicate')[] }>()
   const turns = new SharedTurns(clock)
-  return async ({ messages, botId, ...batch }: PolledBatch) => {
-    const rows = stored.get(messages) ?? []
-    stored.set(messages, rows)
+  return async ({ id, messages, botId, ...batch }: PolledBatch) => {
+    const { token } = batch
+    const before = unfinished.get(token)
+    const tried = before?.id === id ? before : { id, rows: [] }
+    unfinished.set(token, tried)
+    const { rows } = tried
     const turn = turns.join()
     const whole = partOf(messages)
     while (rows.length < messages.length) {
@@ -79,6 +82,8 @@ function ingestInto(
       const { bot } = (await state.sessions.get(batch.session)) ?? {}
       await contexts.withdraw(batch.session, inbound, bot !== undefined && bot.bot_id !== botId)
     }
+    const mayMove = cursor === 'gone' && (await state.sessions.list()).some(({ bot }) => bot?.token === token)
+    if (!mayMove && unfinished.get(token) === tried) unfinished.delete(token)
     return { rows, cursor }
   }
 }
