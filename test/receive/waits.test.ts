@@ -1,12 +1,13 @@
 /** Who waits for received messages is woken by what concerns it, and by nothing else. */
 import { expect, test } from 'bun:test'
 import { Waits, type Wanted } from '../../src/receive/waits.ts'
-import { message, openStore, type TestStore } from '../storage/support.ts'
+import { openSqlite } from '../storage/sqlite/support.ts'
+import { insert, message, type Running } from '../storage/support.ts'
 
 const minute = 60_000
 
 async function watching() {
-  const t = await openStore()
+  const t = await openSqlite()
   const waits = new Waits(t.store.log, t.store.backlog)
   let seen = await t.store.log.head()
   const signal = new AbortController()
@@ -14,7 +15,7 @@ async function watching() {
   const start = (name: string, wanted: Wanted, ms = minute) =>
     waits.wait(signal.signal, ms, seen, wanted).then(() => void woken.push(name))
   return {
-    ...{ store: t.store, waits, signal, woken, start },
+    ...{ storage: t.storage, store: t.store, waits, signal, woken, start },
     /** Waits that start from now on know what there is now. */
     async look() {
       seen = await t.store.log.head()
@@ -26,8 +27,8 @@ async function watching() {
   }
 }
 
-const say = async (t: Pick<TestStore, 'store'>, session: string, text: string) =>
-  await t.store.intake.insertReceived(session, `${session}@im.bot`, [message(text)])
+const say = async (t: Pick<Running, 'storage'>, session: string, text: string) =>
+  await insert(t, [message(text)], session, `${session}@im.bot`)
 
 test('a message wakes those who read its session or all, and of several that claim the same only one', async () => {
   await using t = await watching()
@@ -44,7 +45,7 @@ test('a message wakes those who read its session or all, and of several that cla
 })
 
 test('a message that comes while a wait begins wakes it', async () => {
-  await using t = await openStore()
+  await using t = await openSqlite()
   let looks = 0
   const look = async () => {
     const last = await t.store.log.head()
@@ -63,10 +64,10 @@ test('of calls for many sessions those of the ones with messages are woken; of m
   await say(t, 's9', 'hello')
   await Promise.all([waits[7], waits[9]])
   expect(t.woken.sort()).toEqual(['s7', 's9'])
-  await t.store.intake.insertReceived(
-    'elsewhere',
-    'b@im.bot',
+  await insert(
+    t,
     Array.from({ length: 200 }, (_, i) => message(`many ${i}`)),
+    'elsewhere',
   )
   await Promise.all(waits)
   expect(t.woken).toHaveLength(300)

@@ -1,24 +1,22 @@
 /** Events without WeChat, and a stream that is cut again and again while they come. */
 import { silentLog } from '../../src/platform/log.ts'
-import { SqliteStore } from '../../src/storage/sqlite/store.ts'
-import { message } from '../storage/support.ts'
+import { openStorage } from '../../src/storage/sqlite/open.ts'
+import { insert, message } from '../storage/support.ts'
 import { eventSource } from '../support/event-source.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { restOf } from '../support/rest.ts'
 
 /** The log as another process writes it: messages without WeChat. */
 export async function writer(t: TestGateway) {
-  const options = { path: `${t.dir}/messages.db`, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
-  const store = await SqliteStore.open(options)
+  const options = { dir: t.dir, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
+  const storage = await openStorage(options)
   return {
-    store,
-    say: (text: string, from_user = 'u@im.wechat', session = 'default') =>
-      store.intake.insertReceived(session, 'b', [
-        message(text, {
-          ...{ from_user, raw: JSON.stringify({ item_list: [{ type: 1, text_item: { text } }] }) },
-        }),
-      ]),
-    [Symbol.asyncDispose]: () => store.upkeep.close(),
+    store: storage.store,
+    say(text: string, from_user = 'u@im.wechat', session = 'default') {
+      const raw = JSON.stringify({ item_list: [{ type: 1, text_item: { text } }] })
+      return insert({ storage }, [message(text, { from_user, raw })], session)
+    },
+    [Symbol.asyncDispose]: () => storage.close(),
   }
 }
 

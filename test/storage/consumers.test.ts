@@ -1,31 +1,15 @@
+/** What every engine must do for readers of the log (`src/storage/store.ts`). */
 import { describe, expect, test } from 'bun:test'
-import { systemClock } from '../../src/platform/clock.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { openDatabase } from '../../src/platform/sqlite.ts'
-import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import type { Claim, Store } from '../../src/storage/store.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
-import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { onEach } from './engines.ts'
-import {
-  byId,
-  type EngineStore,
-  inOtherProcess,
-  insert,
-  message,
-  openStore,
-  outgoing,
-  sending,
-  startOther,
-} from './support.ts'
-
-const it = given(openStore)
+import { insert, message, outgoing, type Running, rename, sending } from './support.ts'
 
 const ids = (claim: Claim | undefined) => claim?.rows.map(row => row.id) ?? []
-const add = async (store: EngineStore, count: number, session = 's') =>
+const add = async (t: Running, count: number, session = 's') =>
   await insert(
-    store,
+    t,
     Array.from({ length: count }, (_, i) => message(`${session} ${i}`)),
     session,
   )
@@ -36,20 +20,20 @@ const never = () => new AbortController().signal
 
 onEach((it, openStore) => {
   it('the default consumer begins at the beginning, another one at the end', async t => {
-    await add(t.store, 3)
+    await add(t, 3)
     expect(await t.store.consumers.claim('late', { limit: 10 })).toBeUndefined()
     expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3])
-    await add(t.store, 1)
+    await add(t, 1)
     expect(ids(await t.store.consumers.claim('late', { limit: 10 }))).toEqual([4])
   })
 
   it('one that is told to begin starts after what any was given, `default` at the beginning, each once', async t => {
     const { consumers } = t.store
-    await add(t.store, 3)
+    await add(t, 3)
     await consumers.begin('first')
     expect(ids(await consumers.claim('first', { limit: 2 }))).toEqual([1, 2])
     for (const name of ['second', 'default']) await consumers.begin(name)
-    await add(t.store, 1)
+    await add(t, 1)
     await consumers.begin('second')
     expect(ids(await consumers.claim('second', { limit: 10 }))).toEqual([3, 4])
     expect(ids(await consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3, 4])
@@ -57,7 +41,7 @@ onEach((it, openStore) => {
   })
 
   it('of a lease that is gone nothing happens; one that lapsed is its own until its rows are claimed; names have a case', async t => {
-    await add(t.store, 1)
+    await add(t, 1)
     const { consumers } = t.store
     const { lease } = (await consumers.claim('default', { limit: 1 }))!
     expect(await consumers.claim('Default', { limit: 1 })).toBeUndefined()
@@ -72,7 +56,7 @@ onEach((it, openStore) => {
   })
 
   it('what was confirmed does not come again, in this process or the next', async t => {
-    await add(t.store, 3)
+    await add(t, 3)
     await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 2 }))!.lease)
     await t.reopen()
     t.clock.at += 60_000
@@ -85,7 +69,7 @@ onEach((it, openStore) => {
 
   it('a bot never hears itself', async t => {
     await sending(t.store, 's', 'b', outgoing('1'))
-    await add(t.store, 1)
+    await add(t, 1)
     await sending(t.store, 's', 'b', outgoing('2'))
     expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([2])
     expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
@@ -93,7 +77,7 @@ onEach((it, openStore) => {
   })
 
   it('parallel calls never get the same row', async t => {
-    await add(t.store, 25)
+    await add(t, 25)
     const claims = await Promise.all(
       Array.from({ length: 4 }, () => t.store.consumers.claim('default', { limit: 10 })),
     )
@@ -101,7 +85,7 @@ onEach((it, openStore) => {
   })
 
   it('abandoned rows come again, marked, before newer ones; rows never given are not marked', async t => {
-    await add(t.store, 4)
+    await add(t, 4)
     const first = (await t.store.consumers.claim('default', { limit: 2 }))!
     expect(await t.store.backlog.lapsed()).toEqual(new Set())
     await t.store.consumers.nack(first.lease)
@@ -119,7 +103,7 @@ onEach((it, openStore) => {
   })
 
   it('rows of a claim that nobody was shown come again before newer ones, marked only if they were shown before', async t => {
-    await add(t.store, 6)
+    await add(t, 6)
     const first = (await t.store.consumers.claim('default', { limit: 4 }))!
     await t.store.consumers.giveBack(first, 3)
     expect([...(await t.store.backlog.lapsed())]).toEqual(['default'])
@@ -142,14 +126,14 @@ onEach((it, openStore) => {
 
   it('a claim ends before the row that would be too much, and always has one', async t => {
     const long = { raw: JSON.stringify('x'.repeat(1000)) }
-    await insert(t.store, [message('1', long), message('2'), message('3', long)])
+    await insert(t, [message('1', long), message('2'), message('3', long)])
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 10 }))).toEqual([1])
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 500 }))).toEqual([2])
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 500 }))).toEqual([3])
   })
 
   it('a lapsed lease is given out in pieces of the size that is asked for, and confirming it late harms nothing', async t => {
-    await add(t.store, 1000)
+    await add(t, 1000)
     const slow = (await t.store.consumers.claim('default', { limit: 1000 }))!
     expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
     t.clock.at += 30_001
@@ -163,7 +147,7 @@ onEach((it, openStore) => {
   })
 
   it('the lag of a consumer is what it has not been given; of many, those are told that read last', async t => {
-    await add(t.store, 2)
+    await add(t, 2)
     const lags = async (most = 9) =>
       new Map((await t.store.backlog.lags(most)).map(({ consumer, messages }) => [consumer, messages]))
     expect(await lags()).toEqual(new Map())
@@ -171,7 +155,7 @@ onEach((it, openStore) => {
     t.clock.at += 2 * 60 * 60_000
     await t.store.consumers.claim('default', { limit: 1 })
     await sending(t.store, 's', 'b', outgoing('1'))
-    await add(t.store, 3)
+    await add(t, 3)
     expect(await lags()).toEqual(new Map(Object.entries({ default: 4, late: 3 })))
     expect(await lags(1)).toEqual(new Map([['default', 4]]))
     await t.store.consumers.claim('default', { limit: 9 })
@@ -188,19 +172,19 @@ onEach((it, openStore) => {
     await consumers.claim('default', { limit: 1 })
     await intake.add([{ ...message('old'), session: 's', bot_id: 'b', direction: 'received' }])
     expect(await lag('default')).toBe(0)
-    await intake.insertReceived('s', 'b', [message('1'), message('2')])
-    await intake.insertReceived('other', 'b', [message('3')])
+    await insert(t, [message('1'), message('2')])
+    await insert(t, [message('3')], 'other')
     await consumers.claim('default', { limit: 1, session: 's' })
     expect(await lag('default')).toBe(2)
     expect(await backlog.waiting('default', { limit: 9 })).toBe(2)
     await acknowledgements.after('acks', 0, { limit: 9 })
-    await intake.insertReceived('s', 'b', [message('4'), message('5')])
+    await insert(t, [message('4'), message('5')])
     const { rows } = await acknowledgements.after('acks', 0, { limit: 9 })
     await acknowledgements.handedOut('acks', rows[0]!.id)
     expect([await backlog.waiting('acks', { limit: 9 }), await lag('acks')]).toEqual([2, 2])
     await acknowledgements.after('acks', rows[0]!.id, { limit: 9 })
     expect([await backlog.waiting('acks', { limit: 9 }), await lag('acks')]).toEqual([1, 1])
-    await intake.insertReceived('other', 'b', [message('6'), message('7')])
+    await insert(t, [message('6'), message('7')], 'other')
     const apart = await acknowledgements.after('acks', 0, { limit: 9, session: 'other' })
     await acknowledgements.handedOut('acks', apart.rows[1]!.id, 'other')
     await acknowledgements.after('acks', apart.rows[0]!.id, { limit: 9, session: 'other' })
@@ -211,7 +195,7 @@ onEach((it, openStore) => {
   })
 
   it('a lease lapses although the clock was set back', async t => {
-    await add(t.store, 1)
+    await add(t, 1)
     await t.store.consumers.claim('default', { limit: 1 })
     t.clock.at -= 24 * 3_600_000
     expect(ids(await t.store.consumers.claim('default', { limit: 1 }))).toEqual([1])
@@ -219,7 +203,7 @@ onEach((it, openStore) => {
 
   test('rows that retention removed while they were leased are forgotten', async () => {
     await using t = await openStore({ maxCount: 1 })
-    await add(t.store, 3)
+    await add(t, 3)
     const claim = (await t.store.consumers.claim('default', { limit: 3 }))!
     await t.store.upkeep.prune()
     await t.store.consumers.nack(claim.lease)
@@ -236,7 +220,7 @@ onEach((it, openStore) => {
     let stored = 0
     for (let step = 0; step < 400; step++) {
       const act = random(10)
-      if (act < 4) stored += (await add(t.store, 1 + random(4), `s${random(5)}`)).length
+      if (act < 4) stored += (await add(t, 1 + random(4), `s${random(5)}`)).length
       else {
         const session = act < 8 ? { session: `s${random(5)}` } : {}
         const claim = await t.store.consumers.claim('default', { limit: 1 + random(6), ...session })
@@ -260,11 +244,11 @@ onEach((it, openStore) => {
   })
 
   it('a session read apart keeps its order when the name was given to several', async t => {
-    await add(t.store, 1, 'a')
-    await t.store.upkeep.renameSession('a', 'b')
-    await add(t.store, 1, 'a')
-    await t.store.upkeep.renameSession('a', 'b')
-    await insert(t.store, [message('x')], 'b')
+    await add(t, 1, 'a')
+    await rename(t, 'a', 'b')
+    await add(t, 1, 'a')
+    await rename(t, 'a', 'b')
+    await insert(t, [message('x')], 'b')
     expect(ids(await t.store.consumers.claim('default', { limit: 2, session: 'b' }))).toEqual([1, 2])
     expect(ids(await t.store.consumers.claim('default', { limit: 2, session: 'B' }))).toEqual([3])
   })
@@ -280,10 +264,10 @@ onEach((it, openStore) => {
     }
 
     it('gets again, marked, what it has not acknowledged, and nothing else moves it', async t => {
-      await add(t.store, 3)
+      await add(t, 3)
       expect(await next(t.store, 'default', 0)).toEqual([1, 2, 3])
       expect(await next(t.store, 'default', 0)).toEqual([-1, -2, -3])
-      await add(t.store, 1)
+      await add(t, 1)
       expect(await next(t.store, 'default', 2)).toEqual([-3, 4])
       await t.reopen()
       t.clock.at += 60_000
@@ -295,19 +279,19 @@ onEach((it, openStore) => {
     })
 
     it('begins at the end of the log under a new name, and goes on where it was under a known one', async t => {
-      await add(t.store, 2)
+      await add(t, 2)
       expect(await next(t.store, 'new', 0)).toEqual([])
       await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 1 }))!.lease)
       // Handed out, and not confirmed when it changes over.
       await t.store.consumers.claim('default', { limit: 1 })
-      await add(t.store, 1)
+      await add(t, 1)
       expect(await next(t.store, 'new', 0)).toEqual([3])
       expect(await next(t.store, 'default', 0)).toEqual([-2, 3])
       expect([...(await t.store.backlog.lapsed())]).toEqual([])
     })
 
     it('may acknowledge what was handed out, and nothing beyond', async t => {
-      await add(t.store, 3)
+      await add(t, 3)
       const beyond = (ack: number) => refused(t.store.acknowledgements.after('default', ack, { limit: 1 }))
       await beyond(1)
       // It was refused, so the consumer is as it was.
@@ -323,17 +307,17 @@ onEach((it, openStore) => {
     })
 
     it('is refused without an acknowledgement; others are as before', async t => {
-      await add(t.store, 2)
+      await add(t, 2)
       expect(await next(t.store, 'default', 0)).toEqual([1, 2])
       await refused(t.store.consumers.claim('default', { limit: 1 }))
       await refused(t.store.consumers.claim('default', { limit: 1, session: 's' }))
       expect(await t.store.consumers.claim('late', { limit: 1 })).toBeUndefined()
-      await add(t.store, 1)
+      await add(t, 1)
       expect(ids(await t.store.consumers.claim('late', { limit: 1 }))).toEqual([3])
     })
 
     it('acknowledges of a session what it read of it alone', async t => {
-      for (const session of ['a', 'b', 'a', 'b']) await add(t.store, 1, session)
+      for (const session of ['a', 'b', 'a', 'b']) await add(t, 1, session)
       expect(await next(t.store, 'default', 0, 'a')).toEqual([1, 3])
       // Row 2 was never handed out.
       await refused(t.store.acknowledgements.after('default', 3, { limit: 9 }))
@@ -341,16 +325,16 @@ onEach((it, openStore) => {
       expect(await next(t.store, 'default', 0)).toEqual([2, 4])
       expect(await next(t.store, 'default', 2, 'b')).toEqual([-4])
       expect(await next(t.store, 'default', 0)).toEqual([-4])
-      await t.store.upkeep.renameSession('b', 'c')
+      await rename(t, 'b', 'c')
       expect(await next(t.store, 'default', 0, 'c')).toEqual([-4])
       expect(await next(t.store, 'default', 4)).toEqual([])
-      await add(t.store, 1, 'a')
+      await add(t, 1, 'a')
       expect(await next(t.store, 'default', 0, 'a')).toEqual([5])
     })
   })
 
   it('who waits looks again while rows are leased: a lease lapses without a word', async t => {
-    await add(t.store, 1)
+    await add(t, 1)
     await t.store.consumers.claim('default', { limit: 1 })
     using watch = stopwatch()
     await t.store.log.wait(1, 60_000, never())
@@ -371,118 +355,14 @@ onEach((it, openStore) => {
     for (let round = 0; round < 30; round++) {
       const waits = Array.from({ length: 100 }, () => t.store.log.wait(round, 60_000, counted))
       expect(listeners).toBe(100)
-      await add(t.store, 1)
+      await add(t, 1)
       await Promise.all(waits)
     }
     expect(listeners).toBe(0)
     const last = t.store.log.wait(30, 60_000, counted)
-    await t.store.upkeep.close()
+    await t.storage.close()
     await last
     expect(listeners).toBe(0)
     expect(await failure(t.store.log.head())).toBeInstanceOf(Error)
   })
-})
-
-// Of SQLite alone: other processes, its log, its file.
-
-it('processes that claim at once never get the same row, and get all', async t => {
-  await add(t.store, 600)
-  const body = `
-    const store = await open()
-    for (let none = 0; none < 3; ) {
-      const claim = await store.consumers.claim('default', { limit: 7 })
-      if (!claim) { none++; continue }
-      console.log(claim.rows.map(row => row.id).join(' '))
-      await store.consumers.ack(claim.lease)
-    }
-    await store.upkeep.close()`
-  const told = await Promise.all([1, 2, 3].map(() => inOtherProcess(t.path, body)))
-  const got = told.join('\n').split(/\s+/).filter(Boolean).map(Number)
-  expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: 600 }, (_, i) => i + 1))
-})
-
-it('the rows of a killed process come again at once', async t => {
-  await add(t.store, 2)
-  const body = `const store = await open(); console.log((await store.consumers.claim('default', { limit: 1 })).rows.length, 'ready'); await hold()`
-  t.clock.at = Date.now()
-  await inOtherProcess(t.path, body, 'SIGKILL')
-  const again = (await t.store.consumers.claim('default', { limit: 10 }))!
-  expect(ids(again)).toEqual([1])
-  expect(again.redelivered.has(1)).toBe(true)
-})
-
-it('the rows of a living process stay its own', async t => {
-  await add(t.store, 2)
-  t.clock.at = Date.now()
-  const child = startOther(
-    t.path,
-    `const store = await open(); await store.consumers.claim('default', { limit: 1 }); console.log('ready'); await hold()`,
-  )
-  try {
-    await child.stdout.getReader().read()
-    expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([2])
-  } finally {
-    child.kill('SIGKILL')
-    await child.exited
-  }
-})
-
-it('an older version that runs beside takes nothing from a reader that acknowledges', async t => {
-  await add(t.store, 3, 'a')
-  const { acknowledgements } = t.store
-  await acknowledgements.after('default', 0, { limit: 1 })
-  await acknowledgements.handedOut('default', 1)
-  // As it hands out rows, of a session alone and of all, and confirms them.
-  const db = await openDatabase(t.path)
-  db.exec("INSERT INTO consumer_ahead (consumer, session, position) VALUES ('default', 1, 2)")
-  db.exec("UPDATE consumer SET position = 3 WHERE name = 'default'")
-  db.exec("DELETE FROM consumer_ahead WHERE consumer = 'default' AND position <= 3")
-  db.close()
-  const { rows, redelivered } = await acknowledgements.after('default', 1, { limit: 9 })
-  expect(rows.map(({ id }) => id)).toEqual([2, 3])
-  expect(redelivered.size).toBe(0)
-})
-
-it('a wait ends at a row of our own, of another process, at an abandoned lease, in time, and at abort', async t => {
-  const own = t.store.log.wait(0, 60_000, never())
-  await add(t.store, 1)
-  await own
-
-  const foreign = t.store.log.wait(1, 60_000, never())
-  const body = `const store = await open(); await store.intake.insertReceived('s', 'b', [${JSON.stringify(message('x'))}]); await store.upkeep.close()`
-  await Promise.all([foreign, inOtherProcess(t.path, body)])
-  expect(await t.store.log.head()).toBe(2)
-
-  const claim = (await t.store.consumers.claim('default', { limit: 1 }))!
-  const abandoned = t.store.log.wait(2, 60_000, never())
-  await t.store.consumers.nack(claim.lease)
-  await abandoned
-  await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 5 }))!.lease)
-
-  await t.store.log.wait(99, 5, never())
-  const stop = new AbortController()
-  const waiting = t.store.log.wait(99, 60_000, stop.signal)
-  stop.abort()
-  await waiting
-  await t.store.log.wait(99, 60_000, stop.signal)
-  await t.store.log.wait(1, 60_000, never())
-})
-
-it('what another process commits between a look and the wait that follows ends that wait', async t => {
-  const other = await SqliteStore.open({
-    ...{ path: t.path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
-  })
-  try {
-    const own = await sending(t.store, 's', 'b', outgoing('svc:1'))
-    for (const status of ['unknown', 'accepted'] as const) {
-      const seen = await t.store.log.head()
-      await other.outbox.settle(own, { status, spent: true })
-      using watch = stopwatch()
-      await t.store.log.wait(seen, 20_000, never())
-      expect(watch.ms).toBeLessThan(10_000)
-      expect((await byId(t.store, own.row))?.status).toBe(status)
-    }
-  } finally {
-    await other.upkeep.close()
-  }
 })

@@ -1,12 +1,13 @@
 /** What every engine must do for conversations and names (`src/storage/store.ts`). */
 import { expect } from 'bun:test'
 import type { SentMessage } from '../../src/storage/messages.ts'
+import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
-import { type EngineStore, insert, message, open, sending } from './support.ts'
+import { insert, message, open, type Running, rename, sending } from './support.ts'
 
-const receive = (store: EngineStore, text: string, user = 'u', session = 's') =>
-  insert(store, [message(text, { from_user: user })], session)
+const receive = (t: Running, text: string, user = 'u', session = 's') =>
+  insert(t, [message(text, { from_user: user })], session)
 const out = (client_id: string, to_user = 'u'): SentMessage => ({
   ...{ client_id, to_user, msg_type: 'TEXT', text: client_id, timestamp: 1_800_000_000_500, raw: '{}' },
 })
@@ -14,15 +15,15 @@ const past = (text: string) => ({
   ...message(text, { from_user: 'u' }),
   ...({ session: 's', bot_id: 'b', direction: 'received' } as const),
 })
-const unread = async ({ conversations }: EngineStore, session?: string) =>
+const unread = async ({ conversations }: Store, session?: string) =>
   (await conversations.thread('u', session))?.unread
 
 onEach(it => {
   it('unread is what came after the newest message that WeChat took, and after the mark', async t => {
     const { conversations } = t.store
     expect(await conversations.thread('u')).toBeUndefined()
-    await receive(t.store, '1')
-    await receive(t.store, '2')
+    await receive(t, '1')
+    await receive(t, '2')
     expect(await unread(t.store)).toBe(2)
     await conversations.markRead('s', 'u', 1)
     await conversations.markRead('s', 'u', 0)
@@ -34,11 +35,11 @@ onEach(it => {
       await t.store.outbox.settle(begun, { status, spent: false })
       const isTaken = status === 'accepted' || status === 'suspect'
       expect([status, await unread(t.store)]).toEqual([status, isTaken ? 0 : 1])
-      if (isTaken) await receive(t.store, `after ${status}`)
+      if (isTaken) await receive(t, `after ${status}`)
     }
     await conversations.markRead('s', 'u', 99)
-    await receive(t.store, '3')
-    await receive(t.store, 'there', 'u', 'other')
+    await receive(t, '3')
+    await receive(t, 'there', 'u', 'other')
     expect(await unread(t.store)).toBe(1)
     expect(await unread(t.store, 'S')).toBe(1)
     expect(await conversations.thread('u', 's')).toMatchObject({ last: { text: '3' } })
@@ -50,19 +51,19 @@ onEach(it => {
       const begun = await sending(t.store, 's', 'b', out(text))
       await t.store.outbox.settle(begun, { status: 'accepted', spent: false })
     }
-    await receive(t.store, '1')
+    await receive(t, '1')
     await answer('one')
     await conversations.markRead('s', 'u')
     // One that was answered, too.
     expect(await unread(t.store)).toBe(1)
-    await receive(t.store, '2')
+    await receive(t, '2')
     expect(await unread(t.store)).toBe(2)
     await conversations.markRead('s', 'u', 99)
     expect(await unread(t.store)).toBe(0)
     await conversations.markRead('s', 'u')
     expect(await unread(t.store)).toBe(1)
     // Read up to an older row: what was read before the mark stays read.
-    await receive(t.store, '3')
+    await receive(t, '3')
     await conversations.markRead('s', 'u', 99)
     await conversations.markRead('s', 'u')
     await conversations.markRead('s', 'u', 1)
@@ -70,13 +71,13 @@ onEach(it => {
     await conversations.markRead('s', 'u')
     await answer('another')
     expect(await unread(t.store)).toBe(0)
-    await receive(t.store, '4')
+    await receive(t, '4')
     expect(await unread(t.store)).toBe(1)
   })
 
   it('what another program received is shown, and is no news', async t => {
     await t.store.consumers.claim('late', { limit: 1 })
-    await receive(t.store, 'new')
+    await receive(t, 'new')
     await t.store.intake.add([past('old'), past('older')])
     const { backlog, conversations } = t.store
     expect(await conversations.thread('u')).toMatchObject({ last: { text: 'older', past: true }, unread: 0 })
@@ -88,8 +89,7 @@ onEach(it => {
   })
 
   it('users come in one order, once each, whatever their sessions; rows in the order of the ids asked for', async t => {
-    for (const user of ['u', 'ü', '🙂', 'U', '\uffee', 'u'])
-      await receive(t.store, user, user, `s${user.length}`)
+    for (const user of ['u', 'ü', '🙂', 'U', '\uffee', 'u']) await receive(t, user, user, `s${user.length}`)
     const { conversations, log } = t.store
     const found: { peer: string; newest: number }[] = []
     for (let page = await conversations.peers(undefined, 2); page.length > 0; ) {
@@ -102,21 +102,21 @@ onEach(it => {
   })
 
   it('a message of nobody is nobody’s conversation', async t => {
-    await insert(t.store, [message('x', { from_user: '' }), message('y')])
+    await insert(t, [message('x', { from_user: '' }), message('y')])
     expect(await t.store.conversations.peers(undefined, 9)).toEqual([{ peer: 'u@im.wechat', newest: 2 }])
   })
 
   it('whether all was refused is said of the messages that were asked for', async t => {
     const { conversations, outbox } = t.store
     await outbox.settle(await sending(t.store, 's', 'b', out('1')), { status: 'refused', spent: false })
-    await receive(t.store, 'hi', 'u', 'other')
+    await receive(t, 'hi', 'u', 'other')
     expect((await conversations.thread('u', 's'))?.refused).toBe(true)
     expect(await conversations.thread('u')).toMatchObject({ refused: false, unread: 1 })
   })
 
   it('once closed the store says so', async t => {
     const { conversations, log, upkeep } = t.store
-    await upkeep.close()
+    await t.storage.close()
     const never = new AbortController().signal
     for (const call of [conversations.peers(undefined, 1), log.wait(0, 1000, never)])
       expect(await failure(call)).toMatchObject({ code: 'shutting_down' })
@@ -125,7 +125,7 @@ onEach(it => {
 
   it('spans are counted from 0, by the time that messages bear, of what came and what went out', async t => {
     const at = (timestamp: number) => message('x', { timestamp })
-    await insert(t.store, [at(1000), at(1999), at(2000), at(999)])
+    await insert(t, [at(1000), at(1999), at(2000), at(999)])
     await t.store.outbox.settle(await sending(t.store, 's', 'b', { ...out('c'), timestamp: 3500 }), {
       status: 'unknown',
       spent: true,
@@ -159,7 +159,7 @@ onEach(it => {
       ['other v', 's v'],
     )
     expect([...(await conversations.sessionsOf('v'))].sort()).toEqual(['other', 's'])
-    await t.store.upkeep.renameSession('s', 'new')
+    await rename(t, 's', 'new')
     expect(await names.of('new')).toEqual(new Map(Object.entries({ u: 'Anne', v: 'Ann' })))
     expect(await names.of('s')).toEqual(new Map())
     await names.set('new', 'u', undefined)

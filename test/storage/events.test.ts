@@ -1,7 +1,5 @@
 /** The event log: one order, nothing missed, nothing twice, whatever is filtered. */
 import { expect, test } from 'bun:test'
-import { rm } from 'node:fs/promises'
-import { openDatabase } from '../../src/platform/sqlite.ts'
 import {
   type LoggedEvent,
   type NewEvent,
@@ -11,21 +9,17 @@ import {
   type WantedEvents,
 } from '../../src/storage/events.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
-import { migrate } from '../../src/storage/sqlite/migrations.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
-import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
-import { type EngineStore, inOtherProcess, insert, message, open, openStore, sending } from './support.ts'
-
-const it = given(openStore)
+import { insert, message, open, type Running, rename, sending } from './support.ts'
 
 const day = 24 * 3_600_000
 const told = (session: string, status: string): NewEvent => ({
   ...{ type: 'session.status', session, data: { name: session, status } },
 })
-const receive = async (store: EngineStore, text: string, user = 'u', session = 's') =>
-  (await insert(store, [message(text, { from_user: user })], session))[0] as number
+const receive = async (t: Running, text: string, user = 'u', session = 's') =>
+  (await insert(t, [message(text, { from_user: user })], session))[0] as number
 
 const out = (client_id: string, to_user = 'u'): SentMessage => ({
   ...{ client_id, to_user, msg_type: 'TEXT', text: client_id, timestamp: 1, raw: '{}' },
@@ -54,12 +48,12 @@ onEach((it, openStore) => {
   it('what happens stands in the order in which it happened, each with an id of its own', async t => {
     const { events, outbox } = t.store
     await events.append([told('s', 'connected')])
-    const row = await receive(t.store, 'hi')
+    const row = await receive(t, 'hi')
     const begun = await sending(t.store, 's', 'b', out('c1'))
     t.clock.at += 500
     await outbox.settle(begun, { status: 'accepted', message_id: '77', spent: true })
     await events.append([told('s', 'expired'), { type: 'endpoint.disabled', data: { id: 'e' } }])
-    await receive(t.store, 'again')
+    await receive(t, 'again')
     const found = await all(t.store)
     for (const [nth, { cursor }] of found.entries())
       expect(await t.store.backlog.events(cursor)).toBe(found.length - 1 - nth)
@@ -125,7 +119,7 @@ onEach((it, openStore) => {
     expect(await all(t.store)).toEqual([])
     expect(inShort(await all(t.store, '', { hidden: true }))).toEqual(['message 1', 'message 2'])
     expect(await t.store.backlog.events('')).toBe(0)
-    await receive(t.store, 'new')
+    await receive(t, 'new')
     expect(await t.store.backlog.events('')).toBe(1)
     expect(inShort(await all(t.store))).toEqual(['message 3'])
   })
@@ -144,7 +138,7 @@ onEach((it, openStore) => {
       for (let nth = 0; nth < 25; nth++) {
         const of = { session: pick(['s', 'Größe']), user: pick(['u', 'v']) }
         const what = below(4)
-        if (what < 2) known.set(await receive(t.store, `${nth}`, of.user, of.session), of)
+        if (what < 2) known.set(await receive(t, `${nth}`, of.user, of.session), of)
         else if (what === 2) {
           known.set(`at ${nth}`, { session: of.session })
           await t.store.events.append([told(of.session, `at ${nth}`)])
@@ -181,7 +175,7 @@ onEach((it, openStore) => {
   it('what one user says is found however much others say in between, and nothing of it twice', async t => {
     const said = (text: string, from_user: string, count = 1) =>
       insert(
-        t.store,
+        t,
         Array.from({ length: count }, () => message(text, { from_user })),
       )
     const send = async (client_id: string, user: string) =>
@@ -212,7 +206,7 @@ onEach((it, openStore) => {
 
   it('a cursor of another store goes on with the oldest that is kept, and says so', async t => {
     await using other = await openStore()
-    const row = await receive(t.store, '1')
+    const row = await receive(t, '1')
     for (const cursor of [await other.store.events.head(), 'x-1', '0-0']) {
       const page = await t.store.events.after(cursor, { limit: 9 })
       expect([page.gone, inShort(page.events)]).toEqual([true, [`message ${row}`]])
@@ -228,10 +222,10 @@ onEach((it, openStore) => {
 
   it('a name that a session has or had narrows to it', async t => {
     const start = await t.store.events.head()
-    await receive(t.store, 'before')
+    await receive(t, 'before')
     await t.store.events.append([told('s', 'connected')])
-    await t.store.upkeep.renameSession('s', 'new')
-    await receive(t.store, 'after', 'u', 'new')
+    await rename(t, 's', 'new')
+    await receive(t, 'after', 'u', 'new')
     expect(await all(t.store, start, { session: 'NEW' })).toHaveLength(2)
     // What was told of the session itself keeps its name.
     expect(inShort(await all(t.store, start, { session: 's' }))).toEqual(['session connected'])
@@ -240,11 +234,11 @@ onEach((it, openStore) => {
   it('the end as it was at a time: what was written since comes after it', async t => {
     const { events } = t.store
     expect(await events.head(t.clock.at)).toBe(await events.head())
-    await receive(t.store, 'one')
+    await receive(t, 'one')
     await events.append([told('s', 'lapsed')])
     t.clock.at += 1000
     const since = t.clock.at
-    await receive(t.store, 'two')
+    await receive(t, 'two')
     await events.append([told('s', 'connected')])
     expect(inShort(await all(t.store, await events.head(since)))).toEqual(['message 2', 'session connected'])
     expect(await all(t.store, await events.head(since - 1000))).toHaveLength(4)
@@ -253,7 +247,7 @@ onEach((it, openStore) => {
 
   it('before all events there is a place too, which is no empty cursor', async t => {
     const first = await t.store.events.head(1)
-    await receive(t.store, '1')
+    await receive(t, '1')
     expect(first).not.toBe('')
     expect(await t.store.events.head(1)).toBe(first)
     expect(inShort(await all(t.store, first))).toEqual(['message 1'])
@@ -266,16 +260,16 @@ onEach((it, openStore) => {
     const { events } = t.store
     await events.append([told('left', 'connected')])
     const early = await events.head()
-    const first = await receive(t.store, 'old')
+    const first = await receive(t, 'old')
     await t.store.outbox.settle(await sending(t.store, 's', 'b', out('c1')), {
       status: 'accepted',
       spent: true,
     })
     await events.append([told('s', 'expired'), { type: 'endpoint.disabled', data: {} }])
-    await receive(t.store, 'old too')
+    await receive(t, 'old too')
     await events.append([told('s', 'connected')])
     t.clock.at += 20 * day
-    const late = await receive(t.store, 'new')
+    const late = await receive(t, 'new')
     const end = await events.head()
     t.clock.at += 11 * day
     await t.store.upkeep.prune()
@@ -292,7 +286,7 @@ onEach((it, openStore) => {
     await t.store.upkeep.prune()
     expect(await events.head()).toBe(end)
     expect(await events.after(end, { limit: 10 })).toEqual({ events: [], cursor: end })
-    const next = await receive(t.store, 'after all')
+    const next = await receive(t, 'after all')
     expect(inShort((await events.after(end, { limit: 10 })).events)).toEqual([`message ${next}`])
   })
 
@@ -304,7 +298,7 @@ onEach((it, openStore) => {
     expect(await events.append([told('other', 'expired')], seen)).toBe(true)
     const then = await events.head()
     // What is written of its messages is nothing that it was compared with.
-    await receive(t.store, 'meanwhile')
+    await receive(t, 'meanwhile')
     expect(await events.append([told('s', 'connected')], then)).toBe(true)
     expect(await all(t.store)).toHaveLength(4)
     expect(inShort(await all(t.store, '', { user: 'u' }))).toEqual(['message 1'])
@@ -313,7 +307,7 @@ onEach((it, openStore) => {
   it('readers keep their places', async t => {
     const { events } = t.store
     const first = await events.head()
-    await receive(t.store, '1')
+    await receive(t, '1')
     const second = await events.head()
     await events.move('bot', first)
     await events.move('bot', second)
@@ -327,7 +321,7 @@ onEach((it, openStore) => {
   it('what follows each reader is counted, most for who is behind', async t => {
     const { events } = t.store
     const first = await events.head()
-    await receive(t.store, '1')
+    await receive(t, '1')
     await events.move('behind', first)
     const second = await events.head()
     await events.move('bot', second)
@@ -341,7 +335,7 @@ onEach((it, openStore) => {
   it('of too many readers the one unseen for longest loses its place, after a week, and is told', async t => {
     const { events } = t.store
     const first = await events.head()
-    const row = await receive(t.store, '1')
+    const row = await receive(t, '1')
     const second = await events.head()
     // Furthest behind is not unseen for longest.
     await events.move('unseen', second)
@@ -376,58 +370,28 @@ onEach((it, openStore) => {
   it('who waits is woken by each kind of event, also of another process', async t => {
     await using other = await t.second()
     const { signal } = new AbortController()
-    const wakes = async (by: (store: EngineStore) => Promise<unknown>, store: EngineStore) => {
+    const wakes = async (by: (one: Running) => Promise<unknown>, one: Running) => {
       const seen = await t.store.events.head()
       const woken = t.store.events.wait(seen, 60_000, signal)
-      await by(store)
+      await by(one)
       await woken
       expect(await t.store.events.head()).not.toBe(seen)
       // It is there already.
       await t.store.events.wait(seen, 60_000, signal)
     }
     let nth = 0
-    for (const store of [t.store, other.store]) {
-      await wakes(one => receive(one, `${nth++}`), store)
-      await wakes(one => sending(one, 's', 'b', out(`c${nth++}`)), store)
-      await wakes(one => one.events.append([told('s', `${nth++}`)]), store)
+    for (const process of [t, other]) {
+      await wakes(one => receive(one, `${nth++}`), process)
+      await wakes(one => sending(one.store, 's', 'b', out(`c${nth++}`)), process)
+      await wakes(one => one.store.events.append([told('s', `${nth++}`)]), process)
     }
     await t.store.events.wait(await t.store.events.head(), 60_000, AbortSignal.abort())
   })
 
   it('a cursor beyond the end, as of a store that was restored, goes on with the oldest and says so', async t => {
-    const row = await receive(t.store, 'x')
+    const row = await receive(t, 'x')
     const end = await t.store.events.head()
     const page = await t.store.events.after(end.replace(/\d$/, '9'), { limit: 5 })
     expect([page.gone, inShort(page.events), page.cursor]).toEqual([true, [`message ${row}`], end])
   })
-})
-
-// Of SQLite alone: other versions.
-
-it('what an older version does beside this one, on the tables that it knows, is told of', async t => {
-  const start = await t.store.events.head()
-  const row = await receive(t.store, 'hi')
-  // Its statements, as of form 14.
-  const older = `const { openDatabase } = await import(process.argv[1])
-    const db = await openDatabase(path)
-    db.run\`INSERT INTO message (message_id, session, sent, status, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
-      VALUES (\${'local:1'}, 1, 1, \${'sending'}, 'b', 'u', 'TEXT', 1, 5, '', '')\`
-    db.run\`UPDATE OR IGNORE message SET status = \${'accepted'}, reason = NULL, reason_code = NULL, message_id = \${'9'}
-      WHERE message_id = \${'local:1'}\`
-    db.close()`
-  const database = JSON.stringify(new URL('../../src/platform/sqlite.ts', import.meta.url).pathname)
-  await inOtherProcess(t.path, older.replace('process.argv[1]', database))
-  expect(inShort(await all(t.store, start))).toEqual([`message ${row}`, `message ${row + 1} accepted`])
-})
-
-it('the messages of a store that an older version wrote are events', async t => {
-  await t.store.upkeep.close()
-  await rm(t.path)
-  const db = await openDatabase(t.path)
-  migrate(db, 14)
-  db.exec(`INSERT INTO message (message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
-    VALUES ('1', 1, 0, 'b', 'u', 'TEXT', 1, 5, 'hi', '')`)
-  db.close()
-  await t.reopen()
-  expect(inShort(await all(t.store))).toEqual(['message 1'])
 })

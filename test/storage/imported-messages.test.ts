@@ -18,7 +18,7 @@ onEach((it, openStore) => {
   it('a message is added once, whether svc or another program received it first', async test => {
     const { store } = test
     const [live, old] = [message('live'), past('old')]
-    await insert(store, [live], 'work', 'b@im.bot')
+    await insert(test, [live], 'work', 'b@im.bot')
     const batch = [
       old,
       old,
@@ -30,7 +30,7 @@ onEach((it, openStore) => {
     expect(await store.intake.has(batch)).toEqual([false, false, true, false, false, false])
     expect(await store.intake.add(batch)).toBe(3)
     expect(await store.intake.add(batch)).toBe(0)
-    expect(await insert(store, [old], 'work', 'b@im.bot')).toEqual(['duplicate'])
+    expect(await insert(test, [old], 'work', 'b@im.bot')).toEqual(['duplicate'])
     expect(await store.intake.count()).toBe(4)
     expect(
       (await store.log.after(0, { limit: 10 })).map(({ id, text, direction }) => [id, text, direction]),
@@ -46,12 +46,12 @@ onEach((it, openStore) => {
     const more = { timestamp: 1_800_000_000_001 }
     const own = { session: 's', bot_id: 'b', direction: 'received' } as const
     const equal = () => ({ ...message('same', more), ...own })
-    await insert(t.store, [message('same', more)])
+    await insert(t, [message('same', more)])
     expect(await t.store.intake.add([equal()])).toBe(0)
     t.clock.at += 60_000
     expect(await t.store.intake.has([equal(), equal()])).toEqual([false, false])
     expect(await t.store.intake.add([equal(), equal()])).toBe(2)
-    expect(await insert(t.store, [message('same', more)])).toEqual([4])
+    expect(await insert(t, [message('same', more)])).toEqual([4])
   })
 
   it('the same id with another content of another bot is kept beside', async test => {
@@ -65,9 +65,9 @@ onEach((it, openStore) => {
 
   it('readers go past them, wherever they stand, and lose nothing of their own', async test => {
     const { store } = test
-    await insert(store, [message('before')], 'work', 'b@im.bot')
+    await insert(test, [message('before')], 'work', 'b@im.bot')
     await store.intake.add([past('old 1'), past('old 2'), sent('x', 'x-1')])
-    await insert(store, [message('after')], 'work', 'b@im.bot')
+    await insert(test, [message('after')], 'work', 'b@im.bot')
     for (const options of [{}, { session: 'work' }]) {
       const claim = await store.consumers.claim('default', { limit: 10, ...options })
       if (options.session === undefined) {

@@ -10,7 +10,7 @@ import type { SessionRecord } from '../../src/storage/state.ts'
 import { testClock } from '../support/clock.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { until } from '../support/until.ts'
-import { startProcess } from './support.ts'
+import { startProcess } from './sqlite/support.ts'
 
 /** Several that share what is stored. */
 interface Shared extends AsyncDisposable {

@@ -10,9 +10,9 @@ import type { MediaPlace, MediaRules, Placed, PlacedFile } from '../../src/stora
 import { MediaFolder } from '../../src/storage/sqlite/media-folder.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
-import { type TestStore, testClock } from './support.ts'
+import { type Opened as OpenedStorage, testClock } from './support.ts'
 
-type Clock = TestStore['clock']
+type Clock = OpenedStorage['clock']
 interface Opened {
   place: MediaPlace
   /** The same files, as another process has them. */

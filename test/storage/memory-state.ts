@@ -47,8 +47,12 @@ function loginFlows(db: Tables, { get, save }: Sessions): LoginFlows {
 }
 
 /** Several over one `Tables` are as several processes. */
-export function memoryStorage(db: Tables, clock: Clock): Omit<Storage, 'leases'> {
-  const store = new MemoryStore(db, clock, { maxAgeDays: 0, maxCount: 0 })
+export function memoryStorage(
+  db: Tables,
+  clock: Clock,
+  keep = { maxAgeDays: 0, maxCount: 0 },
+): Omit<Storage, 'leases'> {
+  const store = new MemoryStore(db, clock, keep)
   const one = (name: string) =>
     db.sessions.find(({ name: session }) => isOf(name.normalize('NFC'))({ session }))
   const existing = (name: string) => {
@@ -94,7 +98,7 @@ export function memoryStorage(db: Tables, clock: Clock): Omit<Storage, 'leases'>
     async rename(oldName, newName) {
       const found = existing(oldName)
       if ((one(newName) ?? found) !== found) throw new SvcError('session_exists', 'that name is taken')
-      await store.upkeep.renameSession(found.name, sessionName(newName))
+      db.rename(found.name, sessionName(newName))
       found.name = sessionName(newName)
     },
     async setDefault(name) {
@@ -129,8 +133,7 @@ export function memoryStorage(db: Tables, clock: Clock): Omit<Storage, 'leases'>
     store,
     async ingest({ id, session, token, botId, cursorFrom, cursorTo, messages, marks, now }) {
       const before = unfinished.get(token)
-      const rows =
-        before?.id === id ? before.rows : await store.intake.insertReceived(session, botId, messages)
+      const rows = before?.id === id ? before.rows : store.receive(session, botId, messages)
       unfinished.set(token, { id, rows })
       const found = one(session)
       const isOurs = found?.name === session && found.bot.token === token
@@ -154,6 +157,6 @@ export function memoryStorage(db: Tables, clock: Clock): Omit<Storage, 'leases'>
       found.bot = { ...(marked(found.bot, marks ?? {}) ?? found.bot), cursor: cursorTo }
       return { rows, cursor: 'moved' }
     },
-    close: () => store.upkeep.close(),
+    close: async () => store.close(),
   }
 }

@@ -16,6 +16,7 @@ import type {
   StoredMessage,
   Wanted,
 } from '../../src/storage/messages.ts'
+import type { Ingested } from '../../src/storage/storage.ts'
 import type * as face from '../../src/storage/store.ts'
 import { memoryEvents, memoryWebhooks, pruneEvents } from './memory-events.ts'
 import { MemoryOutbox } from './memory-outbox.ts'
@@ -29,7 +30,7 @@ import {
   verbs,
   wellFormed,
 } from './memory-tables.ts'
-import type { EngineStore } from './support.ts'
+import { formsOf } from './support.ts'
 
 const leaseMs = 30_000
 const dayMs = 24 * 60 * 60_000
@@ -114,16 +115,20 @@ export class MemoryStore implements face.Store {
     return this.#db.called(message_id) ? undefined : { ...row, status: 'accepted', from_user: bot_id }
   }
 
-  readonly intake = this.#verbs<EngineStore['intake']>({
-    insertReceived: async (session, botId, batch) =>
-      this.#judged(botId, batch).map((row, nth) => {
-        if (!row) return 'duplicate'
-        const at = batch[nth]!.written_at ?? Number.NEGATIVE_INFINITY
-        for (const lane of this.#db.lanes.filter(isOf(session, row.user)))
-          if ((lane.counter.received_at ?? Number.NEGATIVE_INFINITY) < at)
-            lane.counter = { ...lane.counter, received_at: at, used: 0 }
-        return this.#db.insert({ ...row, session }).id
-      }),
+  /** The messages of a polled batch. @returns their row ids */
+  receive(session: string, botId: string, batch: readonly ReceivedMessage[]): Ingested['rows'] {
+    if (this.#closed) throw closed()
+    return this.#judged(botId, batch).map((row, nth) => {
+      if (!row) return 'duplicate'
+      const at = batch[nth]!.written_at ?? Number.NEGATIVE_INFINITY
+      for (const lane of this.#db.lanes.filter(isOf(session, row.user)))
+        if ((lane.counter.received_at ?? Number.NEGATIVE_INFINITY) < at)
+          lane.counter = { ...lane.counter, received_at: at, used: 0 }
+      return this.#db.insert({ ...row, session }).id
+    })
+  }
+
+  readonly intake = this.#verbs<face.Intake>({
     count: async () => this.#db.rows.length,
     has: async batch => batch.map(one => !this.#past(one)),
     add: async batch =>
@@ -356,7 +361,7 @@ export class MemoryStore implements face.Store {
     },
   })
 
-  readonly upkeep: EngineStore['upkeep'] = {
+  readonly upkeep: face.Upkeep = {
     trouble: async () => (this.#closed ? closed() : undefined),
     trustsClock: async () => this.#trust.trusted,
     prune: async () => {
@@ -370,22 +375,15 @@ export class MemoryStore implements face.Store {
       this.#db.rows = stays
       if (isLess) pruneEvents(this.#db)
     },
-    renameSession: async (from, to) => this.#db.rename(from, to),
-    close: async () => {
-      this.#closed = true
-      this.#db.wake()
-    },
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#db.wake()
   }
 }
 
 const lower = (text: string) => wellFormed(text).replace(/[A-Z]/g, letter => letter.toLowerCase())
-
-/** What is written in several forms is looked for in each. */
-export const formsOf = (needle: string): string[] => [
-  needle,
-  needle.normalize('NFC'),
-  needle.normalize('NFD'),
-]
 
 function kindsIn(raw: string): string[] {
   try {

@@ -1,21 +1,10 @@
+/** What every engine must do for sends (`src/storage/outbox.ts`). */
 import { expect, test } from 'bun:test'
 import { type Begun, type Entry, type NewPart, stoppedWhile, type Terms } from '../../src/storage/outbox.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
-import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
-import {
-  byMessageId,
-  inOtherProcess,
-  insert,
-  message,
-  open,
-  openStore,
-  sending,
-  startOther,
-} from './support.ts'
-
-const it = given(openStore)
+import { byMessageId, insert, message, open, rename, sending } from './support.ts'
 
 let count = 0
 const outgoing = (text: string, user = 'u') => ({
@@ -77,8 +66,6 @@ const accepted = { status: 'accepted', spent: true } as const
 
 const dayMs = 24 * 60 * 60_000
 
-const terms = `{ context: { used: 0 }, rules: { quota: 10, windowMs: 1e15, pace: 'off', patienceMs: 30000 } }`
-
 onEach((it, openStore) => {
   it('a hundred sends of a session may wait for a yes, whoever they are to; no process takes these up', async t => {
     const asks: number[] = []
@@ -136,7 +123,7 @@ onEach((it, openStore) => {
     expect((await list({ user_id: 'v' })).length).toBe(1)
     expect((await list({ session: 's2' })).length).toBe(1)
     expect(await list({ session: 'nobody' })).toEqual([])
-    await t.store.upkeep.renameSession('s', 'new')
+    await rename(t, 's', 'new')
     expect((await list({ session: 'new' })).length).toBe(3)
     expect(await add(t.store, [part('d')], { session: 'new' })).toMatchObject({ verdict: 'behind' })
   })
@@ -206,10 +193,10 @@ onEach((it, openStore) => {
     await t.store.outbox.settle(second, { status: 'refused', spent: false })
     expect(await counter()).toEqual({ used: 1, last_sent_at })
     const written_at = t.clock.at
-    await insert(t.store, [message('x', { from_user: 'u', written_at })])
+    await insert(t, [message('x', { from_user: 'u', written_at })])
     expect(await counter()).toEqual({ received_at: written_at, used: 0, last_sent_at })
     await sending(t.store, 's', 'b', outgoing('3'), { terms: { ...open, context: (await counter())! } })
-    await insert(t.store, [message('y', { from_user: 'u', written_at })])
+    await insert(t, [message('y', { from_user: 'u', written_at })])
     expect((await counter())?.used).toBe(1)
   })
 
@@ -219,15 +206,12 @@ onEach((it, openStore) => {
       sending(t.store, 's', 'b', outgoing('x'), { terms: { ...open, context: { received_at, used: 0 } } })
     await send(1000)
     const again = message('m', { from_user: 'u', written_at: 2000 })
-    await insert(t.store, [again, message('of another', { from_user: 'v', written_at: 3000 })])
+    await insert(t, [again, message('of another', { from_user: 'v', written_at: 3000 })])
     expect(await used()).toMatchObject({ received_at: 2000, used: 0 })
     await send(1000)
     expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
     // Delivered again, or late: neither begins a count.
-    await insert(t.store, [
-      { ...again, written_at: 4000 },
-      message('late', { from_user: 'u', written_at: 1500 }),
-    ])
+    await insert(t, [{ ...again, written_at: 4000 }, message('late', { from_user: 'u', written_at: 1500 })])
     expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
     await send(2000)
     expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
@@ -280,7 +264,7 @@ onEach((it, openStore) => {
   })
 
   it('where upstream gives an id that another message has, rows go by the ids that they keep', async t => {
-    await insert(t.store, [message('mine', { message_id: '77' })])
+    await insert(t, [message('mine', { message_id: '77' })])
     const { entry } = await add(t.store, [part('alpha'), part('beta')])
     const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
     await t.store.outbox.settle(one, { ...accepted, message_id: '77' })
@@ -385,7 +369,7 @@ onEach((it, openStore) => {
     await using t = await openStore({ maxCount: 2 })
     await add(t.store, [part('waits'), part('too')])
     await insert(
-      t.store,
+      t,
       ['1', '2', '3'].map(text => message(text)),
     )
     await t.store.upkeep.prune()
@@ -505,133 +489,5 @@ onEach((it, openStore) => {
     expect((await t.store.outbox.list({ user_id: 'v' })).length).toBe(1)
     expect((await t.store.outbox.list({ user_id: 'w' })).length).toBe(1)
     expect((await t.store.outbox.list({ user_id: 'u' })).length).toBe(10)
-  })
-})
-
-// Of SQLite alone: other processes, its log, its file.
-
-it('a lane is worked on by one process at a time, and freed when that one is killed', async t => {
-  t.clock.at = Date.now()
-  await add(t.store, [part('a')])
-  const id = await lane(t.store)
-  const claim = () => t.store.outbox.claim(id)
-  const other = startOther(
-    t.path,
-    `const store = await open()
-     console.log(await store.outbox.claim(${id}))
-     await hold()`,
-  )
-  const reader = other.stdout.getReader()
-  expect(new TextDecoder().decode((await reader.read()).value)).toContain('true')
-  expect(await claim()).toBe(false)
-  expect(await begin(t.store, idsOf(await next(t.store)), 'a')).toEqual({ go: 'gone' })
-  expect(await rows(t.store)).toEqual([['a', 'queued']])
-  other.kill('SIGKILL')
-  await other.exited
-  expect(await claim()).toBe(true)
-  expect(await claim()).toBe(true)
-})
-
-it('of many processes that want a lane at once one gets it', async t => {
-  await add(t.store, [part('a')])
-  const body = `const store = await open()
-    console.log(await store.outbox.claim(${await lane(t.store)}))
-    process.stdin.resume()`
-  const others = Array.from({ length: 4 }, () => startOther(t.path, body))
-  const said = await Promise.all(
-    others.map(async other => new TextDecoder().decode((await other.stdout.getReader().read()).value).trim()),
-  )
-  for (const other of others) other.kill('SIGKILL')
-  expect(said.sort()).toEqual(['false', 'false', 'false', 'true'])
-})
-
-it('a process killed in the middle: that message is unknown at once, the rest waits', async t => {
-  const { entry } = await add(t.store, [part('a'), file('x'), part('c')])
-  const [first] = await next(t.store)
-  await inOtherProcess(
-    t.path,
-    `const store = await open()
-     await store.outbox.begin([${first!.id}], 'b', ${terms},
-       { client_id: 'z', to_user: 'u', msg_type: 'TEXT', text: 'a', timestamp: 1, raw: '{}' })
-     console.log('ready')
-     await hold()`,
-    'SIGKILL',
-  )
-  expect((await rows(t.store)).map(([, status]) => status)).toEqual(['sending', 'queued', 'queued'])
-  expect(await t.store.outbox.reap(0)).toBe(1)
-  expect(await t.store.outbox.reap(0)).toBe(0)
-  expect((await rows(t.store)).map(([, status]) => status)).toEqual(['unknown', 'queued', 'queued'])
-  expect((await t.store.log.after(0, { limit: 1 }))[0]!.reason).toContain('stopped')
-  expect(await next(t.store)).toHaveLength(2)
-  expect((await t.store.outbox.list())[0]!.parts.map(({ status }) => status)).toEqual([
-    'unknown',
-    'queued',
-    'queued',
-  ])
-  expect(await t.store.outbox.claim(await lane(t.store))).toBe(true)
-  expect(
-    await t.store.outbox.end(entry.id, { code: 'not_found', detail: 'why' }, { only: 'queue' }),
-  ).toMatchObject({
-    ended: 2,
-    files: [{ name: 'x' }],
-  })
-})
-
-it('a plain send of a killed process is unknown at once; of a living one it is left alone', async t => {
-  const sent = { to_user: 'u', msg_type: 'TEXT', text: 'x', timestamp: 1, raw: '{}' } as const
-  await sending(t.store, 's', 'b', { ...sent, client_id: 'mine' })
-  await inOtherProcess(
-    t.path,
-    `const store = await open()
-     await store.outbox.enqueue({ session: 's', bot_id: 'b', user: 'u', mode: 'fail', parts: [{ kind: 'text' }] },
-       ${terms}, ${JSON.stringify({ ...sent, client_id: 'theirs' })})
-     console.log('ready')
-     await hold()`,
-    'SIGKILL',
-  )
-  expect(await t.store.outbox.reap(0)).toBe(1)
-  expect((await byMessageId(t.store, 'local:mine'))?.status).toBe('sending')
-  expect((await byMessageId(t.store, 'local:theirs'))?.status).toBe('unknown')
-})
-
-test('retention warns of what waits', async () => {
-  await using t = await openStore({ maxCount: 1 })
-  await add(t.store, [part('waits'), part('too')])
-  await t.store.upkeep.prune()
-  expect(t.lines.join('')).toContain('retention removes unsent messages')
-})
-
-it('a key of a killed process: free when nothing was on its way, else the log tells', async t => {
-  t.clock.at = Date.now()
-  const dies = (key: string, more: string) =>
-    inOtherProcess(
-      t.path,
-      `const store = await open()
-       const message = text => ({ to_user: 'u', msg_type: 'TEXT', text, timestamp: 1, raw: '{}', client_id: '${key}' + text })
-       const entry = { session: 's', bot_id: 'b', user: 'u', mode: 'fail', key: '${key}', content: 'c',
-         parts: [{ kind: 'text' }, { kind: 'text' }] }
-       const call = await store.outbox.enqueue(entry, ${terms})
-       const begin = async nth => (await store.outbox.begin([call.entry.parts[nth].id], 'b', ${terms}, message(String(nth)))).begun
-       ${more}
-       console.log('ready')
-       await hold()`,
-      'SIGKILL',
-    )
-  await dies('nothing', '')
-  expect(await t.store.outbox.keyed('nothing')).toBeUndefined()
-  await dies('refused', `await store.outbox.settle(await begin(0), { status: 'refused', spent: true })`)
-  expect(await t.store.outbox.keyed('refused')).toBeUndefined()
-  await dies(
-    'half',
-    `await store.outbox.settle(await begin(0), { status: 'accepted', spent: true, message_id: '5' }); await begin(1)`,
-  )
-  expect(await t.store.outbox.keyed('half')).toMatchObject({
-    ended: true,
-    content: 'c',
-    parts: [{ status: 'accepted', message_id: '5' }, { status: 'unknown' }],
-  })
-  await dies('first', 'await begin(0)')
-  expect(await t.store.outbox.keyed('first')).toMatchObject({
-    parts: [{ status: 'unknown' }, { status: 'refused', error: { code: 'shutting_down' } }],
   })
 })

@@ -7,7 +7,8 @@ import type { PolledMessage } from '../../src/storage/messages.ts'
 import type { PolledBatch, Storage } from '../../src/storage/storage.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { bot } from './sqlite/state/support.ts'
-import { openDirectory, open as openTerms, startOnDirectory } from './support.ts'
+import { openDirectory, startOnDirectory } from './sqlite/support.ts'
+import { open as openTerms } from './support.ts'
 
 /** A process of its own with `storage` of `dir` and the `terms` of these tests at hand. */
 const start = (dir: string, body: string) =>

@@ -1,10 +1,8 @@
+/** What every engine must do to keep the pace (`Outbox`). */
 import { expect } from 'bun:test'
 import type { Terms } from '../../src/storage/outbox.ts'
-import { given } from '../support/given.ts'
-import { type Opened, onEach } from './engines.ts'
-import { open, openStore, outgoing, sending, startOther } from './support.ts'
-
-const it = given(openStore)
+import { onEach } from './engines.ts'
+import { type Opened, open, outgoing, rename, sending } from './support.ts'
 
 const terms = (perSecond: number, perWindow: number, windowMs = 60_000): Terms => ({
   ...open,
@@ -70,7 +68,7 @@ onEach(it => {
     const how = terms(0.1, 10)
     await send(t, 'u', how, 'old')
     await t.reopen()
-    await t.store.upkeep.renameSession('old', 'new')
+    await rename(t, 'old', 'new')
     expect(await verdict(t, 'u', how, 'new')).toMatchObject({ go: 'later' })
     expect(await verdict(t, 'u', how, 'old')).toMatchObject({ go: 'now' })
   })
@@ -122,28 +120,4 @@ onEach(it => {
     t.clock.at -= 24 * 60 * 60_000
     expect((await verdict(t, 'u', how)).go).toBe('now')
   })
-})
-
-// Of SQLite alone: other processes, its log, its file.
-
-it('processes that send at once keep one pace', async t => {
-  t.clock.at = Date.now()
-  const others = Array.from({ length: 3 }, (_, n) =>
-    startOther(
-      t.path,
-      `const store = await open()
-       const rules = { quota: 1e9, windowMs: 1e15, pace: { perSecond: 1 / 20, perWindow: 1000, windowMs: 3_600_000 }, patienceMs: 30_000 }
-       const got = []
-       for (let n = 0; n < 20; n++) {
-         const message = { client_id: '${n}.' + n, to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '{}' }
-         const entry = { session: 's', bot_id: 'b', user: 'u', mode: 'fail', parts: [{ kind: 'text' }] }
-         const { state, begun } = await store.outbox.enqueue(entry, { context: { used: 0 }, rules }, message)
-         got.push(begun ? 'went' : state)
-       }
-       await store.upkeep.close()
-       console.log(JSON.stringify(got))`,
-    ),
-  )
-  const got = (await Promise.all(others.map(child => new Response(child.stdout).json()))) as string[][]
-  expect(got.flat().filter(one => one === 'went')).toHaveLength(1)
 })

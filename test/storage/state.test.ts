@@ -9,7 +9,8 @@ import { folderOfTest } from '../support/folder.ts'
 import { memoryStorage } from './memory-state.ts'
 import { Tables } from './memory-tables.ts'
 import { bot } from './sqlite/state/support.ts'
-import { message, openDirectory, open as openTerms, sending, testClock } from './support.ts'
+import { openDirectory } from './sqlite/support.ts'
+import { message, open as openTerms, sending, testClock } from './support.ts'
 
 const sent = { client_id: 'c', to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '' } as const
 

@@ -1,36 +1,31 @@
-/** A real store on a real file, with a clock that the test moves. */
-import { onTestFinished } from 'bun:test'
+/** What the tests of every engine share: they know its public verbs alone. */
 import { createHash } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
-import { createLog, type Log, silentLog } from '../../src/platform/log.ts'
 import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts'
 import type { Begun, Terms } from '../../src/storage/outbox.ts'
-import { openStorage } from '../../src/storage/sqlite/open.ts'
-import { type LogHalf, SqliteStore, type StoreOptions } from '../../src/storage/sqlite/store.ts'
+import type { Ingested, Storage } from '../../src/storage/storage.ts'
 import type { Store } from '../../src/storage/store.ts'
 
-/** A store by itself, with what `Storage` does to it of sessions. */
-export type EngineStore = Store &
-  Pick<LogHalf, 'intake'> & { upkeep: Pick<LogHalf['upkeep'], 'renameSession' | 'close'> }
+/** The storage of one process. `leases` have tests of their own. */
+export interface Running {
+  storage: Omit<Storage, 'leases'>
+  /** Its store. */
+  readonly store: Store
+}
 
-export interface TestStore extends AsyncDisposable {
-  store: SqliteStore
-  readonly path: string
-  readonly dir: string
+/** A storage with the clock that it goes by. */
+export interface Opened extends Running, AsyncDisposable {
   /** `at` moves with the time that passes, `off` is how far the clock on the wall was set ahead. */
   readonly clock: Clock & { at: number; off: number }
   /** Log lines so far. */
   readonly lines: string[]
-  /** Closes and opens the file again, as a restarted service does. */
+  /** Closes and opens it again, as a restarted service does. */
   reopen(): Promise<void>
+  /** The same content once more, as another process has it. */
+  second(): Promise<Running & AsyncDisposable>
 }
 
-/** `at` moves with the time that passes, `off` is how far the clock on the wall was set ahead. */
-export function testClock(): TestStore['clock'] {
+export function testClock(): Opened['clock'] {
   const clock = {
     ...systemClock,
     at: 1_800_000_000_000,
@@ -39,31 +34,6 @@ export function testClock(): TestStore['clock'] {
     monotonic: () => clock.at + performance.now(),
   }
   return clock
-}
-
-export async function openStore(options: Partial<StoreOptions> = {}): Promise<TestStore> {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-store-'))
-  const path = join(dir, 'messages.db')
-  const clock = testClock()
-  const lines: string[] = []
-  const log: Log = createLog('DEBUG', line => void lines.push(line))
-  const open = () => SqliteStore.open({ path, clock, log, maxAgeDays: 0, maxCount: 0, ...options })
-  const test: TestStore = {
-    store: await open(),
-    path,
-    dir,
-    clock,
-    lines,
-    async reopen() {
-      await test.store.upkeep.close()
-      test.store = await open()
-    },
-    async [Symbol.asyncDispose]() {
-      await test.store.upkeep.close()
-      await rm(dir, { recursive: true, force: true })
-    },
-  }
-  return test
 }
 
 /** The row of that id, if there is one. */
@@ -129,13 +99,38 @@ export const outgoing = (text: string, more: Partial<SentMessage> = {}): SentMes
   ...more,
 })
 
-/** Stores a batch of received messages. @returns their row ids */
-export const insert = (
-  { intake }: EngineStore,
+/**
+ * Takes in a polled batch of a bot that is not logged in, as what comes late of one that was.
+ *
+ * @returns the row ids of its messages
+ */
+export async function insert(
+  { storage }: Pick<Running, 'storage'>,
   messages: readonly ReceivedMessage[],
   session = 's',
-  bot = 'b',
-) => intake.insertReceived(session, bot, messages)
+  botId = 'b',
+): Promise<Ingested['rows']> {
+  const { rows } = await storage.ingest({
+    id: crypto.randomUUID(),
+    session,
+    token: 'of nobody',
+    botId,
+    cursorFrom: '',
+    cursorTo: '',
+    messages: messages.map(one => ({ ...one, repeated: { received_at: one.timestamp } })),
+    now: 1_800_000_000_000,
+  })
+  return rows
+}
+
+/** Gives a session another name, and logs it in before if nobody did; one that has the new name is logged out. */
+export async function rename({ storage }: Pick<Running, 'storage'>, from: string, to: string): Promise<void> {
+  const { sessions } = storage.state
+  if (!(await sessions.get(from)))
+    await sessions.save(from, { bot_id: 'b', token: from, base_url: '', cursor: '', created_at: 1 })
+  if (await sessions.get(to)) await sessions.remove(to)
+  await sessions.rename(from, to)
+}
 
 /** One without an upstream id. */
 export const nameless = (derived: string, text = 'x') => {
@@ -143,62 +138,9 @@ export const nameless = (derived: string, text = 'x') => {
   return rest
 }
 
-/** Runs `body` in a second process, with `Store`, `path` and `systemClock` at hand; its stdout. */
-export async function inOtherProcess(path: string, body: string, kill?: NodeJS.Signals): Promise<string> {
-  const child = startOther(path, body)
-  const reader = child.stdout.getReader()
-  let text = ''
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) break
-    text += new TextDecoder().decode(value)
-    // A process that is to be killed says when it is ready.
-    if (kill && text.includes('ready')) child.kill(kill)
-  }
-  await child.exited
-  return text
-}
-
-/** The same process, still running. */
-export const startOther = (path: string, body: string) =>
-  startProcess(
-    {
-      SqliteStore: 'storage/sqlite/store.ts',
-      systemClock: 'platform/clock.ts',
-      silentLog: 'platform/log.ts',
-    },
-    `const path = ${JSON.stringify(path)}
-    const open = () => SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
-    const hold = () => new Promise(() => setTimeout(() => process.exit(9), 30_000))
-    ${body}`,
-  )
-
-/**
- * Another process that runs `body`, with these names at hand, each by the file below `src/` that it comes from. It ends with the
- * test at the latest.
- */
-export function startProcess(names: Readonly<Record<string, string>>, body: string) {
-  const from = (file: string) => JSON.stringify(fileURLToPath(new URL(`../../src/${file}`, import.meta.url)))
-  const imports = Object.entries(names).map(
-    ([name, file]) => `const { ${name} } = await import(${from(file)})\n`,
-  )
-  const command = [process.execPath, '-e', imports.join('') + body]
-  const child = Bun.spawn(command, { stdout: 'pipe', stderr: 'inherit', stdin: 'pipe' })
-  onTestFinished(() => child.kill('SIGKILL'))
-  return child
-}
-
-/** One that has the storage of a directory at hand. */
-export const startOnDirectory = (dir: string, body: string) =>
-  startProcess(
-    { openStorage: 'storage/sqlite/open.ts', systemClock: 'platform/clock.ts', silentLog: 'platform/log.ts' },
-    `const options = { dir: ${JSON.stringify(dir)}, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
-    const storage = await openStorage(options)
-    ${body}`,
-  )
-
-/** The storage of a directory, closed at the end of its block. */
-export async function openDirectory(dir: string, clock: Clock = systemClock) {
-  const storage = await openStorage({ dir, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
-  return Object.assign(storage, { [Symbol.asyncDispose]: () => storage.close() })
-}
+/** A text may be written in several forms: what is looked for is found in each. */
+export const formsOf = (needle: string): string[] => [
+  needle,
+  needle.normalize('NFC'),
+  needle.normalize('NFD'),
+]

@@ -3,6 +3,7 @@ import { expect } from 'bun:test'
 import type { NewWebhook, WebhookProgress, WebhookTry } from '../../src/storage/webhooks.ts'
 import { triesKept } from '../../src/storage/webhooks.ts'
 import { onEach } from './engines.ts'
+import { rename } from './support.ts'
 
 const endpoint = (id: string, more: Partial<NewWebhook> = {}): NewWebhook => ({
   ...{ id, url: 'https://example.org/hook', types: [], headers: {}, secrets: [{ secret: 'whsec_AA==' }] },
@@ -223,7 +224,7 @@ onEach(it => {
   })
 
   it('an endpoint of one session, and what is under way, follow it to its new name, in any case', async t => {
-    const { upkeep, webhooks } = t.store
+    const { webhooks } = t.store
     await webhooks.add(endpoint('a', { session: 'Work' }))
     await webhooks.add(endpoint('b', { created_at: 2 }))
     const lanes = [
@@ -231,7 +232,7 @@ onEach(it => {
       { session: 'other', user: 'u', position: 'at-8' },
     ]
     await webhooks.progress.keep('b', went({ lanes }))
-    await upkeep.renameSession('work', 'office')
+    await rename(t, 'work', 'office')
     const found = await webhooks.list()
     expect(found.map(({ session }) => session)).toEqual(['office', undefined])
     expect(found[1]?.epoch).toBe(1)

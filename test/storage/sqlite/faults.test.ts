@@ -10,8 +10,16 @@ import { openDatabase } from '../../../src/platform/sqlite.ts'
 import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
 import { codeOf, failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
-import { inOtherProcess, insert, message, openDirectory, openStore, startOther } from '../support.ts'
+import { insert, message } from '../support.ts'
 import { bot, openTestState } from './state/support.ts'
+import {
+  inOtherProcess,
+  insertInto,
+  openDirectory,
+  openSqlite,
+  openStore,
+  startOnDirectory,
+} from './support.ts'
 
 const openAt = (path: string) =>
   SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
@@ -27,8 +35,8 @@ async function withFolder(work: (dir: string) => Promise<void>): Promise<void> {
 }
 
 test('files are private, whatever the umask', async () => {
-  await using t = await openStore()
-  await insert(t.store, [message('x')])
+  await using t = await openSqlite()
+  await insert(t, [message('x')])
   for (const suffix of ['', '-wal', '-shm']) expect((await stat(t.path + suffix)).mode & 0o777).toBe(0o600)
 })
 
@@ -46,7 +54,7 @@ test('a store of a newer version is refused and left as it is', async () => {
   await withFolder(async dir => {
     const path = join(dir, 'messages.db')
     const store = await openAt(path)
-    await insert(store, [message('x')])
+    await insertInto(store, [message('x')])
     await store.upkeep.close()
     const db = await openDatabase(path)
     db.exec('PRAGMA user_version = 999')
@@ -72,10 +80,9 @@ test('eight processes that create the store at once all get it', async () => {
     const told = await Promise.all(
       Array.from({ length: 8 }, (_, i) =>
         inOtherProcess(
-          path,
-          `const store = await open()
-           const one = { message_id: 'm${i}', derived_id: '', from_user: 'u', msg_type: 'TEXT', text: 't', timestamp: ${i}, timed: true, contentHash: 'h', raw: '{}' }
-           console.log('stored', (await store.intake.insertReceived('s', 'b', [one])).length); await store.upkeep.close()`,
+          dir,
+          `const one = { message_id: 'm${i}', derived_id: '', from_user: 'u', msg_type: 'TEXT', text: 't', timestamp: ${i}, timed: true, contentHash: 'h', raw: '{}' }
+           console.log('stored', (await insert({ storage }, [one])).length)`,
         ),
       ),
     )
@@ -87,12 +94,12 @@ test('eight processes that create the store at once all get it', async () => {
 })
 
 test('while another process holds the store for writing: store_unavailable, then all is well again', async () => {
-  await using t = await openStore({ busyMs: 100 })
+  await using t = await openSqlite({ busyMs: 100 })
   const batch = [message('a'), message('b')]
-  const child = startOther(
-    t.path,
+  const child = startOnDirectory(
+    t.dir,
     `const { openDatabase } = await import(${JSON.stringify(new URL('../../../src/platform/sqlite.ts', import.meta.url).pathname)})
-     const db = await openDatabase(path)
+     const db = await openDatabase(${JSON.stringify(t.path)})
      db.exec('BEGIN IMMEDIATE'); console.log('ready')
      for await (const _ of process.stdin) break
      db.exec('ROLLBACK'); console.log('done'); process.exit(0)`,
@@ -101,7 +108,7 @@ test('while another process holds the store for writing: store_unavailable, then
   try {
     await reader.read()
     expect(await t.store.upkeep.trouble()).toBeUndefined()
-    expect(await failure(insert(t.store, batch))).toEqual(
+    expect(await failure(insert(t, batch))).toEqual(
       expect.objectContaining({ code: 'store_unavailable', hint: expect.any(String) }),
     )
     // Reading goes on.
@@ -109,7 +116,7 @@ test('while another process holds the store for writing: store_unavailable, then
     child.stdin.write('go\n')
     child.stdin.flush()
     await child.exited
-    expect(await insert(t.store, batch)).toEqual([1, 2])
+    expect(await insert(t, batch)).toEqual([1, 2])
     expect(await t.store.upkeep.trouble()).toBeUndefined()
   } finally {
     child.kill('SIGKILL')
@@ -118,12 +125,12 @@ test('while another process holds the store for writing: store_unavailable, then
 })
 
 test('an error of ours is no store_unavailable', async () => {
-  await using t = await openStore()
+  await using t = await openSqlite()
   const broken = message('x', { raw: undefined as unknown as string })
-  expect(await failure(insert(t.store, [broken]))).toEqual(
+  expect(await failure(insert(t, [broken]))).toEqual(
     expect.not.objectContaining({ code: 'store_unavailable' }),
   )
-  expect(await insert(t.store, [message('y')])).toEqual([1])
+  expect(await insert(t, [message('y')])).toEqual([1])
 })
 
 test('a full disk: nothing is half written, the service says so, and it heals by itself', async () => {
@@ -140,7 +147,7 @@ test('a full disk: nothing is half written, the service says so, and it heals by
     for (let i = 0; i < 1000 && !failed; i++) {
       const batch = Array.from({ length: 10 }, () => message('满 full', { raw }))
       try {
-        await insert(store, batch)
+        await insertInto(store, batch)
         stored.push(...batch.map(one => one.message_id!))
       } catch (error) {
         failed = error
@@ -163,7 +170,7 @@ test('a full disk: nothing is half written, the service says so, and it heals by
     expect(Bun.spawnSync(['mount', '-o', 'remount,size=30m', dir]).exitCode).toBe(0)
     expect(await store.upkeep.trouble()).toBeUndefined()
     const more = Array.from({ length: 10 }, () => message('满 full', { raw }))
-    await insert(store, more)
+    await insertInto(store, more)
     expect(await store.log.after(0, { limit: 10_000 })).toHaveLength(stored.length + 10)
     expect((await store.log.history({ text_contains: '满', limit: 1, offset: 0 })).total).toBe(
       stored.length + 10,
@@ -190,7 +197,7 @@ test('who reads hears within a second that the file is gone; a look that fails s
       ...{ path: join(dir, 'messages.db'), clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
     })
     try {
-      await insert(store, [message('x')])
+      await insertInto(store, [message('x')])
       const reads = async () => {
         clock.ahead += 1000
         return (await store.log.after(0, { limit: 9 })).length
@@ -201,7 +208,7 @@ test('who reads hears within a second that the file is gone; a look that fails s
       // A link to itself: no path leads through it.
       await symlink(dir, dir)
       expect(await reads()).toBe(1)
-      expect(await failure(insert(store, [message('y')]))).toEqual(gone)
+      expect(await failure(insertInto(store, [message('y')]))).toEqual(gone)
       await rm(dir)
       expect(reads).toThrow(gone)
       expect(await failure(store.log.history({ limit: 9, offset: 0 }))).toEqual(gone)
@@ -239,7 +246,7 @@ test('where the rows of a session cannot be renamed its folder is not either', a
   await using t = await openStore()
   await using state = await openTestState({ rows: t.store })
   await state.sessions.save('s', bot('b'))
-  await insert(t.store, [message('x')], 's', 'b@im.bot')
+  await insertInto(t.store, [message('x')], 's', 'b@im.bot')
   using db = new Database(t.path)
   db.exec(`CREATE TRIGGER no BEFORE UPDATE OF name ON session BEGIN SELECT RAISE(ABORT, 'no'); END`)
   expect(await failure(state.sessions.rename('s', 'x'))).toBeInstanceOf(Error)

@@ -3,7 +3,8 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { given } from '../../../support/given.ts'
 import { until } from '../../../support/until.ts'
-import { insert, message, openStore } from '../../support.ts'
+import { message } from '../../support.ts'
+import { insertInto, openStore } from '../support.ts'
 import { bot, inOther, openTestState, type TestState } from './support.ts'
 
 async function withSession(): Promise<TestState> {
@@ -265,7 +266,7 @@ test('what came with the first message to a new bot counts before the file has i
   await commit(t, [{ user_id: 'u', token: 'former', received_at: 1000 }])
   await t.sessions.save('s', bot('other'))
   const first = message('x', { from_user: 'u', contextToken: 'new', written_at: 2000 })
-  await insert(kept.store, [first], 's', 'other@im.bot')
+  await insertInto(kept.store, [first], 's', 'other@im.bot')
   const found = { token: 'new', received_at: 2000 }
   expect(await t.contexts.find('s', 'u')).toMatchObject(found)
   expect((await t.contexts.of('s')).get('u')).toMatchObject(found)
@@ -278,7 +279,7 @@ test('whoever is known by the file and by the store is counted once', async () =
   await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
   // Of a batch whose second step is still to come.
   const batch = ['u', 'v'].map(from_user => message(from_user, { from_user, written_at: 2000 }))
-  await insert(kept.store, batch, 's', 'b@im.bot')
+  await insertInto(kept.store, batch, 's', 'b@im.bot')
   expect((await t.contexts.writers(['s'])).get('s')).toBe(2)
 })
 

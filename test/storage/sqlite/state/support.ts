@@ -7,7 +7,7 @@ import { type FileLock, openLock } from '../../../../src/platform/lock.ts'
 import { createLog } from '../../../../src/platform/log.ts'
 import type { SessionRows } from '../../../../src/storage/sqlite/state/sessions.ts'
 import { type FileState, openState } from '../../../../src/storage/sqlite/state/state.ts'
-import { startProcess } from '../../support.ts'
+import { startProcess } from '../support.ts'
 
 export interface TestState extends FileState, AsyncDisposable {
   readonly dir: string

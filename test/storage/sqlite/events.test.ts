@@ -1,0 +1,46 @@
+/** The event log in SQLite: what other versions write. */
+import { expect } from 'bun:test'
+import { rm } from 'node:fs/promises'
+import { openDatabase } from '../../../src/platform/sqlite.ts'
+import { migrate } from '../../../src/storage/sqlite/migrations.ts'
+import type { Store } from '../../../src/storage/store.ts'
+import { given } from '../../support/given.ts'
+import { insert, message } from '../support.ts'
+import { inOtherProcess, openSqlite } from './support.ts'
+
+const it = given(openSqlite)
+
+/** The messages that events after a cursor tell of, and their status. */
+const messagesAfter = async ({ events }: Store, cursor = '') =>
+  (await events.after(cursor, { limit: 100 })).events.map(({ message: row, status }) => [row, status])
+
+it('what an older version does beside this one, on the tables that it knows, is told of', async t => {
+  const start = await t.store.events.head()
+  const row = (await insert(t, [message('hi')]))[0] as number
+  // Its statements, as of form 14.
+  const older = `const { openDatabase } = await import(DATABASE)
+    const db = await openDatabase(${JSON.stringify(t.path)})
+    db.run\`INSERT INTO message (message_id, session, sent, status, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
+      VALUES (\${'local:1'}, 1, 1, \${'sending'}, 'b', 'u', 'TEXT', 1, 5, '', '')\`
+    db.run\`UPDATE OR IGNORE message SET status = \${'accepted'}, reason = NULL, reason_code = NULL, message_id = \${'9'}
+      WHERE message_id = \${'local:1'}\`
+    db.close()`
+  const database = JSON.stringify(new URL('../../../src/platform/sqlite.ts', import.meta.url).pathname)
+  await inOtherProcess(t.dir, older.replace('DATABASE', database))
+  expect(await messagesAfter(t.store, start)).toEqual([
+    [row, undefined],
+    [row + 1, 'accepted'],
+  ])
+})
+
+it('the messages of a store that an older version wrote are events', async t => {
+  await t.storage.close()
+  await rm(t.path)
+  const db = await openDatabase(t.path)
+  migrate(db, 14)
+  db.exec(`INSERT INTO message (message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
+    VALUES ('1', 1, 0, 'b', 'u', 'TEXT', 1, 5, 'hi', '')`)
+  db.close()
+  await t.reopen()
+  expect(await messagesAfter(t.store)).toEqual([[1, undefined]])
+})

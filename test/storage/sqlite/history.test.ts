@@ -1,0 +1,102 @@
+/** Searches in SQLite, which look through windows. */
+import { expect, test } from 'bun:test'
+import { systemClock } from '../../../src/platform/clock.ts'
+import { silentLog } from '../../../src/platform/log.ts'
+import { gramsOf } from '../../../src/storage/sqlite/bigram-index.ts'
+import { inMemory, SqliteStore } from '../../../src/storage/sqlite/store.ts'
+import { failure } from '../../support/failure.ts'
+import { given } from '../../support/given.ts'
+import { insert, message } from '../support.ts'
+import { insertInto, openSqlite } from './support.ts'
+
+const it = given(openSqlite)
+
+test('a long text costs the index few entries', () => {
+  const text = Array.from({ length: 100_000 }, (_, n) => String.fromCodePoint(0x4e00 + (n % 20_000))).join('')
+  expect(gramsOf(text).length).toBeLessThan(10)
+})
+
+it('rows that a long search has not reached yet may come and go meanwhile', async t => {
+  for (let i = 0; i < 20; i++) {
+    await insert(
+      t,
+      Array.from({ length: 1000 }, (_, n) => message(i === 0 ? `针${n}` : '草')),
+    )
+  }
+  const search = t.store.log.history({
+    msg_type: 'TEXT',
+    text_contains: '针',
+    user_id: 'u@im.wechat',
+    limit: 200,
+    offset: 900,
+  })
+  await insert(t, [message('针 late')])
+  expect((await search).rows).toHaveLength(100)
+})
+
+it('a search ends with the reason of its signal, or because the store closes', async t => {
+  for (let i = 0; i < 20; i++) {
+    await insert(
+      t,
+      Array.from({ length: 1000 }, () => message('草草草草', { timed: false })),
+    )
+  }
+  const stop = new AbortController()
+  const search = t.store.log.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 }, stop.signal)
+  stop.abort(new Error('gone'))
+  expect((await failure(search)).message).toBe('gone')
+  const other = t.store.log.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 })
+  await t.storage.close()
+  expect(await failure(other)).toMatchObject({ code: 'shutting_down' })
+})
+
+it('texts and a needle made for each other hold nobody up', async t => {
+  const half = 'a'.repeat(4999)
+  // LIKE would take minutes for them.
+  await insert(
+    t,
+    Array.from({ length: 8 }, () => message(`${half}b`.repeat(200))),
+  )
+  const found = await t.store.log.history({ text_contains: `a${half}b${half}`, limit: 1, offset: 0 })
+  expect(found.rows).toEqual([])
+})
+
+/** A store in which each look at the clock takes 10 ms: no two rows of a search are looked at in one go. */
+async function slowStore(rows: number) {
+  let now = 0
+  const clock = { ...systemClock, monotonic: () => (now += 10) }
+  const store = await SqliteStore.open({
+    ...{ path: inMemory, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+  })
+  await insertInto(
+    store,
+    Array.from({ length: rows }, (_, nth) => message(`word${nth} other`)),
+  )
+  return { store, [Symbol.asyncDispose]: () => store.upkeep.close() }
+}
+
+test('a search ends its window when its time is over, finds all the same, and lets others have their turn', async () => {
+  await using t = await slowStore(40)
+  let rounds = 0
+  let looking = setImmediate(function look() {
+    rounds++
+    looking = setImmediate(look)
+  })
+  const found = await t.store.log.history({ text_contains: 'd3', limit: 5, offset: 0 })
+  clearImmediate(looking)
+  expect(found.rows.map(({ text }) => text)).toEqual([39, 38, 37, 36, 35].map(nth => `word${nth} other`))
+  expect(found.total).toBe(11)
+  expect(rounds).toBeGreaterThan(30)
+})
+
+test('of long searches some run at a time, and those beyond are rejected', async () => {
+  await using t = await slowStore(200)
+  const search = () => t.store.log.history({ text_contains: 'd other', limit: 1, offset: 0 })
+  const codes = async (count: number) => {
+    const found = await Promise.allSettled(Array.from({ length: count }, search))
+    return found.map(one => (one.status === 'fulfilled' ? '' : one.reason.code)).sort()
+  }
+  expect(await codes(10)).toEqual([...Array(8).fill(''), 'rate_limited', 'rate_limited'])
+  // Their room is given back.
+  expect(await codes(8)).toEqual(Array(8).fill(''))
+})

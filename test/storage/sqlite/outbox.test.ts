@@ -1,0 +1,152 @@
+/** Sends in SQLite: processes that are killed, and its log lines. */
+import { expect, test } from 'bun:test'
+import type { NewPart } from '../../../src/storage/outbox.ts'
+import type { Store } from '../../../src/storage/store.ts'
+import { given } from '../../support/given.ts'
+import { byMessageId, open, outgoing, sending } from '../support.ts'
+import { inOtherProcess, openSqlite, startOnDirectory } from './support.ts'
+
+const it = given(openSqlite)
+
+const part = (text: string): NewPart => ({ kind: 'text', waiting: { message: outgoing(text) } })
+const file = (name: string): NewPart => ({
+  kind: 'file',
+  waiting: {
+    message: outgoing('', { client_id: name, msg_type: 'FILE' }),
+    file: { name, file_name: 'a.txt', size: 3, md5: 'ab' },
+  },
+})
+async function add({ outbox }: Store, parts: NewPart[]) {
+  const entry = { session: 's', bot_id: 'b', user: 'u', mode: 'queue', made_by: 'owner', parts } as const
+  const added = await outbox.enqueue(entry, open)
+  if (added.state !== 'new') throw new Error(added.state)
+  return added
+}
+const lane = async ({ outbox }: Store) => (await outbox.lanes(open.rules))[0]!.id
+const next = async (store: Store) => store.outbox.next(await lane(store))
+const statuses = async ({ log }: Store) => (await log.after(0, { limit: 99 })).map(({ status }) => status)
+
+/** In the text of another process. */
+const terms = JSON.stringify(open)
+
+it('a lane is worked on by one process at a time, and freed when that one is killed', async t => {
+  t.clock.at = Date.now()
+  await add(t.store, [part('a')])
+  const id = await lane(t.store)
+  const claim = () => t.store.outbox.claim(id)
+  const other = startOnDirectory(
+    t.dir,
+    `console.log(await store.outbox.claim(${id}))
+     await hold()`,
+  )
+  const reader = other.stdout.getReader()
+  expect(new TextDecoder().decode((await reader.read()).value)).toContain('true')
+  expect(await claim()).toBe(false)
+  const [part1] = await next(t.store)
+  expect(await t.store.outbox.begin([part1!.id], 'b', open, outgoing('a'))).toEqual({ go: 'gone' })
+  expect(await statuses(t.store)).toEqual(['queued'])
+  other.kill('SIGKILL')
+  await other.exited
+  expect(await claim()).toBe(true)
+  expect(await claim()).toBe(true)
+})
+
+it('of many processes that want a lane at once one gets it', async t => {
+  await add(t.store, [part('a')])
+  const body = `console.log(await store.outbox.claim(${await lane(t.store)}))
+    process.stdin.resume()`
+  const others = Array.from({ length: 4 }, () => startOnDirectory(t.dir, body))
+  const said = await Promise.all(
+    others.map(async other => new TextDecoder().decode((await other.stdout.getReader().read()).value).trim()),
+  )
+  for (const other of others) other.kill('SIGKILL')
+  expect(said.sort()).toEqual(['false', 'false', 'false', 'true'])
+})
+
+it('a process killed in the middle: that message is unknown at once, the rest waits', async t => {
+  const { entry } = await add(t.store, [part('a'), file('x'), part('c')])
+  const [first] = await next(t.store)
+  await inOtherProcess(
+    t.dir,
+    `await store.outbox.begin([${first!.id}], 'b', ${terms},
+       { client_id: 'z', to_user: 'u', msg_type: 'TEXT', text: 'a', timestamp: 1, raw: '{}' })
+     console.log('ready')
+     await hold()`,
+    'SIGKILL',
+  )
+  expect(await statuses(t.store)).toEqual(['sending', 'queued', 'queued'])
+  expect(await t.store.outbox.reap(0)).toBe(1)
+  expect(await t.store.outbox.reap(0)).toBe(0)
+  expect(await statuses(t.store)).toEqual(['unknown', 'queued', 'queued'])
+  expect((await t.store.log.after(0, { limit: 1 }))[0]!.reason).toContain('stopped')
+  expect(await next(t.store)).toHaveLength(2)
+  expect((await t.store.outbox.list())[0]!.parts.map(({ status }) => status)).toEqual([
+    'unknown',
+    'queued',
+    'queued',
+  ])
+  expect(await t.store.outbox.claim(await lane(t.store))).toBe(true)
+  expect(
+    await t.store.outbox.end(entry.id, { code: 'not_found', detail: 'why' }, { only: 'queue' }),
+  ).toMatchObject({
+    ended: 2,
+    files: [{ name: 'x' }],
+  })
+})
+
+it('a plain send of a killed process is unknown at once; of a living one it is left alone', async t => {
+  const sent = { to_user: 'u', msg_type: 'TEXT', text: 'x', timestamp: 1, raw: '{}' } as const
+  await sending(t.store, 's', 'b', { ...sent, client_id: 'mine' })
+  await inOtherProcess(
+    t.dir,
+    `await store.outbox.enqueue({ session: 's', bot_id: 'b', user: 'u', mode: 'fail', parts: [{ kind: 'text' }] },
+       ${terms}, ${JSON.stringify({ ...sent, client_id: 'theirs' })})
+     console.log('ready')
+     await hold()`,
+    'SIGKILL',
+  )
+  expect(await t.store.outbox.reap(0)).toBe(1)
+  expect((await byMessageId(t.store, 'local:mine'))?.status).toBe('sending')
+  expect((await byMessageId(t.store, 'local:theirs'))?.status).toBe('unknown')
+})
+
+test('retention warns of what waits', async () => {
+  await using t = await openSqlite({ maxCount: 1 })
+  await add(t.store, [part('waits'), part('too')])
+  await t.store.upkeep.prune()
+  expect(t.lines.join('')).toContain('retention removes unsent messages')
+})
+
+it('a key of a killed process: free when nothing was on its way, else the log tells', async t => {
+  t.clock.at = Date.now()
+  const dies = (key: string, more: string) =>
+    inOtherProcess(
+      t.dir,
+      `const message = text => ({ to_user: 'u', msg_type: 'TEXT', text, timestamp: 1, raw: '{}', client_id: '${key}' + text })
+       const entry = { session: 's', bot_id: 'b', user: 'u', mode: 'fail', key: '${key}', content: 'c',
+         parts: [{ kind: 'text' }, { kind: 'text' }] }
+       const call = await store.outbox.enqueue(entry, ${terms})
+       const begin = async nth => (await store.outbox.begin([call.entry.parts[nth].id], 'b', ${terms}, message(String(nth)))).begun
+       ${more}
+       console.log('ready')
+       await hold()`,
+      'SIGKILL',
+    )
+  await dies('nothing', '')
+  expect(await t.store.outbox.keyed('nothing')).toBeUndefined()
+  await dies('refused', `await store.outbox.settle(await begin(0), { status: 'refused', spent: true })`)
+  expect(await t.store.outbox.keyed('refused')).toBeUndefined()
+  await dies(
+    'half',
+    `await store.outbox.settle(await begin(0), { status: 'accepted', spent: true, message_id: '5' }); await begin(1)`,
+  )
+  expect(await t.store.outbox.keyed('half')).toMatchObject({
+    ended: true,
+    content: 'c',
+    parts: [{ status: 'accepted', message_id: '5' }, { status: 'unknown' }],
+  })
+  await dies('first', 'await begin(0)')
+  expect(await t.store.outbox.keyed('first')).toMatchObject({
+    parts: [{ status: 'unknown' }, { status: 'refused', error: { code: 'shutting_down' } }],
+  })
+})
