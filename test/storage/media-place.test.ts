@@ -18,7 +18,6 @@ interface Opened {
   /** The same files, as another process has them. */
   other: MediaPlace
   clock: Clock
-  dir?: string
 }
 
 const dayMs = 24 * 60 * 60_000
@@ -89,7 +88,7 @@ function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: M
   }
 }
 
-async function onFolder(rules: MediaRules): Promise<Opened> {
+async function onFolder(rules: MediaRules): Promise<Opened & { dir: string }> {
   const dir = folderOfTest()
   // Files bear the time of the system.
   const clock = Object.assign(testClock(), { at: Date.now() })
@@ -171,7 +170,6 @@ describe.each([
     expect(await broken).toMatchObject({ message: 'enough' })
     expect(cancelled).toEqual(['broken off'])
     expect(await t.place.open(id)).toBeUndefined()
-    if (t.dir) expect(await readdir(t.dir)).toEqual([])
   })
 
   test('uploads have room for so many bytes and files; those that were sent make room; time ends them', async () => {
@@ -205,15 +203,18 @@ describe.each([
 
 test('a folder: what is not whole is not there, and what a crash left half written goes', async () => {
   const t = await onFolder(uploads)
+  const tooLarge = t.place.put(randomUUID(), stream('some'), { maxBytes: 3, signal: never })
+  expect(await failure(tooLarge)).toMatchObject({ code: 'payload_too_large' })
+  expect(await readdir(t.dir)).toEqual([])
   const { id } = await put(t.place, 'whole')
-  await truncate(join(t.dir!, id), 3)
+  await truncate(join(t.dir, id), 3)
   expect(await t.place.open(id)).toBeUndefined()
   const other = await put(t.place, 'whole')
-  await writeFile(join(t.dir!, `${other.id}.json`), '{"size":5')
+  await writeFile(join(t.dir, `${other.id}.json`), '{"size":5')
   expect(await t.place.open(other.id)).toBeUndefined()
-  await writeFile(join(t.dir!, `${randomUUID()}.tmp`), 'half')
-  await writeFile(join(t.dir!, 'foreign'), 'of somebody')
+  await writeFile(join(t.dir, `${randomUUID()}.tmp`), 'half')
+  await writeFile(join(t.dir, 'foreign'), 'of somebody')
   t.clock.at += 2 * dayMs
   await t.place.sweep()
-  expect(await readdir(t.dir!)).toEqual(['foreign'])
+  expect(await readdir(t.dir)).toEqual(['foreign'])
 })

@@ -2,6 +2,7 @@
 import { SvcError } from '../../src/model/error.ts'
 import { contextAfter, hasWritten, marked, sessionName } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
+import type { Lease, Leases } from '../../src/storage/leases.ts'
 import type { LoginFlows } from '../../src/storage/logins.ts'
 import type { Sessions, State } from '../../src/storage/state.ts'
 import type { Ingested, Storage } from '../../src/storage/storage.ts'
@@ -46,13 +47,37 @@ function loginFlows(db: Tables, { get, save }: Sessions): LoginFlows {
   return flows
 }
 
+/** All sessions are one process's to poll. */
+function leasesOf(db: Tables): Leases {
+  let mine: object | undefined
+  const give = (one: object | undefined) => {
+    if (one && db.holder === one) db.holder = undefined
+  }
+  return {
+    async join() {
+      if (db.holder) return undefined
+      const own = {}
+      db.holder = own
+      mine = own
+      const lease: Lease = {
+        lost: new AbortController().signal,
+        owned: async () => db.sessions,
+        mayPoll: () => db.holder === own,
+        release: async () => give(own),
+      }
+      return lease
+    },
+    // Whoever stands still here stands still with everybody.
+    stalled: async () => false,
+    holder: async () => db.holder && process.pid,
+    close: async () => give(mine),
+  }
+}
+
 /** Several over one `Tables` are as several processes. */
-export function memoryStorage(
-  db: Tables,
-  clock: Clock,
-  keep = { maxAgeDays: 0, maxCount: 0 },
-): Omit<Storage, 'leases'> {
+export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, maxCount: 0 }): Storage {
   const store = new MemoryStore(db, clock, keep)
+  const leases = leasesOf(db)
   const one = (name: string) =>
     db.sessions.find(({ name: session }) => isOf(name.normalize('NFC'))({ session }))
   const existing = (name: string) => {
@@ -131,6 +156,7 @@ export function memoryStorage(
   return {
     state: verbs({ sessions, contexts, logins: loginFlows(db, sessions), signIns }),
     store,
+    leases,
     async ingest({ id, session, token, botId, cursorFrom, cursorTo, messages, marks, now }) {
       const before = unfinished.get(token)
       const rows = before?.id === id ? before.rows : store.receive(session, botId, messages)
@@ -157,6 +183,9 @@ export function memoryStorage(
       found.bot = { ...(marked(found.bot, marks ?? {}) ?? found.bot), cursor: cursorTo }
       return { rows, cursor: 'moved' }
     },
-    close: async () => store.close(),
+    async close() {
+      store.close()
+      await leases.close()
+    },
   }
 }

@@ -64,6 +64,8 @@ export class Tables {
   /** Counted on for ever; `gone`: the place of the newest event that is not kept. */
   readonly last = { row: 0, lease: 0, entry: 0, place: 0, gone: 0 }
   readonly id = `memory${Math.random().toString(36).slice(2)}`
+  /** Who polls. */
+  holder?: object
   readonly #waiting = new Set<() => void>()
 
   wake(): void {

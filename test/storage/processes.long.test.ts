@@ -6,9 +6,8 @@ import { expect, test } from 'bun:test'
 import type { PolledMessage } from '../../src/storage/messages.ts'
 import type { PolledBatch, Storage } from '../../src/storage/storage.ts'
 import { folderOfTest } from '../support/folder.ts'
-import { bot } from './sqlite/state/support.ts'
 import { openDirectory, startOnDirectory } from './sqlite/support.ts'
-import { open as openTerms } from './support.ts'
+import { bot, open as openTerms } from './support.ts'
 
 /** A process of its own with `storage` of `dir` and the `terms` of these tests at hand. */
 const start = (dir: string, body: string) =>

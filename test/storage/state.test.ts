@@ -1,42 +1,16 @@
 /** What every engine's state must do (`src/storage/state.ts`), on those there are. */
-import { describe, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { Inbound } from '../../src/model/session.ts'
 import type { StoredLogin } from '../../src/storage/logins.ts'
 import type { PolledMessage } from '../../src/storage/messages.ts'
 import type { Ingested, PolledBatch, Storage } from '../../src/storage/storage.ts'
 import { failure } from '../support/failure.ts'
-import { folderOfTest } from '../support/folder.ts'
-import { memoryStorage } from './memory-state.ts'
-import { Tables } from './memory-tables.ts'
-import { bot } from './sqlite/state/support.ts'
-import { openDirectory } from './sqlite/support.ts'
-import { message, open as openTerms, sending, testClock } from './support.ts'
+import { onEach } from './engines.ts'
+import { bot, message, type Opened, open as openTerms, sending } from './support.ts'
 
 const sent = { client_id: 'c', to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '' } as const
 
-type Engine = Omit<Storage, 'leases'> & {
-  /** The same content, as another process has it. */
-  second(): Promise<Omit<Storage, 'leases'>>
-}
-
-const engines: readonly [string, () => Promise<Engine>][] = [
-  [
-    'SQLite and session files',
-    async () => {
-      const dir = folderOfTest()
-      const second = () => openDirectory(dir, testClock())
-      return Object.assign(await second(), { second })
-    },
-  ],
-  [
-    'in memory',
-    async () => {
-      const tables = new Tables()
-      const process = () => memoryStorage(tables, testClock())
-      return Object.assign(process(), { second: async () => process() })
-    },
-  ],
-]
+type Engine = Storage & Pick<Opened, 'second'>
 
 /** A message that says this of who wrote it. */
 const from = ({ user_id, token, received_at, again }: Inbound, more: Partial<PolledMessage> = {}) => ({
@@ -47,12 +21,13 @@ const from = ({ user_id, token, received_at, again }: Inbound, more: Partial<Pol
 
 let cursors = 0
 
-describe.each(engines)('state: %s', (_name, open) => {
+onEach((_it, open) => {
   type Ingest = (messages: readonly PolledMessage[], more?: Partial<PolledBatch>) => Promise<Ingested>
   type Commit = (inbound: Inbound[], more?: Partial<PolledBatch>) => Promise<'moved' | 'gone'>
   /** `work` with an engine, and a batch for session `s` upon its cursor of then. */
   const withStorage = async (work: (storage: Engine, ingest: Ingest) => Promise<void>) => {
-    const storage = await open()
+    await using t = await open()
+    const storage = { ...t.storage, second: t.second }
     const { sessions } = storage.state
     const ingest: Ingest = async (messages, more) => {
       const { bot_id: botId = 'b@im.bot', token = '', cursor = '' } = (await sessions.get('s'))?.bot ?? {}
@@ -66,11 +41,7 @@ describe.each(engines)('state: %s', (_name, open) => {
       }
       return storage.ingest({ ...own, messages, now: Number.POSITIVE_INFINITY, ...more })
     }
-    try {
-      await work(storage, ingest)
-    } finally {
-      await storage.close()
-    }
+    await work(storage, ingest)
   }
   const withState = (work: (state: Storage['state'], commit: Commit) => Promise<void>) =>
     withStorage(({ state }, ingest) =>
@@ -477,9 +448,8 @@ describe.each(engines)('state: %s', (_name, open) => {
 
   test('one process at a time has a login, each sees what another wrote, and is woken by it', () =>
     withStorage(async ({ state: { logins }, second }) => {
-      await using stack = new AsyncDisposableStack()
-      const process = stack.adopt(await second(), one => one.close())
-      const theirs = process.state.logins
+      await using process = await second()
+      const theirs = process.storage.state.logins
       const kept = (await logins.put(login('s'), 0))!
       expect(await theirs.list(0)).toEqual([kept])
       expect([await logins.claim(kept), await theirs.claim(kept), await logins.claim(kept)]).toEqual([

@@ -1,14 +1,15 @@
 /** What the tests of every engine share: they know its public verbs alone. */
 import { createHash } from 'node:crypto'
+import type { BotInfo } from '../../src/model/session.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts'
 import type { Begun, Terms } from '../../src/storage/outbox.ts'
 import type { Ingested, Storage } from '../../src/storage/storage.ts'
 import type { Store } from '../../src/storage/store.ts'
 
-/** The storage of one process. `leases` have tests of their own. */
+/** The storage of one process. */
 export interface Running {
-  storage: Omit<Storage, 'leases'>
+  storage: Storage
   /** Its store. */
   readonly store: Store
 }
@@ -123,11 +124,20 @@ export async function insert(
   return rows
 }
 
+/** Credentials of a bot. */
+export const bot = (name: string, more: Partial<BotInfo> = {}): BotInfo => ({
+  bot_id: `${name}@im.bot`,
+  token: `${name}@im.bot:secret`,
+  base_url: 'https://upstream.example',
+  cursor: '',
+  created_at: 1000,
+  ...more,
+})
+
 /** Gives a session another name, and logs it in before if nobody did; one that has the new name is logged out. */
 export async function rename({ storage }: Pick<Running, 'storage'>, from: string, to: string): Promise<void> {
   const { sessions } = storage.state
-  if (!(await sessions.get(from)))
-    await sessions.save(from, { bot_id: 'b', token: from, base_url: '', cursor: '', created_at: 1 })
+  if (!(await sessions.get(from))) await sessions.save(from, bot(from, { bot_id: 'b' }))
   if (await sessions.get(to)) await sessions.remove(to)
   await sessions.rename(from, to)
 }

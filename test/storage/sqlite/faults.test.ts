@@ -10,8 +10,8 @@ import { openDatabase } from '../../../src/platform/sqlite.ts'
 import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
 import { codeOf, failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
-import { insert, message } from '../support.ts'
-import { bot, openTestState } from './state/support.ts'
+import { bot, insert, message } from '../support.ts'
+import { openTestState } from './state/support.ts'
 import {
   inOtherProcess,
   insertInto,

@@ -2,7 +2,8 @@ import { expect } from 'bun:test'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { given } from '../../../support/given.ts'
-import { bot, openTestState } from './support.ts'
+import { bot } from '../../support.ts'
+import { openTestState } from './support.ts'
 
 const batch = (more: object = {}) => ({
   ...{ session: 's', token: bot('b').token, cursorFrom: 'c0', cursorTo: 'c1' },

@@ -3,9 +3,9 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { given } from '../../../support/given.ts'
 import { until } from '../../../support/until.ts'
-import { message } from '../../support.ts'
+import { bot, message } from '../../support.ts'
 import { insertInto, openStore } from '../support.ts'
-import { bot, inOther, openTestState, type TestState } from './support.ts'
+import { inOther, openTestState, type TestState } from './support.ts'
 
 async function withSession(): Promise<TestState> {
   const t = await openTestState()

@@ -1,9 +1,8 @@
 /** A process that is killed in the middle of a rename: folder, rows and default of the session stand under one name again. */
 import { expect, test } from 'bun:test'
 import { folderOfTest } from '../../../support/folder.ts'
-import { message } from '../../support.ts'
+import { bot, message } from '../../support.ts'
 import { openDirectory, startOnDirectory } from '../support.ts'
-import { bot } from './support.ts'
 
 /** Another process renames `s` to `x`, and is killed instead of, or after, one of its steps. */
 async function killedRenaming(dir: string, step: 'intendRename' | 'renameSession', isDone: boolean) {

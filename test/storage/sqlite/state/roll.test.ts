@@ -4,7 +4,8 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Roll } from '../../../../src/storage/sqlite/state/roll.ts'
 import { until } from '../../../support/until.ts'
-import { bot, inOther, openTestState, type TestState } from './support.ts'
+import { bot } from '../../support.ts'
+import { inOther, openTestState, type TestState } from './support.ts'
 
 async function withSeventy(): Promise<TestState> {
   const t = await openTestState()

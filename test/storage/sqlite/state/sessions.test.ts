@@ -15,7 +15,8 @@ import { join } from 'node:path'
 import { statOf } from '../../../../src/platform/files.ts'
 import { failure } from '../../../support/failure.ts'
 import { given } from '../../../support/given.ts'
-import { bot, openTestState } from './support.ts'
+import { bot } from '../../support.ts'
+import { openTestState } from './support.ts'
 
 const it = given(openTestState)
 

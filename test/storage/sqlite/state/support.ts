@@ -2,7 +2,6 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { BotInfo } from '../../../../src/model/session.ts'
 import { type FileLock, openLock } from '../../../../src/platform/lock.ts'
 import { createLog } from '../../../../src/platform/log.ts'
 import type { SessionRows } from '../../../../src/storage/sqlite/state/sessions.ts'
@@ -31,15 +30,6 @@ export async function openTestState(options: { dir?: string; rows?: SessionRows 
     },
   }
 }
-
-export const bot = (name: string, more: Partial<BotInfo> = {}): BotInfo => ({
-  bot_id: `${name}@im.bot`,
-  token: `${name}@im.bot:secret`,
-  base_url: 'https://upstream.example',
-  cursor: '',
-  created_at: 1000,
-  ...more,
-})
 
 /** Runs `body` in another process, with `sessions`, `contexts`, `commitBatch` of `dir` at hand. */
 export const inOther = (dir: string, body: string) =>
