@@ -43,7 +43,7 @@ export interface WantedEvents {
   limit: number
   /** All by default. */
   types?: readonly EventType[]
-  /** Of that session alone: messages as of `Wanted`, `session.*` by the name that they were appended with, without case. */
+  /** Of that session alone: messages as of `Wanted`, `session.*` by the name that they were appended with (`sessionKey`). */
   session?: string
   /** Messages from and to that user alone, and no other events. */
   user?: string
@@ -58,13 +58,13 @@ export interface EventPage {
   /** Oldest first. */
   events: LoggedEvent[]
   /**
-   * How far was looked, to read on from. A page may hold nothing and yet end before the end of the log: who reads goes on
-   * until the cursor stays the same.
+   * How far was looked, to read on from; never ''. A page may hold nothing and yet end before the end of the log: who reads
+   * goes on until the cursor stays the same.
    */
   cursor: string
   /**
-   * Events after the given cursor are lost, wanted ones or not, since retention took them or it is of another store: the page
-   * begins with the oldest that is kept. Not of ''.
+   * Events after the given cursor are lost, wanted ones or not. Where retention took them, the page begins with the oldest
+   * one that is kept after the cursor. A cursor of another store, or beyond the end, is read as the beginning. Not of ''.
    */
   gone?: true
 }
@@ -76,14 +76,13 @@ export const readerUnseenMs = 7 * 24 * 60 * 60_000
 export interface Events {
   /**
    * Events after a cursor, oldest first. Of each session the newest event of each `session.*` is kept for
-   * ever, so a reader from the beginning meets all sessions there were. A cursor beyond the end, as after a backup was
-   * restored, is read as the beginning, with `gone`.
+   * ever, so a reader from the beginning meets all sessions there were. A cursor is beyond the end after a backup was restored.
    */
   after(cursor: string, wanted: WantedEvents): Promise<EventPage>
 
   /**
    * The end of the log as it is now; with `before` (Unix ms) the place of the newest event of before then, or that before all
-   * others. Never ''.
+   * others. Never ''. The newest is the last in the order, also where the clock was set back.
    */
   head(before?: number): Promise<string>
 
@@ -106,10 +105,10 @@ export interface Events {
   position(reader: string): Promise<string | undefined>
 
   /**
-   * Sets how far it has come, further or back. Not durable. Where `readersKept` others have a place, the one that was not seen for
-   * longest loses it. That is remembered of as many.
+   * Sets how far it has come, further or back. It was seen now. Not durable. Where `readersKept` others have a place, the one
+   * that was not seen for longest loses it; the newest `readersKept` losses are remembered. Who lost its place has none.
    *
-   * @throws SvcError `rate_limited` where that one was seen within `readerUnseenMs`
+   * @throws SvcError `rate_limited` where that one was seen within `readerUnseenMs`; `retryAfter`, in s, says when it is over
    */
   move(reader: string, cursor: string): Promise<void>
 }

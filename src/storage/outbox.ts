@@ -7,22 +7,22 @@
  *   with that process, or 10 minutes after it was enqueued or last renewed. It needs no lane. Parts of mode `queue` go
  *   out from the process that has their lane: `begin` takes it as `claim` does. A part is `sending` before the network hears
  *   of it; when its sender dies then, it is `unknown`, and never begun again.
- * - **Rows of the log.** A part of mode `queue` has its row from `enqueue` on, with status `queued`, and the reason code
- *   `approval` while it is `asked`; one of mode `fail` from when it begins. `begin` puts its message in the place of the first
- *   part's row (a new row where retention took that); parts that go joined to it keep their texts, have the client ids
- *   `<client_id>+1` and so on, and name its row in `sent_with`, by the `message_id` that it has at the time. A message settled
- *   as `queued` makes each row what its part says, with the client id `queued-<part>` and the time of then. `settle` gives
- *   the row upstream's `message_id`, unless another row has that; the parts bear it all the same.
- *   Each new status or reason code of a row is an event.
+ * - **Rows of the log.** A part of mode `queue` has its row from `enqueue` on, with status `queued`; while it is `asked` its
+ *   reason is `approvalReason`. A part of mode `fail` has its row from when it begins. `begin` puts its message in the row of
+ *   the first part. Parts that go joined to it keep `text` and `raw`, and have the client ids `<client_id>+1` and so on;
+ *   `sent_with` of their rows is the `message_id` of the first row, also after that changes. A part whose row retention took
+ *   begins with a new one. `settle` gives the first row upstream's `message_id`, unless another row has it; the parts bear it
+ *   all the same. A settlement `queued` makes each row what its part says, with the client id `queued-<part>`, the time of
+ *   the settlement, and no reason. Each new status or reason code of a row is an event.
  * - **Admission.** `enqueue`, `verdict`, `approve` and `begin` ask `admit`, in their write, so that two sends of a session
  *   see each other. `ahead` are the parts of mode `fail` of the lane that are `queued` (of processes not known to be dead);
  *   for `begin` nobody is. `slots` are those taken up to `patienceMs` from now (later ones were taken by a clock that was
  *   set back); of the user the newest `perWindow` within `windowMs`.
  * - **Counts.** The counter of a lane rises by one as a message begins, from what `countNow` says. A settlement that is not
- *   `spent` takes that back, and the time of the last answer, unless the user wrote since. A slot is taken as a message
- *   begins, and by a `begin` that answers `later`, for the part. It is given back when the part misses it by a second or
- *   ends before it begins, or WeChat saw nothing of the message. `tries` rises with a settlement `queued` that is `spent`,
- *   and with `refuse`.
+ *   `spent` takes that back, and sets `last_sent_at` to that of `Begun.counter`; neither where the user wrote since. A slot
+ *   is taken as a message begins, and by a `begin` that answers `later`, for the part. It is given back when the part misses
+ *   it by a second or ends before it begins, or when WeChat saw nothing of the message. A part that waits again has none.
+ *   `tries` rises with a settlement `queued` that is `spent`, and with `refuse`.
  */
 import type { Closed, Hold, SendFacts, SendRules, Verdict } from '../model/admission.ts'
 import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
@@ -69,11 +69,19 @@ export const stoppedWhile: EndReason = {
   hint: 'Do not send it again before you know: ask the user, or look at the phone.',
 }
 
+/** Why a part waits that a person has to say yes to. Who looks at it sees where its file comes from, whatever it is called. */
+export const approvalReason = (file?: KeptFile): EndReason => ({
+  code: 'approval',
+  detail: `waits for a person to say yes${file?.source ? `; the file is from ${file.source}` : ''}`,
+  ...(file?.source && { quote: file.source }),
+})
+
 export interface EntryPart {
   id: number
   entry: number
   lane: number
   kind: 'text' | MediaKind
+  /** Of its message; `TEXT` without `waiting`. */
   msg_type: MessageKind
   /** `asked`: a person has to say yes first. */
   status: SentStatus | 'asked'
@@ -81,7 +89,9 @@ export interface EntryPart {
   tries: number
   /** Row id in the log; absent before a part of mode `fail` is on its way. */
   message?: number
+  /** Upstream's. */
   message_id?: string
+  /** Why it was not sent, is in doubt, or waits again. */
   error?: EndReason
   /** When it may go by the pace (Unix ms, and parts of one). */
   slot?: number
@@ -98,7 +108,7 @@ export interface Entry {
   mode: SendMode
   /** It waits for a person's yes (mode `queue`). Where it may not go then, `queue` waits for the user and `fail` for another yes. */
   asked?: SendMode
-  /** What is sent, as the caller of `enqueue` put it. */
+  /** What is sent, as the caller of `enqueue` put it; '' without. */
   content: string
   /** It has a key, for which it answers. */
   keyed?: true
@@ -111,7 +121,7 @@ export interface Entry {
   made_by?: string
   approved_by?: string
   ended_by?: string
-  /** The lane's counter when it ended. */
+  /** The lane's counter when it ended; later perhaps without `last_sent_at`. */
   counter?: Counter
   /** The result of a call of version 0.1, as JSON. */
   answer?: string
@@ -153,14 +163,16 @@ export interface Begun {
   /** With this message counted; `last_sent_at` is that of the answer before it. */
   counter: Counter
   hold?: Hold
+  /** Of the first part. */
   tries: number
   slot?: number
 }
 
 export type Enqueued =
   /**
-   * `behind`: of mode `queue` and not judged, since other parts of that mode wait for that user, or are on their way, already.
-   * Those that wait for a yes do not count, but are judged as they are enqueued, and wait whatever the verdict.
+   * `behind`: the call is of mode `queue`, and other parts of that mode are `queued` or `sending` for that user. It is not
+   * judged then. Parts that are `asked` hold nobody up. A call with `asked` is judged in the same way, and waits for its yes
+   * whatever the verdict.
    */
   | { state: 'new'; entry: Entry; lane: number; verdict: Verdict | 'behind'; begun?: Begun }
   /** Nothing was written. */
@@ -182,9 +194,9 @@ export interface Settlement {
   error?: EndReason
   /** It may have cost an answer. */
   spent: boolean
-  /** WeChat saw nothing of it. */
+  /** WeChat saw nothing of it. It is not `spent` then. */
   unseen?: boolean
-  /** The parts of its entry that wait are refused for this. */
+  /** The parts that wait of the first part's entry are refused for this. */
   rest?: EndReason
   /** The lane's hold from now on; null ends it. */
   hold?: Hold | null
@@ -255,8 +267,8 @@ export interface Calls {
   begin(ids: readonly number[], botId: string, terms: Terms, message: SentMessage): Promise<Began>
 
   /**
-   * To be called once. After `reap` took the message for lost its row, counter and hold still learn what became of it; its
-   * parts and entry stay as they ended.
+   * To be called once. After `reap` took the message for lost its row, counter and hold still learn what became of it, but a
+   * row does not wait again: it stays `unknown`. Its parts and entry stay as they ended.
    *
    * @returns the entries of the message's parts as they stand then, and files that nobody needs any more
    */
@@ -295,7 +307,7 @@ export interface Lanes {
 export interface Entries {
   entry(id: number): Promise<Entry | undefined>
 
-  /** Entries of mode `queue` that have not ended, oldest first; also those that wait for a yes. */
+  /** Entries of mode `queue` that have not ended, oldest first; those that wait for a yes until `expires_at`. */
   list(filter?: { user_id?: string; session?: string }): Promise<Entry[]>
 
   /** How many parts of mode `queue` are `queued`; and `created_at` of the first of `list`. */
@@ -318,7 +330,7 @@ export interface OutboxCare {
    * on the entry is as any of mode `queue`; one that was to `fail` keeps its day.
    *
    * @param by who says yes, kept with it
-   * @returns undefined when nothing of that id waits for a yes
+   * @returns undefined when nothing of that id waits for a yes, or its `expires_at` is over
    */
   approve(id: number, terms: Terms, by: string): Promise<Approved | undefined>
 
@@ -328,7 +340,12 @@ export interface OutboxCare {
   /** Upstream refused these parts before they began, as they were uploaded: they wait on, and the lane is held. */
   refuse(ids: readonly number[], lane: number, hold: Hold): Promise<void>
 
-  /** Ends the entries of mode `queue` whose time is over, those that wait for a yes for the reason `unasked`. */
+  /**
+   * Ends the entries of mode `queue` whose time is over, those that wait for a yes for the reason `unasked`. To be called while
+   * the clock is to be trusted.
+   *
+   * @returns those of which something waited
+   */
   expire(reason: EndReason, unasked: EndReason): Promise<EndedEntry[]>
 
   /**
@@ -336,7 +353,7 @@ export interface OutboxCare {
    * `unknown` (`stoppedWhile`). Calls of mode `fail` of such processes end, and those whose time is over: what of them waits
    * is refused (`stoppedBefore`). With 0, where the clock is not to be trusted, only processes count.
    *
-   * @returns how many messages became unknown; their files are left to `MediaPlace.sweep`
+   * @returns how many parts became `unknown`; their files are left to `MediaPlace.sweep`
    */
   reap(before: number): Promise<number>
 }

@@ -12,7 +12,7 @@ import { type Counter, countNow } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import type * as face from '../../src/storage/outbox.ts'
-import { stoppedBefore, stoppedWhile } from '../../src/storage/outbox.ts'
+import { approvalReason, stoppedBefore, stoppedWhile } from '../../src/storage/outbox.ts'
 import { type Entry, isOf, type Lane, type Part, type Row, type Tables, wellFormed } from './memory-tables.ts'
 
 const dayMs = 24 * 60 * 60_000
@@ -148,7 +148,8 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
       const part: Part = { ...own, ...file, status: asked ? 'asked' : 'queued', tries: 0, beganAt: 0 }
       entry.parts.push(part)
       if (!waiting) continue
-      const reason = asked && { reason_code: 'approval', reason: 'waits for a person to say yes' }
+      const { code, detail, quote } = approvalReason(waiting.file)
+      const reason = asked && { reason_code: code, reason: detail, ...(quote && { reason_quote: quote }) }
       Object.assign(this.#write(part, lane, waiting.message, 'queued'), reason)
     }
     this.#db.entries.push(entry)

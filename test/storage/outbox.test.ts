@@ -490,4 +490,55 @@ onEach((it, openStore) => {
     expect((await t.store.outbox.list({ user_id: 'w' })).length).toBe(1)
     expect((await t.store.outbox.list({ user_id: 'u' })).length).toBe(10)
   })
+
+  it('the row of what waits for a yes says so, and where its file comes from, until the yes', async t => {
+    const source = 'https://example.org/a.txt'
+    const kept = { name: 'x', file_name: 'a.txt', size: 3, md5: 'ab', source }
+    const message = { ...outgoing(''), msg_type: 'FILE' as const }
+    const parts: NewPart[] = [part('a'), { kind: 'file', waiting: { message, file: kept } }]
+    const { entry } = await add(t.store, parts, { asked: 'queue' })
+    const reasons = async () =>
+      (await t.store.log.after(0, { limit: 9 })).map(one => [one.status, one.reason_code, one.reason_quote])
+    expect(await reasons()).toEqual([
+      ['queued', 'approval', undefined],
+      ['queued', 'approval', source],
+    ])
+    await t.store.outbox.approve(entry.id, open, 'panel')
+    expect(await reasons()).toEqual([
+      ['queued', undefined, undefined],
+      ['queued', undefined, undefined],
+    ])
+  })
+
+  it('a call that needs a yes is behind what waits for its user already, but not behind other such calls', async t => {
+    const asked = () => add(t.store, [part('asked')], { asked: 'queue' })
+    for (let nth = 0; nth < 2; nth++) expect((await asked()).verdict).toMatchObject({ go: 'now' })
+    await add(t.store, [part('plain')])
+    expect((await asked()).verdict).toBe('behind')
+  })
+
+  it('what waits again has no slot, and its row no reason; one that was taken for lost stays unknown', async t => {
+    const paced = {
+      ...open,
+      rules: { ...open.rules, pace: { perSecond: 1, perWindow: 9, windowMs: 60_000 } },
+    }
+    await add(t.store, [part('a')])
+    const error = { code: 'upstream_error', detail: 'try again' }
+    const beginPaced = async () => {
+      const began = await begin(t.store, idsOf(await next(t.store)), 'a', paced)
+      if (began.go !== 'begun') throw new Error(began.go)
+      return began.begun
+    }
+    await t.store.outbox.settle(await beginPaced(), { status: 'queued', spent: false, error })
+    const [again] = await next(t.store)
+    expect([again!.slot, again!.error]).toEqual([undefined, error])
+    expect((await t.store.log.after(0, { limit: 1 }))[0]).toMatchObject({ status: 'queued' })
+    expect((await t.store.log.after(0, { limit: 1 }))[0]!.reason).toBeUndefined()
+    t.clock.at += 1000
+    const lost = await beginPaced()
+    expect(await t.store.outbox.reap(t.clock.at + 1)).toBe(1)
+    await t.store.outbox.settle(lost, { status: 'queued', spent: false, error })
+    expect(await rows(t.store)).toEqual([['a', 'unknown']])
+    expect(await lanes(t.store)).toEqual([])
+  })
 })

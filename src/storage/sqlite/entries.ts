@@ -1,7 +1,15 @@
 /** Rows of the outbox: a call of send is an entry with a part per message. */
 import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
-import type { EndReason, Entry, EntryPart, KeptFile, Lane, NewEntry } from '../outbox.ts'
+import {
+  approvalReason,
+  type EndReason,
+  type Entry,
+  type EntryPart,
+  type KeptFile,
+  type Lane,
+  type NewEntry,
+} from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import type { Lanes, PaceSlots } from './lanes.ts'
 
@@ -11,13 +19,6 @@ export const queueLifeMs = 7 * 24 * 60 * 60_000
 const askLifeMs = 24 * 60 * 60_000
 /** A call that has shown no progress for so long is over, where its process cannot be asked. */
 export const callLifeMs = 10 * 60_000
-
-/** Whoever looks at it sees where a file comes from, whatever it is called. */
-const asksFirst = (file?: KeptFile): EndReason => ({
-  code: 'approval',
-  detail: `waits for a person to say yes${file?.source ? `; the file is from ${file.source}` : ''}`,
-  ...(file?.source && { quote: file.source }),
-})
 
 /** More parts than an entry can have. */
 const partsPerEntry = 1000
@@ -83,7 +84,7 @@ export class Entries extends EnginePart {
       ${asked}, ${made_by})`
     const written = parts.map(({ kind, waiting }, nth): EntryPart => {
       const first = nth === 0 ? begun : undefined
-      const waits = { status: 'queued', ...(asked && { error: asksFirst(waiting?.file) }) } as const
+      const waits = { status: 'queued', ...(asked && { error: approvalReason(waiting?.file) }) } as const
       const message =
         first?.row ?? (waiting && this.messages.insertOut(session, bot_id, waiting.message, waits))
       const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
