@@ -1,10 +1,10 @@
 /** What is stored of a house that is as full as it may be: messages, webhooks, users. */
 import { createServer, type Server } from 'node:net'
-import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import type { ReceivedMessage } from '../../src/storage/messages.ts'
-import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { openStorage } from '../../src/storage/sqlite/open.ts'
+import { insert } from '../storage/support.ts'
 import { message, type Reply, textItem } from './upstream.ts'
 
 export interface Crowd {
@@ -38,12 +38,13 @@ function storedMessage(nth: number, { messages, users }: Crowd): ReceivedMessage
 /** Fills the store of a data directory. @param receivers where the first webhooks go; the others lead nowhere */
 export async function fillStore(dir: string, crowd: Crowd, receivers: readonly string[]): Promise<void> {
   const options = { clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
-  const store = await SqliteStore.open({ ...options, path: join(dir, 'messages.db') })
+  const storage = await openStorage({ ...options, dir })
+  const { store } = storage
   const batch = 1000
   for (let from = 0; from < crowd.messages; from += batch) {
     const count = Math.min(batch, crowd.messages - from)
     const some = Array.from({ length: count }, (_, nth) => storedMessage(from + nth, crowd))
-    await store.intake.insertReceived('default', bot, some)
+    await insert({ storage }, some, 'default', bot)
   }
   const position = await store.events.head()
   const values = Object.fromEntries(Array.from({ length: 15 }, (_, nth) => [`X-${nth}`, 'v'.repeat(340)]))
@@ -60,7 +61,7 @@ export async function fillStore(dir: string, crowd: Crowd, receivers: readonly s
       ...{ link_key: 'a'.repeat(44), allow_private: true, replies: nth % 2 === 0, created_at: nth, position },
     })
   }
-  await store.upkeep.close()
+  await storage.close()
 }
 
 /** An answer of WeChat with a message of each of so many users. */

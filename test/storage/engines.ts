@@ -3,8 +3,8 @@ import { describe } from 'bun:test'
 import { given } from '../support/given.ts'
 import { memoryStorage } from './memory-state.ts'
 import { Tables } from './memory-tables.ts'
-import { openSqlite } from './sqlite/support.ts'
-import { type Opened, testClock } from './support.ts'
+import { directoryOfTest, openSqlite } from './sqlite/support.ts'
+import { type Opened, type Place, testClock } from './support.ts'
 
 /** What retention keeps; 0, no limit, by default. */
 interface Limits {
@@ -45,4 +45,9 @@ type Tests = (it: ReturnType<typeof given<Opened>>, open: Open, share: number) =
 export function onEach(body: Tests): void {
   describe('SQLite', () => body(given(openSqlite), openSqlite, 1))
   describe('in memory', () => body(given(openMemory), openMemory, 0.1))
+}
+
+/** The same of every engine that several processes share; `newPlace` makes a place for one test. */
+export function onEachShared(body: (newPlace: () => Place) => void): void {
+  describe('SQLite', () => body(directoryOfTest))
 }

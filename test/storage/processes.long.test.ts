@@ -5,13 +5,12 @@
 import { expect, test } from 'bun:test'
 import type { PolledMessage } from '../../src/storage/messages.ts'
 import type { PolledBatch, Storage } from '../../src/storage/storage.ts'
-import { folderOfTest } from '../support/folder.ts'
-import { openDirectory, startOnDirectory } from './sqlite/support.ts'
-import { bot, open as openTerms } from './support.ts'
+import { onEachShared } from './engines.ts'
+import { bot, open as openTerms, type Place } from './support.ts'
 
-/** A process of its own with `storage` of `dir` and the `terms` of these tests at hand. */
-const start = (dir: string, body: string) =>
-  startOnDirectory(dir, `const terms = ${JSON.stringify(openTerms)}\n${body}`)
+/** A process of its own with the storage of a place and the `terms` of these tests at hand. */
+const start = (place: Place, body: string) =>
+  place.start(`const terms = ${JSON.stringify(openTerms)}\n${body}`)
 
 let ids = 0
 const texts = (...all: string[]): PolledMessage[] =>
@@ -115,37 +114,38 @@ async function check(storage: Storage, count: number): Promise<void> {
   expect(new Set(all.map(row => row.message_id)).size).toBe(all.length)
 }
 
-test('a process killed between any two verbs leaves all that it had done, and no more', async () => {
-  const killed = async (count: number) => {
-    const dir = folderOfTest()
-    const verbs = script
-      .slice(0, count)
-      .map(([name, verb]) => `made[${JSON.stringify(name)}] = await ${verb}`)
-    const body = [
-      'const made = {}',
-      ...verbs,
-      `console.log('ready')`,
-      'await new Promise(() => setInterval(() => {}, 1000))',
-    ]
-    const child = start(dir, body.join('\n'))
-    const reader = child.stdout.getReader()
-    const told = await reader.read()
-    child.kill('SIGKILL')
-    await child.exited
-    expect([count, new TextDecoder().decode(told.value)]).toEqual([count, 'ready\n'])
-    await using storage = await openDirectory(dir)
-    await check(storage, count)
-  }
-  for (let count = 0; count <= script.length; count++) await killed(count)
-}, 300_000)
+onEachShared(newPlace => {
+  test('a process killed between any two verbs leaves all that it had done, and no more', async () => {
+    const killed = async (count: number) => {
+      const place = newPlace()
+      const verbs = script
+        .slice(0, count)
+        .map(([name, verb]) => `made[${JSON.stringify(name)}] = await ${verb}`)
+      const body = [
+        'const made = {}',
+        ...verbs,
+        `console.log('ready')`,
+        'await new Promise(() => setInterval(() => {}, 1000))',
+      ]
+      const child = start(place, body.join('\n'))
+      const reader = child.stdout.getReader()
+      const told = await reader.read()
+      child.kill('SIGKILL')
+      await child.exited
+      expect([count, new TextDecoder().decode(told.value)]).toEqual([count, 'ready\n'])
+      await using storage = await place.open()
+      await check(storage, count)
+    }
+    for (let count = 0; count <= script.length; count++) await killed(count)
+  }, 300_000)
 
-test('three processes at once: one order without gaps, each row to one reader, each session to its batches', async () => {
-  const dir = folderOfTest()
-  const one = (name: string) => {
-    const own = { session: name, token: bot(name).token, botId: `${name}@im.bot`, now: 1_000_000 }
-    return start(
-      dir,
-      `await storage.state.sessions.save('${name}', ${JSON.stringify(bot(name))})
+  test('three processes at once: one order without gaps, each row to one reader, each session to its batches', async () => {
+    const place = newPlace()
+    const one = (name: string) => {
+      const own = { session: name, token: bot(name).token, botId: `${name}@im.bot`, now: 1_000_000 }
+      return start(
+        place,
+        `await storage.state.sessions.save('${name}', ${JSON.stringify(bot(name))})
       let read = []
       for (let n = 0; n < 20; n++) {
         const messages = [0, 1, 2].map(m => ({
@@ -161,28 +161,29 @@ test('three processes at once: one order without gaps, each row to one reader, e
       }
       console.log(JSON.stringify(read))
       await storage.close()`,
+      )
+    }
+    const children = ['a', 'b', 'c'].map(one)
+    const reads = await Promise.all(
+      children.map(async child => JSON.parse(await new Response(child.stdout).text()) as number[]),
     )
-  }
-  const children = ['a', 'b', 'c'].map(one)
-  const reads = await Promise.all(
-    children.map(async child => JSON.parse(await new Response(child.stdout).text()) as number[]),
-  )
-  await using storage = await openDirectory(dir)
-  const { state, store } = storage
-  const rows = await store.log.after(0, { limit: 1000 })
-  expect(rows.map(row => row.id)).toEqual(Array.from({ length: 180 }, (_, nth) => nth + 1))
-  const rest: number[] = []
-  for (let claim = await store.consumers.claim('default', { limit: 100 }); claim; ) {
-    rest.push(...claim.rows.map(row => row.id))
-    await store.consumers.ack(claim.lease)
-    claim = await store.consumers.claim('default', { limit: 100 })
-  }
-  const read = [...reads.flat(), ...rest].sort((one, other) => one - other)
-  expect(read).toEqual(rows.map(row => row.id))
-  for (const name of ['a', 'b', 'c']) {
-    const own = rows.filter(row => row.session === name).map(row => row.text)
-    expect(own).toEqual(Array.from({ length: 60 }, (_, nth) => `${name} ${Math.floor(nth / 3)}`))
-    expect((await state.sessions.get(name))?.bot?.cursor).toBe('c20')
-    expect(await state.contexts.find(name, 'u')).toMatchObject({ token: 't19', received_at: 20 })
-  }
-}, 300_000)
+    await using storage = await place.open()
+    const { state, store } = storage
+    const rows = await store.log.after(0, { limit: 1000 })
+    expect(rows.map(row => row.id)).toEqual(Array.from({ length: 180 }, (_, nth) => nth + 1))
+    const rest: number[] = []
+    for (let claim = await store.consumers.claim('default', { limit: 100 }); claim; ) {
+      rest.push(...claim.rows.map(row => row.id))
+      await store.consumers.ack(claim.lease)
+      claim = await store.consumers.claim('default', { limit: 100 })
+    }
+    const read = [...reads.flat(), ...rest].sort((one, other) => one - other)
+    expect(read).toEqual(rows.map(row => row.id))
+    for (const name of ['a', 'b', 'c']) {
+      const own = rows.filter(row => row.session === name).map(row => row.text)
+      expect(own).toEqual(Array.from({ length: 60 }, (_, nth) => `${name} ${Math.floor(nth / 3)}`))
+      expect((await state.sessions.get(name))?.bot?.cursor).toBe('c20')
+      expect(await state.contexts.find(name, 'u')).toMatchObject({ token: 't19', received_at: 20 })
+    }
+  }, 300_000)
+})

@@ -26,6 +26,17 @@ export interface Opened extends Running, AsyncDisposable {
   second(): Promise<Running & AsyncDisposable>
 }
 
+/** Where an engine keeps what several processes share. */
+export interface Place {
+  /** The storage of this process, closed at the end of its block. */
+  open(): Promise<Storage & AsyncDisposable>
+  /**
+   * Another process that runs `body`, with the storage by the clock of the system, its `store`, `insert` of the tests, and `hold`,
+   * which does not end, at hand. It ends with the test at the latest.
+   */
+  start(body: string): Bun.Subprocess<'pipe', 'pipe', 'inherit'>
+}
+
 export function testClock(): Opened['clock'] {
   const clock = {
     ...systemClock,

@@ -19,20 +19,6 @@ const add = async (t: Running, count: number, session = 's') =>
 
 const never = () => new AbortController().signal
 
-it('processes that claim at once never get the same row, and get all', async t => {
-  await add(t, 600)
-  const body = `
-    for (let none = 0; none < 3; ) {
-      const claim = await store.consumers.claim('default', { limit: 7 })
-      if (!claim) { none++; continue }
-      console.log(claim.rows.map(row => row.id).join(' '))
-      await store.consumers.ack(claim.lease)
-    }`
-  const told = await Promise.all([1, 2, 3].map(() => inOtherProcess(t.dir, body)))
-  const got = told.join('\n').split(/\s+/).filter(Boolean).map(Number)
-  expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: 600 }, (_, i) => i + 1))
-})
-
 it('the rows of a killed process come again at once', async t => {
   await add(t, 2)
   const body = `console.log((await store.consumers.claim('default', { limit: 1 })).rows.length, 'ready'); await hold()`

@@ -51,18 +51,6 @@ it('a lane is worked on by one process at a time, and freed when that one is kil
   expect(await claim()).toBe(true)
 })
 
-it('of many processes that want a lane at once one gets it', async t => {
-  await add(t.store, [part('a')])
-  const body = `console.log(await store.outbox.claim(${await lane(t.store)}))
-    process.stdin.resume()`
-  const others = Array.from({ length: 4 }, () => startOnDirectory(t.dir, body))
-  const said = await Promise.all(
-    others.map(async other => new TextDecoder().decode((await other.stdout.getReader().read()).value).trim()),
-  )
-  for (const other of others) other.kill('SIGKILL')
-  expect(said.sort()).toEqual(['false', 'false', 'false', 'true'])
-})
-
 it('a process killed in the middle: that message is unknown at once, the rest waits', async t => {
   const { entry } = await add(t.store, [part('a'), file('x'), part('c')])
   const [first] = await next(t.store)

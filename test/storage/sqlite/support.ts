@@ -9,7 +9,8 @@ import { createLog, silentLog } from '../../../src/platform/log.ts'
 import type { ReceivedMessage } from '../../../src/storage/messages.ts'
 import { openStorage } from '../../../src/storage/sqlite/open.ts'
 import { SqliteStore, type StoreOptions } from '../../../src/storage/sqlite/store.ts'
-import { type Opened, testClock } from '../support.ts'
+import { folderOfTest } from '../../support/folder.ts'
+import { type Opened, type Place, testClock } from '../support.ts'
 
 type Options = Partial<Omit<StoreOptions, 'path'>>
 
@@ -126,6 +127,12 @@ export const startOnDirectory = (dir: string, body: string) =>
     const hold = () => new Promise(() => setTimeout(() => process.exit(9), 30_000))
     ${body}`,
   )
+
+/** A directory of its own. */
+export function directoryOfTest(): Place {
+  const dir = folderOfTest()
+  return { open: () => openDirectory(dir), start: body => startOnDirectory(dir, body) }
+}
 
 /** Runs `body` in a second process on the directory, which is closed at its end, or killed when it says `ready`; its stdout. */
 export async function inOtherProcess(dir: string, body: string, kill?: NodeJS.Signals): Promise<string> {
