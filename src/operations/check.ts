@@ -18,7 +18,6 @@ export const checkSessions = operation({
   input: closed({ session: optional(bounded(200, 'Only this session; without it all sessions.')) }),
   output: Type.Array(SessionCheck),
   errors: ['session_not_found', 'not_connected', 'store_unavailable'],
-  examples: [],
   cli: {
     path: ['check'],
     positionals: ['session'],

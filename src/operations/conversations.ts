@@ -41,7 +41,6 @@ export const listConversations = operation({
   }),
   output: Type.Array(ConversationLine),
   errors: ['session_not_found', 'store_unavailable'],
-  examples: [],
   async run({ conversations, events }, { limit, ...named }) {
     const { session, user: user_id } = await events.wanted(named)
     return (await conversations.list({ session, user_id, limit })).map(lineOf)
@@ -73,7 +72,6 @@ export const getConversation = operation({
     standing: optional(SessionUser),
   }),
   errors: ['not_found', 'session_not_found', 'store_unavailable'],
-  examples: [],
   async run({ accounts, events, history }, { session, limit, since, ...named }, { signal }) {
     const { user = named.user } = await events.wanted({ session, user: named.user })
     const [page, users] = await Promise.all([
@@ -113,7 +111,6 @@ export const markRead = operation({
   }),
   output: Done,
   errors: ['store_unavailable'],
-  examples: [],
   async run({ conversations }, { session, user_id, up_to }) {
     await conversations.markRead(session, user_id, up_to)
     return { success: true }
@@ -130,7 +127,6 @@ export const markUnread = operation({
   input: Ends,
   output: Done,
   errors: ['store_unavailable'],
-  examples: [],
   async run({ conversations }, { session, user_id }) {
     await conversations.markUnread(session, user_id)
     return { success: true }
@@ -149,7 +145,6 @@ export const listMessages = operation({
   input: closed({ ...filters, msg_type: optional(told(MessageKind, 'With an item of this kind.')) }),
   output: Type.Omit(HistoryPage, ['limit', 'offset']),
   errors: ['store_unavailable'],
-  examples: [],
   run: ({ history }, { msg_type: has_kind, limit = 50, ...rest }, { signal }) =>
     history.page({ ...rest, has_kind, limit, offset: 0 }, signal),
 })
@@ -163,6 +158,5 @@ export const countMessages = operation({
   input: closed({ hours: optional(Type.Integer({ minimum: 1, maximum: 168, default: 24 })) }),
   output: Type.Array(Hour, { description: 'Oldest first; the running one last.' }),
   errors: ['store_unavailable'],
-  examples: [],
   run: ({ conversations }, { hours = 24 }) => conversations.hours(hours),
 })

@@ -109,7 +109,6 @@ export const getMedia = operation({
   }),
   output: Bytes,
   errors: openErrors,
-  examples: [],
   rest: { place: 'GET /media/{message_id}/{item}', tag: 'media', ...asBytes },
   run: ({ media }, { message_id, item, ...wanted }, { signal }) =>
     openWanted(sized => media.open({ message_id, item, sized }, signal), wanted, `${item} ${message_id}`),
@@ -128,7 +127,6 @@ export const getWaitingFile = operation({
   }),
   output: Bytes,
   errors: openErrors,
-  examples: [],
   rest: { place: 'GET /waiting-files/{row}', tag: 'media', panelOnly: true, ...asBytes },
   run: ({ media }, { row, ...wanted }, { signal }) =>
     openWanted(sized => media.show({ row, sized }, signal), wanted),

@@ -142,8 +142,8 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
   readonly input: I
   readonly output: O
   /** Codes of its own; those of every call are added. */
-  readonly errors: readonly ErrorCode[]
-  readonly examples: readonly Example[]
+  readonly errors?: readonly ErrorCode[]
+  readonly examples?: readonly Example[]
   /** Longest JSON body in bytes, where the usual 1 MiB is too little. */
   readonly maxBodyBytes?: number
   /** What else a caller is told, by where it is: elsewhere, or on this machine with the right to name any or some files. */
@@ -160,6 +160,8 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
 export interface Operation
   extends Omit<OperationDefinition<TObject, TSchema>, 'run' | 'check' | 'maxBodyBytes' | 'rest' | 'library'> {
   readonly maxBodyBytes: number
+  readonly errors: readonly ErrorCode[]
+  readonly examples: readonly Example[]
   readonly rest?: RestShape
   readonly library?: MethodShape
   /** Plain JSON Schema of input and output. */
@@ -204,7 +206,8 @@ export function operation<
   checkVocabulary(inputSchema, definition.name)
   return {
     ...definition,
-    errors: [...new Set([...definition.errors, ...everywhere])],
+    errors: [...new Set([...(definition.errors ?? []), ...everywhere])],
+    examples: definition.examples ?? [],
     maxBodyBytes: definition.maxBodyBytes ?? mebibyte,
     inputSchema,
     outputSchema: toJsonSchema(definition.output),

@@ -118,7 +118,6 @@ export const listApprovals = operation({
   input: closed({}),
   output: Entries,
   errors: ['store_unavailable'],
-  examples: [],
   cli: {
     path: ['approvals'],
     positionals: [],
@@ -174,7 +173,6 @@ export const declineOutbox = operation({
   input: OneEntry,
   output: Cancelled,
   errors: ['not_found', 'store_unavailable'],
-  examples: [],
   cli: {
     path: ['approvals', 'no'],
     positionals: ['id'],

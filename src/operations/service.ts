@@ -14,8 +14,6 @@ export const health = operation({
   description: '200 while the service works; 503 with the same body while the message store fails.',
   input: closed({}),
   output: Health,
-  errors: [],
-  examples: [],
   rest: {
     place: 'GET /healthz',
     tag: 'service',
@@ -34,8 +32,6 @@ export const metrics = operation({
   description: 'What the service has done since its start, and how it is, as text of the Prometheus format.',
   input: closed({}),
   output: Type.String(),
-  errors: [],
-  examples: [],
   rest: { place: 'GET /metrics', tag: 'service', hidden: true, answers: 'prometheus' },
   run: ({ metrics }) => metrics.text(),
 })
@@ -61,8 +57,6 @@ export const listTools = operation({
     }),
     { description: 'The tools, in the order of the docs.' },
   ),
-  errors: [],
-  examples: [],
   rest: { place: 'GET /tools', tag: 'service' },
   run: async () =>
     tools.map(tool => ({

@@ -15,7 +15,6 @@ export const sessions = defineTool({
 \`expired\` means that WeChat no longer accepts the login; log the same session in again. \`lapsed\` means that WeChat answers and may bring no messages any more; receiving and sending go on. \`muted_since\` means that WeChat may have muted the account: it takes what is sent, and users do not see it.`,
   input: closed({}),
   output: Type.Array(Session, { description: 'Every session, the default one included.' }),
-  errors: [],
   rest: { tag: 'sessions' },
   cli: { path: ['sessions'], positionals: [], short: {} },
   examples: [{ summary: 'One connected session', input: {}, output: [exampleSession] }],

@@ -28,7 +28,6 @@ export const getShared = operation({
   }),
   output: Type.Unsafe<WantedMedia | Message>({}),
   errors: ['forbidden', ...openErrors],
-  examples: [],
   rest: {
     place: 'GET /shared/{webhook}/{message_id}/{item}',
     tag: 'media',

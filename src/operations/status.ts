@@ -23,8 +23,6 @@ export const status = operation({
     store: oneOf(['ok', 'unavailable']),
     polls_since: optional(integer('Unix milliseconds: of a poller, since when it is.')),
   }),
-  errors: [],
-  examples: [],
   async run(gateway, _input, { service }) {
     if (!service) throw new Error('a door that offers status has to say which service it is part of')
     const { role, stalled, store, sessions, connected } = await gateway.health()

@@ -17,7 +17,6 @@ export const showTyping = operation({
   }),
   output: SendResult,
   errors: send.errors,
-  examples: [],
   run: ({ sender }, { to, session, typing = true }, call) =>
     sender.send({ to, media: [], session, typing }, call),
 })
