@@ -156,19 +156,21 @@ test('how svc keeps what it keeps is known to few: all others are given the inte
 })
 
 test('doors call operations through the gate, and what operations do by no other way', () => {
-  const isDoor = ({ room }: Source) => ['server', 'mcp', 'library', 'cli'].includes(room)
-  const elsewhere = (allowed: RegExp) => (source: Source) => !isDoor(source) || allowed.test(source.path)
-  expect(
-    placesOf(
-      /\b(?:operation|tool|one|verbs\.\w+|\w+(?:Webhooks?|Outbox|Users?))\.run\(/g,
-      elsewhere(/^$/),
-      bareOf,
-    ),
-  ).toEqual([])
-  // That a call was answered is the door's to tell.
-  const rooms = 'users|outbox|webhooks|conversations|events|media|health|metrics(?!\\.answered)|sender'
-  const reaching = `gateway\\??\\.(?:${rooms})\\b|\\b(?:${rooms})\\b[^;={}]*\\} = [^;]*gateway`
-  expect(placesOf(new RegExp(reaching, 'g'), elsewhere(/^$/), bareOf)).toEqual([])
+  const rooms = ['server', 'mcp', 'library', 'cli']
+  const inDoors = (pattern: RegExp) => placesOf(pattern, ({ room }) => !rooms.includes(room), bareOf)
+  expect(inDoors(/\b(?:operation|tool|one|verbs\.\w+|\w+(?:Webhooks?|Outbox|Users?))\.run\(/g)).toEqual([])
+  // These ask for no right: the process has a life and a clock, a door counts what it answered, and a door asks the
+  // sign-ins who calls before it asks the gate.
+  const ofProcess = 'start|listensAt|endSends|close|clock|metrics\\.answered|signIns'
+  const called = new RegExp(`\\bgateway\\??\\.(?!(?:${ofProcess})\\b)\\w+`, 'g')
+  const takenOut =
+    /\{(?!\s*clock\s*\})[^{}]*\}\s*(?:=\s*[\w.#]*\bgateway\b(?!\.)|:\s*(?:Pick<)?(?:Running)?Gateway\b)/g
+  // The headers of an answer are asked for after the gate has let its operation through.
+  const handedOn = /(?<!\b(?:invoke|answerHeaders|new Svc))\((?:[^(){}]*,\s*)?(?:[\w.#]+\.)?gateway\s*[,)]/g
+  for (const pattern of [called, takenOut, handedOn]) {
+    expect(inDoors(pattern)).toEqual([])
+    expect(placesOf(pattern, ({ room }) => room !== 'operations', bareOf)).not.toEqual([])
+  }
 })
 
 test('only platform knows the runtime, and loads what one of them lacks when it is needed', () => {

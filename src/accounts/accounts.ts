@@ -7,6 +7,7 @@ import {
   type Marks,
   mutedOf,
   notConnected,
+  type Receiving,
   type Session,
   type SessionCheck,
   type SessionUser,
@@ -125,20 +126,20 @@ export class Accounts {
   }
 
   /**
-   * Lists the sessions (or the named one) that receive no messages, or may receive none. Cheap, since every
-   * recv calls it.
+   * Tells whether any session is connected, and lists the sessions (or the named one) that receive no messages,
+   * or may receive none. Cheap, since every recv calls it.
    */
-  async silent(only?: string): Promise<readonly SilentSession[]> {
-    const { sessions } = this.#ports.state
+  async receiving(only?: string): Promise<Receiving> {
+    let connected = false
     const silent: SilentSession[] = []
-    for (const record of only === undefined ? await sessions.list() : [await sessions.get(only)]) {
-      if (!record) continue
-      const { bot, name, unreadable } = record
+    for (const { bot, name, unreadable } of await this.#ports.state.sessions.list()) {
       const status = bot && standingOf(bot)
+      connected ||= status === 'connected' || status === 'lapsed'
+      if (only !== undefined && sessionKey(name) !== sessionKey(only)) continue
       if (unreadable) silent.push({ name, status: 'disconnected', why: unreadable.problem })
       else if (status && status !== 'connected') silent.push({ name, status })
     }
-    return silent
+    return { connected, silent }
   }
 
   /**

@@ -3,11 +3,11 @@ import { SvcError } from '../model/error.ts'
 import type { LoginNotice, LoginStatus } from '../model/login.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { defaultSessionName } from '../model/session.ts'
-import { invoke } from '../operations/gate.ts'
+import { forgetLogin } from '../operations/accounts.ts'
 import { verbs } from '../operations/tools.ts'
 import { askPerson } from './ask.ts'
 import { againFlags, wordingOf } from './command.ts'
-import { commandCall, openForCommand } from './open.ts'
+import { asker, commandCall, openForCommand } from './open.ts'
 import { isJson, jsonLine, printError } from './print.ts'
 import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
 import type { Typed } from './view.ts'
@@ -27,14 +27,15 @@ export async function runLogin({ command, config, input, line }: Typed): Promise
   })
   try {
     await using opened = await openForCommand(config, io, { makes: true })
-    const { gateway, log, phoneUrl } = opened
+    const { phoneUrl } = opened
+    const ask = asker(opened, call)
     const print = loginPrinter(io, phoneUrl)
     // A new code is wanted, not how an earlier login ended; digits are for the one that asked for them.
-    if (given === undefined) await gateway.logins.forget(String(input.session_name ?? defaultSessionName))
+    if (given === undefined) await ask(forgetLogin, { session: String(input.session_name ?? '') })
     const status = await followLogin(
       {
         signal: call.signal,
-        call: next => invoke(verbs.login, gateway, next, call, log),
+        call: next => ask(verbs.login, next),
       },
       // Without a name this is not the login that somebody else has under way.
       { session_name: defaultSessionName, ...input },

@@ -6,6 +6,7 @@ import { lookAtDirectory } from '../inspect/data-directory.ts'
 import { type Call, directCall } from '../model/call.ts'
 import { badArgument, type ErrorCode, SvcError } from '../model/error.ts'
 import { sessionNotFound } from '../model/session.ts'
+import { invoke } from '../operations/gate.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { type StopSignal, spareLoopbackTheProxy } from '../platform/process.ts'
 import { isUserId } from '../send/plan.ts'
@@ -13,6 +14,7 @@ import { version } from '../version.ts'
 import { type Command, CutShort, toolConfig } from './command.ts'
 import { openSandboxFor } from './serving.ts'
 import type { Io } from './terminal.ts'
+import type { Ask } from './view.ts'
 
 export interface Opened extends AsyncDisposable {
   readonly gateway: RunningGateway
@@ -87,8 +89,14 @@ interface CommandCall extends Call, Disposable {
   done(delivered: boolean): void
 }
 
+/** Calls operations of what was opened, each as this call. */
+export const asker =
+  ({ gateway, log }: Pick<Opened, 'gateway' | 'log'>, call: Call): Ask =>
+  (operation, input) =>
+    invoke(operation, gateway, input, call, log)
+
 /** A call whose first SIGINT or SIGTERM aborts it; a second one ends the process. */
-export function commandCall(io: Io, more: Pick<Call, 'progress' | 'ask'> = {}): CommandCall {
+export function commandCall(io: Io, more: Pick<Call, 'progress' | 'ask' | 'onward'> = {}): CommandCall {
   const stop = new AbortController()
   let cutBy: CommandCall['cutBy']
   const forget = io.onStop(signal => {

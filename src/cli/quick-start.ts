@@ -6,7 +6,7 @@ import { readStatus } from '../inspect/status-report.ts'
 import { directCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
-import { invoke } from '../operations/gate.ts'
+import { followMessages } from '../operations/reading.ts'
 import { verbs } from '../operations/tools.ts'
 import { shellWord } from '../platform/format.ts'
 import { version } from '../version.ts'
@@ -15,7 +15,7 @@ import { chatLines } from './chat.ts'
 import { againFlags, type Command, wordingOf } from './command.ts'
 import { statusText } from './commands/status.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
-import { isAbsent } from './open.ts'
+import { asker, isAbsent } from './open.ts'
 import { type Serving, serveOpenApi } from './serve.ts'
 import { colours, oneLine } from './terminal.ts'
 
@@ -61,17 +61,17 @@ function nextCommands(
 /** Step by step: scan, write, answer. The service goes on whatever becomes of it. */
 async function beginner(serving: Serving, command: Command): Promise<void> {
   const again = againFlags(command)
-  const { gateway, log, phoneUrl, stopping } = serving
-  const from = await gateway.end()
+  const { phoneUrl, stopping } = serving
   const { write } = command.io.out
   const call = {
     ...directCall({ signal: stopping }),
     ask: askPerson(command.io, () => stopping),
   }
+  const ask = asker(serving, call)
+  const received = await ask(followMessages, {})
   await write(`\n${colours.bold('1. Log in')}\n`)
-  const login = (input: object) => invoke(verbs.login, gateway, input, call, log)
   const failed = await followLogin(
-    { signal: stopping, call: login },
+    { signal: stopping, call: input => ask(verbs.login, input) },
     {},
     loginPrinter(command.io, phoneUrl),
   ).then(
@@ -91,7 +91,7 @@ async function beginner(serving: Serving, command: Command): Promise<void> {
         : `Write something in the chat at ${phoneUrl}\n`
     }`,
   )
-  for await (const message of gateway.follow({ from }, stopping)) {
+  for await (const message of received.follow(stopping)) {
     await write(`\n${chatLines(message, again)}\n${answers(serving, message.from_user, again)}`)
     break
   }

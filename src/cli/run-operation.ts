@@ -8,7 +8,7 @@ import type { CommandShape } from '../operations/operation.ts'
 import { agreed } from './ask.ts'
 import { againFlags, type Command, toolConfig } from './command.ts'
 import { typedInput, typedTimes } from './input-flags.ts'
-import { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } from './open.ts'
+import { asker, commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } from './open.ts'
 import { isJson, writeResult } from './print.ts'
 import { progressBar } from './progress.ts'
 import { noDirectory, type Shown, writeNote } from './show.ts'
@@ -40,24 +40,27 @@ async function runOnce<I extends TObject, O extends TSchema>(
 ): Promise<void> {
   const { command, line, operation, view } = run
   const bar = progressBar(command.io)
-  using call = commandCall(command.io, bar && { progress: bar.step })
+  using call = commandCall(command.io, { progress: bar?.step, onward: view.onward?.(command) })
   let delivered = false
   try {
     await using opened = await openForCommand(config, command.io, { absent: view.absent })
     const { gateway, log } = opened
+    const ask = asker(opened, call)
     const input = inputAt(gateway.clock.now())
-    const parsed = operation.parse(input)
+    const before = <T>(look: (gateway: Gateway, input: Input) => Promise<T>) =>
+      invoke({ ...operation, run: look }, gateway, input, call, log)
     try {
-      await operation.cli.refuse?.(gateway, parsed)
-      await confirm(run, gateway, parsed, call.signal)
-      const result = await invoke(operation, view.through?.(gateway, command) ?? gateway, input, call, log)
+      const { refuse, question } = operation.cli
+      if (refuse) await before(refuse)
+      if (question) await confirm(command, () => before(question), call.signal)
+      const result = await invoke(operation, gateway, input, call, log)
       bar?.clear()
       const shown: Shown = isJson(command)
         ? {}
-        : await view.show(result, againFlags(command), { input: parsed, gateway })
+        : await view.show(result, againFlags(command), { input: operation.parse(input), ask })
       line.done = typeof view.done === 'function' ? view.done(result) : view.done
       await tell(run, result, call.cutBy ? { text: shown.text } : shown).catch(error => {
-        if (view.unprinted && error instanceof NotPrinted) return view.unprinted(gateway, result)
+        if (view.unprinted && error instanceof NotPrinted) return view.unprinted(ask, result)
         throw error
       })
       delivered = true
@@ -108,15 +111,13 @@ function refuseUnasked(command: Command, cli: CommandShape, input: Input): void 
  *
  * @throws SvcError `forbidden` when the answer is not yes, `shutting_down` when a signal came instead of one
  */
-async function confirm<I extends TObject, O extends TSchema>(
-  { command, operation }: Run<I, O>,
-  gateway: Gateway,
-  input: Input,
+async function confirm(
+  command: Command,
+  question: () => Promise<string>,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!operation.cli.question || command.opts().yes === true || !canAsk(command.io)) return
-  const question = await operation.cli.question(gateway, input)
-  if (await agreed(command.io, oneLine(question), signal)) return
+  if (command.opts().yes === true || !canAsk(command.io)) return
+  if (await agreed(command.io, oneLine(await question()), signal)) return
   if (signal.aborted) throw new SvcError('shutting_down', 'The question was not answered')
   throw new SvcError('forbidden', 'nothing was done, since the answer was not yes', {
     hint: 'To go ahead without the question give --yes.',

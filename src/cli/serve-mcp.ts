@@ -4,7 +4,11 @@ import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { McpHttpDoor } from '../mcp/http.ts'
 import { workingFolders } from '../media/own-files.ts'
+import { directCall } from '../model/call.ts'
 import { badArgument } from '../model/error.ts'
+import { owner, type Principal, stdio } from '../model/principal.ts'
+import { followChanges } from '../operations/events.ts'
+import { invoke } from '../operations/gate.ts'
 import { type Tool, tools } from '../operations/tools.ts'
 import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -39,7 +43,7 @@ async function serveOverStdio(config: Config, command: Command, isPhoneFree: boo
   const open = async (opened: Opened) => {
     const { serveMcpStdio } = await import('../mcp/stdio.ts')
     const local = config.anyFile || (await workingFolders(opened.config.basePath))
-    const server = serveMcpStdio({ ...(await mcpShared(opened)), local })
+    const server = serveMcpStdio({ ...(await mcpShared(opened, stdio)), local })
     opened.stack.defer(() => server.close())
     return {
       lines: [{ text: 'serving MCP on standard input and output' }],
@@ -98,9 +102,10 @@ export function offeredTools(wanted: Config['tools']): readonly Tool[] {
 }
 
 /** What the parts of MCP share in this process. */
-async function mcpShared({ gateway, config, log }: McpDoorOptions) {
+async function mcpShared({ gateway, config, log }: McpDoorOptions, by: Principal) {
   const { Announcements } = await import('../mcp/announcements.ts')
   const room = log.child('mcp')
+  const changes = await invoke(followChanges, gateway, {}, directCall({ by }), room)
   return {
     gateway,
     version,
@@ -110,7 +115,7 @@ async function mcpShared({ gateway, config, log }: McpDoorOptions) {
     confirmSend: config.confirmSend,
     structured: config.structured,
     ...(config.consumer !== undefined && { consumer: config.consumer }),
-    changes: new Announcements({ gateway, log: room, clock: systemClock }),
+    changes: new Announcements({ changes, log: room, clock: systemClock }),
   }
 }
 
@@ -133,7 +138,7 @@ export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'close'>
   const open = async () => {
     const [{ createMcpHttp }, shared, sessionKey] = await Promise.all([
       import('../mcp/http.ts'),
-      mcpShared(options),
+      mcpShared(options, owner),
       sessionKeyOf(options),
     ])
     return createMcpHttp({

@@ -4,6 +4,8 @@ import { type Config, notifySocket } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
+import { directCall } from '../model/call.ts'
+import { verbs } from '../operations/tools.ts'
 import { fileExists } from '../platform/files.ts'
 import { shellWord } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
@@ -13,6 +15,7 @@ import { createOpenApiApp } from '../server/openapi.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
 import { listenError, listenMain, tryAddress } from './listening.ts'
+import { asker } from './open.ts'
 import { banner, type Said, sayer } from './print.ts'
 import { isMcpPath, lazyMcpDoor } from './serve-mcp.ts'
 import {
@@ -84,8 +87,9 @@ export const serveOpenApi = (
   })
 
 /** What to do where no account works. */
-async function sayWhatIsNext({ config, gateway, io, sandbox }: Opened): Promise<void> {
-  const sessions = await gateway.accounts.list()
+async function sayWhatIsNext(opened: Opened): Promise<void> {
+  const { config, io, sandbox } = opened
+  const sessions = await asker(opened, directCall())(verbs.sessions, {})
   const say = sayer(io.out, config.logFormat)
   const [first] = sessions
   if (!first) {

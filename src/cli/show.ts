@@ -1,5 +1,4 @@
 /** What several commands say to people: a result, and the word about it. */
-import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Waiting } from '../model/message.ts'
 import type { Session, SilentSession } from '../model/session.ts'
 import { localTime } from '../platform/format.ts'
@@ -18,10 +17,6 @@ export const note = (text: string) => `${colours.dim(text)}\n`
 
 /** Of recv, where nobody can write: waiting would help nobody. */
 export const noSession = (again: string): string => note(`no session is logged in: svc login${again}`)
-
-/** Whether a session is connected. */
-export const isAnyConnected = async (gateway: Gateway): Promise<boolean> =>
-  (await gateway.accounts.list()).some(({ connected }) => connected)
 
 /** Of what only looks, where there is nothing to look at. */
 export const noDirectory = (dir: string, again: string): Shown => ({

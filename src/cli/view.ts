@@ -1,9 +1,9 @@
 /** What the command line says of an operation besides its definition, and what was typed for it. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Config } from '../config.ts'
-import type { Gateway } from '../gateway/gateway-api.ts'
 import type { ErrorCode, SvcError } from '../model/error.ts'
 import type { CommandShape, TypedOperation } from '../operations/operation.ts'
+import type { GivenInput } from '../operations/schema.ts'
 import type { Command, CommandLine } from './command.ts'
 import type { Shown } from './show.ts'
 
@@ -18,10 +18,16 @@ export interface Typed {
   readonly input: Input
 }
 
+/** What another operation gives to the caller of a command. @throws SvcError as `invoke` */
+export type Ask = <I extends TObject, O extends TSchema>(
+  operation: TypedOperation<I, O>,
+  input: GivenInput<I>,
+) => Promise<Static<O>>
+
 /** What the command line adds to an operation: how people see its result, and what else may be typed. */
 export interface View<I, T> {
   /** The result for people; `again` as of `againFlags`. */
-  show(result: T, again: string, of: { input: I; gateway: Gateway }): Shown | Promise<Shown>
+  show(result: T, again: string, of: { input: I; ask: Ask }): Shown | Promise<Shown>
   /** The command did not reach what it was called for: exit status 1. */
   failed?(result: T): boolean
   /** What `--json` prints. */
@@ -39,9 +45,9 @@ export interface View<I, T> {
   /** What it has changed, such as `removed`, for somebody who cannot be shown the result. */
   done?: string | ((result: T) => string)
   /** Of a result that matters more than the deed: takes that back as far as possible. @throws what to tell */
-  unprinted?(gateway: Gateway, result: T): Promise<never>
-  /** The gateway as this command line wants it. */
-  through?(gateway: Gateway, command: Command): Gateway
+  unprinted?(ask: Ask, result: T): Promise<never>
+  /** As of a call. */
+  onward?(command: Command): boolean
   /** A command that goes on: with which options it does, and what it does then instead of one call. */
   lasting?: {
     when(command: Command): boolean

@@ -22,7 +22,7 @@ import type { History } from './history.ts'
 import type { Metrics } from './metrics.ts'
 
 export interface Gateway {
-  readonly inbox: Pick<Inbox, 'begin' | 'recv' | 'waiting'>
+  readonly inbox: Pick<Inbox, 'begin' | 'end' | 'follow' | 'recv' | 'waiting'>
   readonly sender: Pick<Sender, 'send' | 'foresee'>
   readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>
   readonly media: Pick<Downloads, 'download' | 'open'> &
@@ -34,7 +34,7 @@ export interface Gateway {
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'markUnread' | 'hours'>
   readonly accounts: Pick<
     Accounts,
-    'list' | 'silent' | 'users' | 'withUsers' | 'check' | 'logout' | 'rename' | 'setDefault'
+    'list' | 'receiving' | 'users' | 'withUsers' | 'check' | 'logout' | 'rename' | 'setDefault'
   >
   /** Names are never for agents to give: whoever talks to them could have a stranger named. */
   readonly users: Pick<Users, 'list' | 'name'>

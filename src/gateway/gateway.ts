@@ -1,13 +1,11 @@
 /** A gateway: its rooms, what doors see of them, and its life. */
 import type { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
-import type { Message } from '../model/message.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { named } from '../platform/runtime.ts'
 import type { Delivery } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
 import type { SessionEvents } from '../push/sessions.ts'
-import type { Reading } from '../receive/inbox.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
 import type { Gateway } from './gateway-api.ts'
@@ -31,10 +29,6 @@ export interface RunningGateway extends Gateway, AsyncDisposable {
   start(): Promise<void>
   /** Where this process listens: links in deliveries lead there, unless `publicUrl` is set. */
   listensAt(url: string): void
-  /** Received messages one by one, as `Inbox.follow`. */
-  follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void>
-  /** Row id of the newest row of the log. */
-  end(): Promise<number>
   /**
    * While the doors stop: lets sends under way end, and cuts off those that WeChat does not answer, so that their callers
    * still hear what became of them.
@@ -107,8 +101,6 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     listensAt(url) {
       address.url ??= url
     },
-    follow: (reading, signal) => receive.inbox.follow(reading, signal),
-    end: () => receive.inbox.end(),
     async endSends() {
       if (await sender.idle(sendGraceMs)) return
       halt()
@@ -137,6 +129,8 @@ const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway[
           return oneShot.recv(request, call)
         },
         begin: consumer => inbox.begin(consumer),
+        end: () => inbox.end(),
+        follow: (reading, signal) => inbox.follow(reading, signal),
         waiting: (request, most) => inbox.waiting(request, most),
       }
     : inbox

@@ -5,9 +5,9 @@
 
 import { addAbortListener } from 'node:events'
 import type { Message } from '../model/message.ts'
+import type { FollowedMessages } from '../operations/reading.ts'
 import { backoffMs, type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Reading } from '../receive/inbox.ts'
 
 /** Called with each received message; what it returns is awaited. */
 export type MessageHandler = (message: Message, context: HandlerContext) => unknown
@@ -29,9 +29,8 @@ export interface HandlerOptions {
 
 /** Where handlers read from. */
 export interface HandlerPorts {
-  follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void>
-  /** Row id of the newest row. */
-  end(): Promise<number>
+  /** Opens the messages of a consumer, after a row, or from now on. */
+  open(place: HandlerOptions & { after?: number }): Promise<FollowedMessages>
   clock: Clock
   log: Log
 }
@@ -62,7 +61,7 @@ export class Handlers {
   /** @returns unsubscribes: a call under way ends normally, no other begins */
   add(handler: MessageHandler, options: HandlerOptions): () => void {
     const subscription: Subscription = { handler, options, stop: new AbortController() }
-    if (this.#started) this.#run(subscription, () => this.#ports.end())
+    if (this.#started) this.#run(subscription)
     else this.#waiting.add(subscription)
     return () => {
       this.#waiting.delete(subscription)
@@ -70,10 +69,10 @@ export class Handlers {
     }
   }
 
-  /** Begins to call them; those without a consumer get what comes after `from`. */
-  start(from: number): void {
+  /** Begins to call them; those without a consumer get what comes after that row. */
+  start(after?: number): void {
     this.#started = true
-    for (const subscription of this.#waiting) this.#run(subscription, async () => from)
+    for (const subscription of this.#waiting) this.#run(subscription, after)
     this.#waiting.clear()
   }
 
@@ -87,20 +86,17 @@ export class Handlers {
     await all
   }
 
-  #run(subscription: Subscription, from: () => Promise<number>): void {
-    const running = this.#serve(subscription, from)
+  #run(subscription: Subscription, after?: number): void {
+    const running = this.#serve(subscription, after)
       .catch(error => this.#ports.log.error('handler no longer called', { error }))
       .finally(() => this.#running.delete(subscription))
     this.#running.set(subscription, running)
   }
 
-  async #serve({ handler, options, stop }: Subscription, from: () => Promise<number>): Promise<void> {
+  async #serve({ handler, options, stop }: Subscription, after?: number): Promise<void> {
     const { consumer, session } = options
-    const reading: Reading = {
-      ...(consumer === undefined ? { from: await from() } : { consumer }),
-      ...(session && { session }),
-    }
-    for await (const message of this.#ports.follow(reading, stop.signal)) {
+    const opened = await this.#ports.open({ consumer, session, after })
+    for await (const message of opened.follow(stop.signal)) {
       // Leaving the loop says that the message is not dealt with: it comes again where a position is kept.
       if (!(await this.#unlessCut(this.#handled(handler, message, stop.signal)))) return
     }

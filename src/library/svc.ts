@@ -14,6 +14,7 @@ import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../
 import { followEvents } from '../operations/events.ts'
 import { invoke } from '../operations/gate.ts'
 import type { TypedOperation, TypedTool } from '../operations/operation.ts'
+import { followMessages } from '../operations/reading.ts'
 import { health } from '../operations/service.ts'
 import { listUsers, nameUser } from '../operations/users.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
@@ -132,8 +133,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.outbox = methodsOf(groups.outbox, run)
     this.webhooks = methodsOf(groups.webhooks, run)
     this.#handlers = new Handlers({
-      follow: (reading, signal) => gateway.follow(reading, signal),
-      end: () => gateway.end(),
+      open: place => this.#run(followMessages, place),
       clock,
       log: log.child('handlers'),
     })
@@ -298,15 +298,14 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    */
   async *messages(options: MessagesOptions = {}): AsyncGenerator<Message, void, void> {
     checkReader(options)
-    const from = this.#background ? undefined : await this.#gateway.end()
+    const { consumer, session } = options
+    const opened = await this.#run(followMessages, { consumer, session })
     await this.runBackground()
     using ended = linked(options.signal ?? this.#stop.signal, this.#stop.signal)
-    const { consumer, session } = options
     const over = Promise.withResolvers<void>()
     if (consumer !== undefined) this.#iterating.add(over.promise)
     try {
-      const place = consumer === undefined ? { from: from ?? (await this.#gateway.end()) } : { consumer }
-      yield* this.#gateway.follow({ ...place, session }, ended.signal)
+      yield* opened.follow(ended.signal)
     } finally {
       over.resolve()
       this.#iterating.delete(over.promise)
@@ -352,10 +351,10 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
 
   async #start(): Promise<void> {
     // Before polling begins: what it brings is new to the handlers.
-    const from = await this.#gateway.end()
+    const { from } = await this.#run(followMessages, {})
     await this.#gateway.start()
     // Without it a bot that nobody can write to waits in silence.
-    if ((await this.#gateway.accounts.list()).length === 0)
+    if ((await this.#run(verbs.sessions, {})).length === 0)
       this.#log.warn('no session yet: log in with svc.login()')
     if (!this.#stop.signal.aborted) this.#handlers.start(from)
   }

@@ -18,11 +18,12 @@ const mostSubscriptions = 1024
 
 /** Says which resources are other ones now, while anybody listens. */
 export class Announcements implements Changes {
-  readonly #ports: { gateway: Gateway; log: Log; clock: Clock }
+  readonly #ports: { changes: Gateway['changes']; log: Log; clock: Clock }
   readonly #listeners = new Set<(change: Change) => void>()
   #stop: (() => void) | undefined
 
-  constructor(ports: { gateway: Gateway; log: Log; clock: Clock }) {
+  /** @param ports.changes what `follow_changes` gave */
+  constructor(ports: { changes: Gateway['changes']; log: Log; clock: Clock }) {
     this.#ports = ports
   }
 
@@ -39,7 +40,7 @@ export class Announcements implements Changes {
   }
 
   #start(): () => void {
-    const { clock, gateway } = this.#ports
+    const { changes, clock } = this.#ports
     const over = new AbortController()
     const gathered = new Set<string>()
     const tell = async () => {
@@ -48,7 +49,7 @@ export class Announcements implements Changes {
       gathered.clear()
       if (!over.signal.aborted) for (const uri of news) this.#updated(uri)
     }
-    const unsubscribe = gateway.changes.subscribe({
+    const unsubscribe = changes.subscribe({
       message: ({ session, from_user, user_name }, news) => {
         // What a bot says itself shall not wake it.
         if (news !== 'received') return

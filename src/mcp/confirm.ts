@@ -1,11 +1,12 @@
 /** `--confirm-send`: a person says yes before anything goes out. */
-import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Unanswered } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
-import { foresee, type Outgoing } from '../operations/send.ts'
+import { invoke } from '../operations/gate.ts'
+import { foreseeSend, type Outgoing } from '../operations/send.ts'
 import { verbs } from '../operations/tools.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { McpCall } from './call.ts'
+import type { McpContext } from './context.ts'
 
 const shownText = 1000
 
@@ -18,11 +19,11 @@ const shownText = 1000
 export async function confirmSend(
   input: unknown,
   call: McpCall,
-  gateway: Pick<Gateway, 'sender'>,
+  { gateway, log }: Pick<McpContext, 'gateway' | 'log'>,
 ): Promise<Unanswered | undefined> {
   const outgoing = verbs.send.parse(input ?? {})
   // A yes would be one to what was sent before. No answer is no yes: should it send after all, it waits.
-  if ((await foresee(gateway, outgoing, call)) === 'known') return 'nobody'
+  if ((await invoke(foreseeSend, gateway, input ?? {}, call, log)) === 'known') return 'nobody'
   const form = {
     message: described(outgoing),
     requestedSchema: {

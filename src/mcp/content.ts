@@ -9,6 +9,7 @@ import type { Downloaded } from '../model/media.ts'
 import type { HistoryPage, Message } from '../model/message.ts'
 import type { SilentSession } from '../model/session.ts'
 import type { Tool } from '../operations/operation.ts'
+import type { InboxState } from '../operations/reading.ts'
 import { jsonLength, type UntrustedOptions, untrustedText } from '../operations/untrusted.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { pictured, type Reading, sentPictures } from './reading.ts'
@@ -39,14 +40,10 @@ export interface ContentOptions {
   readonly tools?: readonly string[]
   /** Of recv and history. */
   readonly reading?: Reading
-  /** Whether any session can receive; asked where nothing came. */
-  loggedIn?(): Promise<boolean>
-  /** Sessions that bring no messages, or may bring none. */
-  silent?(): Promise<readonly SilentSession[]>
   /** The bytes of a picture that somebody sent, up to `inlineMediaBytes`; undefined when they cannot be had at once. */
   picture?(request: { message_id: string; item: number }): Promise<Buffer | undefined>
-  /** How many messages wait after the last one that recv gave. */
-  waiting?(last: Message): Promise<number>
+  /** How receiving stands, and how many messages wait after the last one that recv gave; undefined if that cannot be told. */
+  inbox?(last?: Message): Promise<InboxState | undefined>
 }
 
 /** The blocks of a result. */
@@ -79,9 +76,10 @@ const fieldLines = (value: object) =>
 
 async function received(messages: readonly Message[], options: ContentOptions): Promise<string> {
   const last = messages.at(-1)
-  const silent = ((await options.silent?.()) ?? []).slice(0, mostNamed).map(silence)
-  if (!last) return [await nothingCame(options), ...silent].join('\n')
-  const left = (await options.waiting?.(last)) ?? 0
+  const now = await options.inbox?.(last)
+  const silent = now?.silent.slice(0, mostNamed).map(silence) ?? []
+  if (!last) return [nothingCame(now), ...silent].join('\n')
+  const left = now?.waiting ?? 0
   const count = left >= mostCounted ? `${mostCounted} or more` : left
   const lines = [
     untrustedText(messages, lookOf(options)),
@@ -170,8 +168,8 @@ function lookOf({ reading, tools }: ContentOptions): UntrustedOptions {
 }
 
 /** Waiting would help nobody where no account is there to write to. */
-const nothingCame = async ({ loggedIn }: ContentOptions) =>
-  (await loggedIn?.()) === false
+const nothingCame = (now: InboxState | undefined) =>
+  now?.connected === false
     ? 'No new messages: no session is logged in. Call login first.'
     : 'No new messages.'
 

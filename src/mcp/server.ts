@@ -14,11 +14,12 @@ import { wordingAt } from '../inspect/advised-commands.ts'
 import { errorKind, type SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { toSvcError } from '../operations/gate.ts'
+import { beginReading } from '../operations/reading.ts'
 import type { Tool } from '../operations/tools.ts'
 import { seen } from '../platform/escape-controls.ts'
 import { addAnnouncements } from './announcements.ts'
 import { addCompletions } from './completions.ts'
-import type { McpContext } from './context.ts'
+import { ask, type McpContext } from './context.ts'
 import { addPrompts } from './prompts.ts'
 import { addResources } from './resources.ts'
 import { addTools, unchecked } from './tools.ts'
@@ -29,7 +30,9 @@ export function createMcpServer(context: McpContext): McpServer {
   server.server.onerror = error => context.log.debug('mcp', { error })
   // It keeps its place from here on, not from its first call.
   if (context.consumer !== undefined)
-    context.gateway.inbox.begin(context.consumer).catch(error => context.log.debug('mcp', { error }))
+    ask(context, beginReading, { consumer: context.consumer }).catch(error =>
+      context.log.debug('mcp', { error }),
+    )
   addTools(server, context)
   addResources(server, context)
   addPrompts(server, context)

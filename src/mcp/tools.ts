@@ -14,6 +14,7 @@ import { errorKind, type SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { invoke, toSvcError } from '../operations/gate.ts'
 import { getMedia } from '../operations/media.ts'
+import { beginReading, describeInbox, type InboxState } from '../operations/reading.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { describedFor, type Tool, verbs } from '../operations/tools.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
@@ -114,8 +115,7 @@ async function callTool(
     if (stopped) throw stopped
     const seconds = (input as { timeout?: unknown } | undefined)?.timeout
     call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
-    if (context.confirmSend && tool.name === 'send')
-      call.unanswered = await confirmSend(input, call, context.gateway)
+    if (context.confirmSend && tool.name === 'send') call.unanswered = await confirmSend(input, call, context)
     const { input: given, reading } = apart(tool.name, input ?? {})
     const own = tool.name === 'recv' ? await readBy(context, given) : given
     call.room = reading?.room
@@ -124,11 +124,9 @@ async function callTool(
       content: await contentOf(tool, value, {
         ...{ input: own, reading, local: context.local },
         tools: context.tools.map(({ name }) => name),
-        loggedIn: () => loggedIn(context),
         // What fails here is told elsewhere; messages are not held back for it.
-        silent: () => context.gateway.accounts.silent(verbs.recv.parse(own).session).catch(() => []),
+        inbox: last => inboxAfter(context, own, last).catch(() => undefined),
         picture: request => pictureOf(context, request, call.signal),
-        waiting: last => waiting(context, own, last),
       }),
       ...(isStructured(tool, context) && { structuredContent: structured(value) }),
     }
@@ -149,11 +147,12 @@ async function callTool(
 }
 
 /** What recv was given, with the reader of this connection where it names none and asks for a reader's place. */
-async function readBy({ consumer, gateway }: McpContext, given: unknown): Promise<unknown> {
+async function readBy(context: McpContext, given: unknown): Promise<unknown> {
+  const { consumer } = context
   const named = given as { consumer?: unknown; after?: unknown; ack?: unknown }
   if (consumer === undefined || [named.consumer, named.after, named.ack].some(one => one !== undefined))
     return given
-  await gateway.inbox.begin(consumer)
+  await ask(context, beginReading, { consumer })
   return { ...named, consumer }
 }
 
@@ -174,20 +173,13 @@ async function pictureOf(
   }
 }
 
-/** How many messages follow the last one that recv gave. */
-function waiting({ gateway }: McpContext, input: unknown, last: Message): Promise<number> {
+/** How receiving stands after the last message that recv gave, if it gave one. */
+async function inboxAfter(context: McpContext, input: unknown, last?: Message): Promise<InboxState> {
   const { after, ack, consumer = 'default', session } = verbs.recv.parse(input)
   const isMoved = after === undefined && ack === undefined
-  const request = { session, consumer, ...(!isMoved && { after: last.id }) }
-  return gateway.inbox.waiting(request, mostCounted)
+  const place = { consumer, after: isMoved ? undefined : last?.id, session }
+  return ask(context, describeInbox, { ...place, count: last && mostCounted })
 }
-
-/** Whether a session is connected; where that cannot be told, yes. */
-const loggedIn = ({ gateway }: McpContext) =>
-  gateway.accounts.list().then(
-    sessions => sessions.some(({ connected }) => connected),
-    () => true,
-  )
 
 /**
  * An error as a result: plain words, and the problem object in `_meta`. A text of JSON would be taken for the structured

@@ -36,6 +36,11 @@ export interface Call {
    * longer.
    */
   readonly longestWait?: number | undefined
+  /**
+   * True where recv reads on from the consumer's position even if another process polls. Without it, a command or
+   * a program sees the messages of the last minute there.
+   */
+  readonly onward?: boolean | undefined
   /** The service of this door. Absent at a door that shows it to nobody. */
   readonly service?: ServiceFacts
   /** Why nobody answered whether a message may go out. The message then waits for a person's approval. */

@@ -287,6 +287,4 @@ export interface RecvRequest {
   session?: string
   /** Other messages in the same response: together they respect its size limit. */
   beside?: readonly Message[]
-  /** Read on from the consumer's position even if another process polls and this one does not follow it. */
-  onward?: boolean
 }

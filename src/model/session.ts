@@ -64,6 +64,12 @@ export interface SilentSession {
   readonly why?: string
 }
 
+/** Whether any session is connected, and the sessions that receive no messages. */
+export interface Receiving {
+  readonly connected: boolean
+  readonly silent: readonly SilentSession[]
+}
+
 /** A user of a session in the public form: whether the bot may answer, how often and until when. */
 export const SessionUser = Type.Object({
   user_id: Type.String(),

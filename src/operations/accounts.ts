@@ -18,8 +18,6 @@ export const listAccounts = operation({
   output: Type.Object({
     sessions: Type.Array(Type.Object({ ...Session.properties, users: Type.Array(SessionUser) })),
   }),
-  errors: [],
-  examples: [],
   run: async ({ accounts }) => ({ sessions: await accounts.withUsers() }),
 })
 
@@ -61,7 +59,6 @@ export const startLogin = operation({
   }),
   output: LoginStep,
   errors,
-  examples: [],
   run: ({ logins }, { name = '', force = false }, { signal }) => shown(logins.begin(name, force, signal)),
 })
 
@@ -84,9 +81,23 @@ export const followLogin = operation({
   }),
   output: LoginStep,
   errors,
-  examples: [],
   run: ({ logins }, { timeout = 0, ...which }, call) =>
     shown(logins.follow(which, waitOf(call, timeout) * 1000, call.signal)),
+})
+
+export const forgetLogin = operation({
+  name: 'forget_login',
+  title: 'Forget how the last login ended',
+  effect: 'write',
+  right: 'login',
+  description:
+    'For a caller who begins a new login. A login that can still be scanned stays; one whose code has run out, and that no process goes on with, ends.',
+  input: closed({ session: optional(sessionName('Of the session; "" or absent is default.')) }),
+  output: Done,
+  async run({ logins }, { session = '' }) {
+    await logins.forget(session)
+    return { success: true }
+  },
 })
 
 export const giveLoginCode = operation({
@@ -98,7 +109,6 @@ export const giveLoginCode = operation({
   input: closed({ login_id, verify_code: bounded(32, 'The digits on the phone.', { examples: ['42'] }) }),
   output: LoginStep,
   errors,
-  examples: [],
   run: ({ logins }, given, { signal }) => shown(logins.giveCode(given.login_id, given.verify_code, signal)),
 })
 
@@ -116,8 +126,6 @@ export const cancelLogin = operation({
     ),
   }),
   output: Done,
-  errors: [],
-  examples: [],
   async run({ logins }, given) {
     if (!given.left) return { success: await logins.callOff(given.login_id) }
     // It ends by itself when the service stops.
@@ -138,7 +146,6 @@ export const logoutAccount = operation({
   input: Account,
   output: Done,
   errors: logout.errors,
-  examples: [],
   rest: {
     place: 'POST /sessions/{name}/logout',
     tag: 'accounts',
@@ -162,7 +169,6 @@ export const renameAccount = operation({
   input: closed({ ...Account.properties, new_name: bounded(200, 'Its new name.', { examples: ['shop'] }) }),
   output: Type.Object({ ...Done.properties, name: Type.String() }),
   errors: renameSession.errors,
-  examples: [],
   rest: { place: 'POST /sessions/{name}/rename', tag: 'accounts', operationId: 'rename', panelOnly: true },
   async run({ accounts }, { name, new_name }) {
     const renamed = await accounts.rename(name, new_name)

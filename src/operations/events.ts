@@ -1,5 +1,6 @@
 /** What happens, as a stream: where it begins, and whom it concerns. */
 import { type Static, Type } from '@sinclair/typebox'
+import type { ChangeListener } from '../gateway/changes.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError, renamed } from '../model/error.ts'
 import { EventQuery } from '../model/event.ts'
@@ -26,7 +27,7 @@ const Stream = closed({
 
 /** Opens the stream: each door reads it in its own way. A cursor that is invalid is refused here, before it begins. */
 async function openEvents(
-  { events }: Pick<Gateway, 'events'>,
+  { changes, events }: Pick<Gateway, 'changes' | 'events'>,
   { types, session, user, after, consumer }: Static<typeof Stream>,
 ) {
   const wanted = await events.wanted({ ...typesOf(types), session, user })
@@ -41,8 +42,10 @@ async function openEvents(
   /** The wanted events one by one, as of `EventReader.follow`. */
   const follow = (signal: AbortSignal, options: Parameters<typeof events.follow>[3]) =>
     events.follow(cursor, wanted, signal, options)
+  /** Each event that happens from now on, wanted or not, as of `Changes.subscribe`. */
+  const subscribe = (listener: Pick<ChangeListener, 'event' | 'reached'>) => changes.subscribe(listener)
   await page(cursor, 1)
-  return { wanted, consumer, cursor, page, seen, follow }
+  return { wanted, consumer, cursor, page, seen, follow, subscribe }
 }
 
 export type OpenedEvents = Awaited<ReturnType<typeof openEvents>>
@@ -62,7 +65,6 @@ export const followEvents = operation({
   }),
   output: Type.Unsafe<OpenedEvents>({ type: 'string' }),
   errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
-  examples: [],
   rest: {
     place: 'GET /events',
     tag: 'messages',
@@ -120,4 +122,15 @@ export const linkEvents = operation({
     if (!link) throw new Error('this door makes no links')
     return { ...link, after }
   },
+})
+
+export const followChanges = operation({
+  name: 'follow_changes',
+  title: 'Follow messages, marks and sessions as they change',
+  effect: 'read',
+  right: 'history',
+  description: 'For doors that show what is there now: what happened before is not told.',
+  input: closed({}),
+  output: Type.Unsafe<Gateway['changes']>({ type: 'object' }),
+  run: async ({ changes }) => changes,
 })

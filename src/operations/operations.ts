@@ -2,6 +2,7 @@
 import {
   cancelLogin,
   followLogin,
+  forgetLogin,
   giveLoginCode,
   listAccounts,
   logoutAccount,
@@ -17,13 +18,14 @@ import {
   markRead,
   markUnread,
 } from './conversations.ts'
-import { followEvents, linkEvents } from './events.ts'
+import { followChanges, followEvents, linkEvents } from './events.ts'
 import { logout } from './logout.ts'
 import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
 import type { Operation } from './operation.ts'
 import { approveOutbox, cancelOutbox, declineOutbox, getOutbox, listApprovals, listOutbox } from './outbox.ts'
+import { beginReading, describeInbox, followMessages } from './reading.ts'
 import { renameSession } from './rename-session.ts'
-import { send } from './send.ts'
+import { foreseeSend, send } from './send.ts'
 import { health, listTools, metrics } from './service.ts'
 import { setDefault } from './set-default.ts'
 import { getShared } from './shared.ts'
@@ -100,6 +102,17 @@ export const panelOperations = {
   webhooks: webhookOperations,
 } as const
 
+/** What doors ask for beside the operations that they offer; nobody calls these by their names. */
+const doorOperations = [
+  getConversation,
+  beginReading,
+  describeInbox,
+  followMessages,
+  followChanges,
+  foreseeSend,
+  forgetLogin,
+] as const
+
 /** All there are, the tools first. */
 export const operations: readonly Operation[] = [
   ...new Set<Operation>([
@@ -116,7 +129,7 @@ export const operations: readonly Operation[] = [
     ...serviceOperations,
     showTyping,
     checkSessions,
-    getConversation,
+    ...doorOperations,
     ...Object.values(panelOperations).flat(),
     logoutAccount,
     renameAccount,

@@ -8,6 +8,14 @@ import { exampleReceived } from './example-values.ts'
 import { defineTool } from './operation.ts'
 import { RowId, Shaped } from './schema.ts'
 
+export const Consumer = (options: Parameters<typeof Shaped>[3] = {}) =>
+  Shaped(
+    '^[A-Za-z0-9._-]{1,64}$',
+    'a consumer name: 1 to 64 letters (a-z), digits, ".", "_" or "-"',
+    'Name of the reader whose position is used and moved.',
+    options,
+  )
+
 export const recv = defineTool({
   name: 'recv',
   title: 'Receive messages',
@@ -25,14 +33,7 @@ WeChat: a user must write to the bot before the bot can write to that user. Text
       seconds(300, 5, 'Longest wait in seconds when nothing is there yet; 0 looks and returns.'),
     ),
     limit: optional(between(1, 1000, 'Most messages to return.', { default: 100 })),
-    consumer: optional(
-      Shaped(
-        '^[A-Za-z0-9._-]{1,64}$',
-        'a consumer name: 1 to 64 letters (a-z), digits, ".", "_" or "-"',
-        'Name of the reader whose position is used and moved.',
-        { default: 'default', examples: ['default', 'my-agent'] },
-      ),
-    ),
+    consumer: optional(Consumer({ default: 'default', examples: ['default', 'my-agent'] })),
     after: optional(
       RowId(
         'Row id (`id` of a message): return what follows it, without moving the consumer; 0 reads from the oldest.',
@@ -116,13 +117,11 @@ async function reportSilent(
   messages: readonly Message[],
 ): Promise<Record<string, string> | undefined> {
   // What fails here is told elsewhere; messages are not held back for it.
-  const silent = await accounts.silent(session).catch(() => [])
-  if (silent.length > 0) {
-    const named = silent.slice(0, 20).map(one => `${encodeURIComponent(one.name)}=${one.status}`)
+  const now = await accounts.receiving(session).catch(() => undefined)
+  if (now && now.silent.length > 0) {
+    const named = now.silent.slice(0, 20).map(one => `${encodeURIComponent(one.name)}=${one.status}`)
     return { [silentHeader]: named.join(', ') }
   }
-  const isNobodyThere =
-    messages.length === 0 &&
-    (await accounts.list().catch(() => undefined))?.every(({ connected }) => !connected)
+  const isNobodyThere = messages.length === 0 && now?.connected === false
   return isNobodyThere ? { [silentHeader]: '*=disconnected' } : undefined
 }

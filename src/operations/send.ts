@@ -1,13 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
-import type { Gateway } from '../gateway/gateway-api.ts'
-import type { Call, Unanswered } from '../model/call.ts'
+import type { Unanswered } from '../model/call.ts'
 import { invalid, type Problem, renamed, SvcError } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
 import { bounded, closed, flag, oneOf, optional, text } from '../model/shapes.ts'
 import type { SendRequest } from '../send/plan.ts'
 import { textLimitBytes } from '../send/split.ts'
 import { exampleUser } from './example-values.ts'
-import { defineTool } from './operation.ts'
+import { defineTool, operation } from './operation.ts'
 import { Shaped } from './schema.ts'
 
 const splitting = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
@@ -246,12 +245,20 @@ WeChat allows a bot to answer only: the user must have written first, the answer
   },
 })
 
-/** Looks ahead, for whoever asks a person first. @throws SvcError as `Sender.foresee`, with the fields as given */
-export const foresee = (
-  { sender }: Pick<Gateway, 'sender'>,
-  input: Outgoing,
-  call: Call,
-): Promise<'new' | 'known'> => asGiven(input, request => sender.foresee(request, call))
+export const foreseeSend = operation({
+  name: 'foresee_send',
+  title: 'Check what would be sent',
+  effect: 'read',
+  right: 'send',
+  description:
+    'Fails as send would for what cannot be sent. Says whether an earlier send had this idempotency_key. Nothing is sent.',
+  input: SendInput,
+  output: oneOf(['new', 'known']),
+  errors: send.errors,
+  maxBodyBytes: send.maxBodyBytes,
+  check: input => void mediaOf(input),
+  run: ({ sender }, input, call) => asGiven(input, request => sender.foresee(request, call)),
+})
 
 /** Does `work` with what is to be sent; its errors name the fields that were given. */
 async function asGiven<T>(

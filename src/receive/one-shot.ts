@@ -76,7 +76,7 @@ export class OneShot {
       if (this.#halted) continue
       if (!shared) return []
       // Read by row id, which asks for no position and is not about what is recent; or from a position, as was asked.
-      if (request.after !== undefined || request.ack !== undefined || request.onward)
+      if (request.after !== undefined || request.ack !== undefined || call.onward)
         return inbox.recv(request, call)
       const seen = await inbox.end()
       const { messages, upTo } = await this.#recent(request)

@@ -6,11 +6,12 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { directCall } from '../model/call.ts'
+import { type Call, directCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { panel } from '../model/principal.ts'
 import type { ServiceFacts } from '../model/service.ts'
 import { bounded, closed } from '../model/shapes.ts'
+import { followChanges } from '../operations/events.ts'
 import { invoke } from '../operations/gate.ts'
 import { getWaitingFile } from '../operations/media.ts'
 import { mediaOperations } from '../operations/operations.ts'
@@ -104,12 +105,11 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const files = openPanelFiles(options.folders)
   const looking = { ...directCall(), by: panel, service: context.service }
   const events = new PanelEvents({
-    gateway,
     status: () => invoke(status, gateway, {}, looking, log),
     clock,
     log,
   })
-  const { called, methods } = addRoutes(options, context, { access, events })
+  const { called, methods } = addRoutes(options, context, { access, events, looking })
   const page = pageAnswers(files, access)
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
   const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
@@ -154,7 +154,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
 function addRoutes(
   { config, version }: AdminOptions,
   context: RouteContext,
-  { access, events }: { access: Access; events: PanelEvents },
+  { access, events, looking }: { access: Access; events: PanelEvents; looking: Call },
 ): {
   called(request: Request, path: string): Response | Promise<Response>
   methods: ReturnType<typeof methodsByPath>
@@ -166,8 +166,11 @@ function addRoutes(
   addCallRoutes(app, context)
   const { maxUploadBytes } = config
   addOperations(app, { ...context, maxUploadBytes }, [...mediaOperations, getWaitingFile], '/api')
-  const live = (request: Request) =>
-    isHead(request) ? unopenedStream() : events.open(async () => !(await access.refusal(request, false)))
+  const live = async (request: Request) => {
+    if (isHead(request)) return unopenedStream()
+    const changes = await invoke(followChanges, context.gateway, {}, looking, context.log)
+    return events.open(changes, async () => !(await access.refusal(request, false)))
+  }
   app.get('/api/events', ({ request }) => live(request), {
     response: { 200: declared(eventStream) },
     detail: liveDetail,

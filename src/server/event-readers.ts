@@ -79,7 +79,7 @@ export class EventStreams {
       this.#end(reader)
       return
     }
-    this.#begin()
+    this.#begin(reader.events)
     // With the place at once: who is cut off before the first event reads on from here.
     reader.outlet.enqueue(encoder.encode(`: svc\nid: ${reader.cursor}\n\n`))
     this.#catchUp(reader).catch(error => {
@@ -144,10 +144,11 @@ export class EventStreams {
     }
   }
 
-  #begin(): void {
+  /** Everybody's events are followed once, by what the first reader has opened. */
+  #begin(events: OpenedEvents): void {
     if (this.#unsubscribe) return
     const looking = new AbortController()
-    const stop = this.#context.gateway.changes.subscribe({
+    const stop = events.subscribe({
       event: event => this.#tell(event),
       reached: cursor => {
         this.#reached = cursor

@@ -78,7 +78,7 @@ beforeAll(async () => {
     gateway: t.gateway,
     // One scenario calls the first tool, whichever that is: one that does not wait.
     tools: tools.toSorted((a, b) => Number(b.name === 'sessions') - Number(a.name === 'sessions')),
-    changes: new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock }),
+    changes: new Announcements({ changes: t.gateway.changes, log: silentLog, clock: t.clock }),
     server(context) {
       const server = createMcpServer(context)
       addConformanceFixtures(server, context.era)

@@ -10,7 +10,7 @@ import { startDoor } from '../support/mcp-door.ts'
 /** The HTTP door over a real gateway, and how many listen to its news. */
 async function withDoor() {
   const t = await withGateway({ sessions: ['工作', 'other'] })
-  const inner = new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock })
+  const inner = new Announcements({ changes: t.gateway.changes, log: silentLog, clock: t.clock })
   const listening = new Set<object>()
   const changes: Changes = {
     subscribe(listener) {

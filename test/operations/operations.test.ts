@@ -17,7 +17,7 @@ import { MemoryGateway } from '../support/memory-gateway.ts'
 import { type Json, startRest } from '../support/rest.ts'
 
 const named = operations.map(one => [one.name, one] as const)
-/** Besides the tools: what the resources of MCP show, what anybody may call, and what the rights for these lead to. */
+/** Besides the tools: what MCP asks for beside them, what anybody may call, and what the rights for these lead to. */
 const ofAgents = new Set([
   ...tools.map(({ name }) => name),
   'list_tools',
@@ -32,6 +32,12 @@ const ofAgents = new Set([
   'cancel_login',
   'logout_account',
   'rename_account',
+  'begin_reading',
+  'describe_inbox',
+  'follow_messages',
+  'follow_changes',
+  'foresee_send',
+  'forget_login',
   'list_conversations',
   'get_conversation',
   'list_messages',

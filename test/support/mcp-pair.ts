@@ -24,7 +24,7 @@ export async function withMcpPair(
   options: TestGatewayOptions & { context?: Partial<McpContext> } = {},
 ): Promise<McpPair> {
   const t = await withGateway(options)
-  const changes = new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock })
+  const changes = new Announcements({ changes: t.gateway.changes, log: silentLog, clock: t.clock })
   const closed = new AbortController()
   const context: McpContext = {
     ...{

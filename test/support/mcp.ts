@@ -300,7 +300,7 @@ export async function mcpHere(
   const shared = {
     ...{ gateway, log, version, confirmSend, structured },
     tools: offeredTools(config.tools),
-    changes: new Announcements({ gateway, log, clock }),
+    changes: new Announcements({ changes: gateway.changes, log, clock }),
   }
   if (transport === 'stdio') {
     const { local = [] } = options

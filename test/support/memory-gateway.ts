@@ -108,6 +108,8 @@ export class MemoryGateway implements Gateway {
       return this.log.filter(message => message.id > from).slice(0, most).length
     },
     begin: none,
+    end: async () => this.log.length,
+    async *follow() {},
     recv: async (request: RecvRequest, call: Call): Promise<Message[]> => {
       this.signals.push(call.signal)
       this.#note('recv', request)
@@ -213,13 +215,15 @@ export class MemoryGateway implements Gateway {
     },
     users: unknown,
     withUsers: async () => [],
-    silent: async (only?: string) =>
-      this.known.flatMap(({ name, status }) =>
+    receiving: async (only?: string) => ({
+      connected: this.known.some(({ connected }) => connected),
+      silent: this.known.flatMap(({ name, status }) =>
         (status === 'expired' || status === 'lapsed') &&
         (only === undefined || only.toLowerCase() === name.toLowerCase())
           ? [{ name, status }]
           : [],
       ),
+    }),
     check: unknown,
     logout: async (session: string) => {
       this.#note('logout', session)

@@ -10,7 +10,6 @@ import { invoke } from '../../operations/gate.ts'
 import { verbs } from '../../operations/tools.ts'
 import { untrustedText } from '../../operations/untrusted.ts'
 import type { Command, CommandSpec } from '../command.ts'
-import { onward } from '../onward.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -52,11 +51,11 @@ async function hookPoll(command: Command): Promise<void> {
   const { lookAtDirectory } = await import('../../inspect/data-directory.ts')
   // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
   if (!(await lookAtDirectory(config.basePath)).isUsed) return
-  using call = commandCall(command.io)
+  using call = commandCall(command.io, { onward: true })
   await using opened = await openForCommand(config, command.io, { sandboxOf })
   let isWritten = false
   try {
-    const messages = await invoke(verbs.recv, onward(opened.gateway), input, call, opened.log)
+    const messages = await invoke(verbs.recv, opened.gateway, input, call, opened.log)
     const text = untrustedText(messages, {
       heading: headingOf(messages.length, input.limit),
       maxTextLength: longestText,

@@ -2,12 +2,12 @@
 import { errorCodes, SvcError, type SvcErrorOptions } from '../../model/error.ts'
 import type { HistoryPage, SendPart, SendResult } from '../../model/message.ts'
 import { adviceOf } from '../../model/next-step.ts'
+import { describeInbox } from '../../operations/reading.ts'
 import { verbs } from '../../operations/tools.ts'
 import { byteSize, counted, localTime } from '../../platform/format.ts'
 import { chatLines } from '../chat.ts'
-import { onward } from '../onward.ts'
 import { operationCommand } from '../operation-command.ts'
-import { isAnyConnected, noSession, note, type Shown, silentText, waitOf } from '../show.ts'
+import { noSession, note, type Shown, silentText, waitOf } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
@@ -25,16 +25,17 @@ export const commands = [
       when: command => command.opts().follow === true,
       run: async typed => (await import('../follow.ts')).followMessages(typed),
     },
-    through: (gateway, command) => (command.opts().consumer === undefined ? gateway : onward(gateway)),
-    async show(messages, again, { input: { ack, session }, gateway }) {
-      const silent = silentText(await gateway.accounts.silent(session), again)
+    onward: command => command.opts().consumer !== undefined,
+    async show(messages, again, { input: { ack, session }, ask }) {
+      const now = await ask(describeInbox, { session })
+      const silent = silentText(now.silent, again)
       const text = messages.map(message => chatLines(message, again)).join('')
       const last = messages.at(-1)
       if (last) {
         const next = ack === undefined ? '' : note(`after all of these: --ack ${last.id}`)
         return { text, note: next + (silent ?? '') }
       }
-      if (await isAnyConnected(gateway)) return { text, note: note('no new messages') + (silent ?? '') }
+      if (now.connected) return { text, note: note('no new messages') + (silent ?? '') }
       return { text, note: silent ?? noSession(again) }
     },
   }),

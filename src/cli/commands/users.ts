@@ -2,6 +2,7 @@
 import { badArgument } from '../../model/error.ts'
 import type { Bearer } from '../../model/next-step.ts'
 import type { KnownUser } from '../../model/session.ts'
+import { verbs } from '../../operations/tools.ts'
 import { listUsers, nameUser } from '../../operations/users.ts'
 import { localTime } from '../../platform/format.ts'
 import { type Column, table } from '../columns.ts'
@@ -12,11 +13,10 @@ import { colours, oneLine } from '../terminal.ts'
 export const commands = [
   operationCommand(listUsers, {
     nothing: () => [],
-    async show(users, again, { input: { session }, gateway }) {
+    async show(users, again, { input: { session }, ask }) {
       if (users.length > 0) return usersText(users)
-      if ((await gateway.accounts.list()).length === 0) return sessionsText([], again)
-      const before = { direction: 'received', limit: 1, offset: 0, ...(session && { session }) } as const
-      const { total } = await gateway.history.page(before)
+      if ((await ask(verbs.sessions, {})).length === 0) return sessionsText([], again)
+      const { total } = await ask(verbs.history, { direction: 'received', limit: 1, session })
       const said =
         total === 0
           ? 'nobody has written yet'

@@ -13,8 +13,8 @@ export const commands = [
   operationCommand(webhook.listWebhooks, { nothing: () => [], show: listText }),
   operationCommand(webhook.addWebhook, {
     show: secretText,
-    async unprinted({ webhooks }, { id }) {
-      await webhooks.remove(id)
+    async unprinted(ask, { id }) {
+      await ask(webhook.removeWebhook, { id })
       throw unshown('no webhook was added: its secret, which is shown once, could not be printed')
     },
   }),

@@ -8,7 +8,6 @@ import type { Log } from '../../platform/log.ts'
 import { eventStream, type Outlet } from '../event-stream.ts'
 
 export interface EventPorts {
-  gateway: Gateway
   /** What the event `status` carries. */
   status(): Promise<object>
   clock: Clock
@@ -39,8 +38,11 @@ export class PanelEvents {
     return this.#readers.size
   }
 
-  /** A stream of events, until the reader goes, may listen no more, or `stop`. */
-  open(allowed: () => Promise<boolean>): Response {
+  /**
+   * A stream of events, until the reader goes, may listen no more, or `stop`. The changes that the first reader was
+   * given are followed for all.
+   */
+  open(changes: Gateway['changes'], allowed: () => Promise<boolean>): Response {
     let own: Outlet
     return eventStream(behindBytes, {
       start: outlet => {
@@ -48,7 +50,7 @@ export class PanelEvents {
         if (this.#stopped) return outlet.close()
         this.#readers.set(outlet, allowed)
         outlet.enqueue(this.#event('hello', {}))
-        this.#begin()
+        this.#begin(changes)
       },
       cancel: () => this.#leave(own),
     })
@@ -73,11 +75,11 @@ export class PanelEvents {
     }
   }
 
-  #begin(): void {
+  #begin(changes: Gateway['changes']): void {
     if (this.#looking) return
     const looking = new AbortController()
     this.#looking = looking
-    this.#unsubscribe = this.#ports.gateway.changes.subscribe({
+    this.#unsubscribe = changes.subscribe({
       message: message => this.#tell(this.#event('message', message, message.id)),
       marked: mark => this.#tell(this.#event(mark.up_to === undefined ? 'unread' : 'read', mark)),
       sessions: (sessions, before) => {
