@@ -6,7 +6,7 @@ import { HistoryPage, Message, MessageKind } from '../model/message.ts'
 import { SessionUser } from '../model/session.ts'
 import { between, bounded, closed, flag, integer, optional, told } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
-import { HistoryInput } from './history.ts'
+import { HistoryInput, pageOf } from './history.ts'
 import { operation } from './operation.ts'
 import { RowId, Time } from './schema.ts'
 
@@ -110,9 +110,10 @@ export const markRead = operation({
     up_to: RowId('Row id of the newest message that was looked at.', { examples: [43] }),
   }),
   output: Done,
-  errors: ['store_unavailable'],
-  async run({ conversations }, { session, user_id, up_to }) {
-    await conversations.markRead(session, user_id, up_to)
+  errors: ['session_not_found', 'store_unavailable'],
+  async run({ conversations, events }, { up_to, ...ends }) {
+    const { session, user } = await events.wanted({ session: ends.session, user: ends.user_id }, 'user_id')
+    await conversations.markRead(session, user, up_to)
     return { success: true }
   },
 })
@@ -126,16 +127,17 @@ export const markUnread = operation({
     'One message more counts as unread, until the conversation is marked as read or WeChat takes another answer. One with unread messages stays as it is. Every open panel is told.',
   input: Ends,
   output: Done,
-  errors: ['store_unavailable'],
-  async run({ conversations }, { session, user_id }) {
-    await conversations.markUnread(session, user_id)
+  errors: ['session_not_found', 'store_unavailable'],
+  async run({ conversations, events }, ends) {
+    const { session, user } = await events.wanted({ session: ends.session, user: ends.user_id }, 'user_id')
+    await conversations.markUnread(session, user)
     return { success: true }
   },
 })
 
 const { bot_id: _, offset: __, ...filters } = HistoryInput.properties
 
-/** Beside the tool `history`, which finds kinds by the first item, skips by an offset, and refuses unknown names. */
+/** Beside the tool `history`, which finds kinds by the first item and skips by an offset. */
 export const listMessages = operation({
   name: 'list_messages',
   title: 'Pages of messages, by any filter',
@@ -144,9 +146,9 @@ export const listMessages = operation({
   description: 'Newest first; next_before leads to the next older page.',
   input: closed({ ...filters, msg_type: optional(told(MessageKind, 'With an item of this kind.')) }),
   output: Type.Omit(HistoryPage, ['limit', 'offset']),
-  errors: ['store_unavailable'],
-  run: ({ history }, { msg_type: has_kind, limit = 50, ...rest }, { signal }) =>
-    history.page({ ...rest, has_kind, limit, offset: 0 }, signal),
+  errors: ['session_not_found', 'store_unavailable'],
+  run: (gateway, { msg_type: has_kind, limit = 50, ...rest }, { signal }) =>
+    pageOf(gateway, { ...rest, has_kind, limit, offset: 0 }, signal),
 })
 
 export const countMessages = operation({

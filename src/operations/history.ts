@@ -100,15 +100,26 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     const { since, until } = filters
     if (since !== undefined && until !== undefined && since > until)
       throw badArgument('until', 'expected a time after since; there is nothing between them')
-    const page = await gateway.history.page({ ...filters, limit, offset }, signal, room?.())
-    if (page.total > 0) return page
-    // An empty page for a misspelt name would be taken for a quiet session; so it is with a user's.
-    if (filters.session !== undefined) await knownSession(gateway, filters.session)
-    const { user_id } = filters
-    if (user_id !== undefined && !isUserId(user_id)) await gateway.users.list({ user_id })
-    return page
+    return pageOf(gateway, { ...filters, limit, offset }, signal, room?.())
   },
 })
+
+/**
+ * A page of messages. An empty one for a misspelt name would be taken for a quiet session, or a quiet user.
+ *
+ * @throws SvcError as `History.page`; `session_not_found`; `invalid_arguments` for a name that no user has
+ */
+export async function pageOf(
+  gateway: Gateway,
+  ...asked: Parameters<Gateway['history']['page']>
+): Promise<HistoryPage> {
+  const page = await gateway.history.page(...asked)
+  const [{ session, user_id }] = asked
+  if (page.total > 0) return page
+  if (session !== undefined) await knownSession(gateway, session)
+  if (user_id !== undefined && !isUserId(user_id)) await gateway.users.list({ user_id })
+  return page
+}
 
 /**
  * The name of a session as it is written; one that was logged out, or renamed, is known by what it left.

@@ -17,7 +17,7 @@ export interface EventReaderPorts {
 /** A session and a user, by name or id. */
 export type Who = Pick<WantedEvents, 'session' | 'user'>
 /** As they are kept. @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has, or several */
-export type Meant = (who: Who) => Promise<Who>
+export type Meant = (who: Who, field?: string) => Promise<Who>
 
 /** An event, and what it is chosen by. */
 export interface ToldEvent {
@@ -86,9 +86,9 @@ export class EventReader {
     await this.#ports.events.position(consumer)
   }
 
-  /** What somebody wants to hear of, who may name a user. @throws SvcError as `Meant` */
-  async wanted<W extends Who>(wanted: W): Promise<W> {
-    return { ...wanted, ...(await this.#ports.meant(wanted)) }
+  /** What somebody wants to hear of, who may name a user. @param field of the user @throws SvcError as `Meant` */
+  async wanted<W extends Who>(wanted: W, field?: string): Promise<W> {
+    return { ...wanted, ...(await this.#ports.meant(wanted, field)) }
   }
 
   /**

@@ -1,0 +1,46 @@
+/** A name that nobody has is an error of every operation that asks for one that is there: an empty answer would look true. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { directCall } from '../../src/model/call.ts'
+import { isSvcError } from '../../src/model/error.ts'
+import { invoke } from '../../src/operations/gate.ts'
+import { operations } from '../../src/operations/operations.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { withGateway } from '../support/gateway.ts'
+
+const t = await withGateway()
+afterAll(() => t[Symbol.asyncDispose]())
+
+const naming = ['session', 'user', 'user_id', 'to']
+/** What an operation is given besides the name: all that it needs, and what makes it look for the name. */
+const known: Readonly<Record<string, unknown>> = {
+  ...{ session: 'default', to: 'a@im.wechat', user: 'a@im.wechat', user_id: 'a@im.wechat', name: 'Mum' },
+  ...{ text: 'x', limit: 5, typing: true, up_to: 1, url: 'https://example.com/', timeout: 0 },
+  ...{ known: true, count: 1 },
+}
+/** A session that is yet to be logged in is named there too. */
+const takesAny = ['follow_login', 'forget_login']
+
+const named = operations
+  .filter(({ name }) => !takesAny.includes(name))
+  .flatMap(one => naming.filter(key => key in one.input.properties).map(key => [one.name, key, one] as const))
+
+describe('an unknown name', () => {
+  test.each(named)('%s, in %s', async (_name, key, { inputSchema, ...one }) => {
+    const { properties = {}, required = [] } = inputSchema
+    const given = Object.entries(known).filter(
+      ([other]) => required.includes(other) || (other in properties && !naming.includes(other)),
+    )
+    const input = { ...Object.fromEntries(given), [key]: 'nobody' }
+    const error = await invoke(one, t.gateway, input, directCall(), silentLog).then(
+      output => ({ output }),
+      (error: unknown) => error,
+    )
+    if (!isSvcError(error)) throw new Error(`it was answered: ${JSON.stringify(error)}`)
+    if (key === 'session') expect(error.code).toBe('session_not_found')
+    else
+      expect([error.code, error.details?.errors]).toEqual([
+        'invalid_arguments',
+        [expect.objectContaining({ field: key })],
+      ])
+  })
+})
