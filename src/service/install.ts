@@ -33,9 +33,13 @@ export function managerOf(
     platform === 'win32'
       ? `Let the Task Scheduler start it when you log in: schtasks /Create /TN svc /SC ONLOGON /TR "${line} openapi"`
       : 'Let its init system start svc openapi, as a user of its own.'
-  throw new SvcError('internal', `svc installs services of systemd and launchd, and ${platform} has neither`, {
-    hint,
-  })
+  throw new SvcError(
+    'internal',
+    `svc installs services of systemd and launchd, and ${platform} has neither`,
+    {
+      hint,
+    },
+  )
 }
 
 /**
