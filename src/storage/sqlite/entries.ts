@@ -1,15 +1,8 @@
 /** Rows of the outbox: a call of send is an entry with a part per message. */
 import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
-import {
-  approvalReason,
-  type EndReason,
-  type Entry,
-  type EntryPart,
-  type KeptFile,
-  type Lane,
-  type NewEntry,
-} from '../outbox.ts'
+import type { EndReason, Entry, EntryPart, KeptFile, Lane, NewEntry } from '../outbox.ts'
+import { approvalReason } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import type { Lanes, PaceSlots } from './lanes.ts'
 
