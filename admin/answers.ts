@@ -1,11 +1,11 @@
-/** Answers of the service that follow what happens: asked anew after messages, though not after each. */
+/** Answers of the service that stay up to date: requested again after messages, at a limited rate. */
 import { type ReadonlySignal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { call, type OutboxEntry } from './api.ts'
 import { online, onMessages } from './live.ts'
 
 interface Answer<T> {
-  /** The newest; undefined before the first. */
+  /** The newest answer; undefined before the first. */
   readonly value: ReadonlySignal<T | undefined>
   readonly error: ReadonlySignal<unknown>
   again(): void
@@ -14,11 +14,11 @@ interface Answer<T> {
 export const askOutbox = (): Promise<readonly OutboxEntry[]> => call('list_outbox', {})
 
 /**
- * Asks now, and anew after messages.
+ * Calls `ask` now, and again after messages.
  *
- * @param restMs least time between two asks
- * @param take is given each answer that is newer than those before it
- * @returns how to end it
+ * @param restMs least time between two calls
+ * @param take gets each answer that is newer than the ones before it
+ * @returns ends it
  */
 export function followAnswer<T>(
   ask: () => Promise<T>,
@@ -38,7 +38,7 @@ export function followAnswer<T>(
       value => () => take(value),
       problem => () => failed(problem),
     )
-    // One that was overtaken by a later one is older than what is there.
+    // Drop an answer that a later call has overtaken.
     if (over || at < newest) return
     newest = at
     answer()
@@ -47,7 +47,7 @@ export function followAnswer<T>(
     timer ??= setTimeout(load, Math.max(0, askedAt + restMs - performance.now()))
   }
   const silence = onMessages(soon)
-  // Hours pass, and what waits lapses, without a message.
+  // Some changes come without a message: an hour passes, a waiting send expires.
   const tick = setInterval(soon, 60_000)
   void load()
   return () => {
@@ -60,7 +60,7 @@ export function followAnswer<T>(
 
 /**
  * @param ask must stay the same function
- * @param restMs least time between two asks
+ * @param restMs least time between two calls
  */
 export function useAnswer<T>(ask: () => Promise<T>, restMs: number): Answer<T> {
   const value = useSignal<T | undefined>(undefined)

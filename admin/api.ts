@@ -1,4 +1,6 @@
-/** The panel's API as the pages call it: one typed call for all operations, the streams, errors that can be shown. */
+/**
+ * The panel's API for its pages: one typed call for all operations, transfers of files, and errors to show.
+ */
 
 import type { Static } from '@sinclair/typebox'
 import type { Message } from '../src/model/message.ts'
@@ -6,13 +8,13 @@ import type { NameProblem } from '../src/model/session.ts'
 import type { panelOperations } from '../src/operations/operations.ts'
 import type { GivenInput } from '../src/operations/schema.ts'
 import { base } from './service-urls.ts'
-import { heardTime } from './times.ts'
+import { setServiceTime } from './times.ts'
 
 type Operations = typeof panelOperations
 type Operation = Operations[keyof Operations][number]
 type OperationName = Operation['name']
 type Named<N extends OperationName> = Extract<Operation, { name: N }>
-/** What an operation is given, and what it answers. */
+/** The input and the answer of an operation. */
 export type Input<N extends OperationName> = GivenInput<Named<N>['input']>
 export type Answer<N extends OperationName> = Static<Named<N>['output']>
 
@@ -25,21 +27,21 @@ export type Hour = Answer<'count_messages'>[number]
 export type { Message, OutboxEntry } from '../src/model/message.ts'
 export type { KnownUser, Session, SessionUser } from '../src/model/session.ts'
 
-/** What is known of a problem besides, as data. */
+/** Details of an error, as data. */
 export interface ProblemDetails {
   /** What WeChat said. */
   quote?: string
-  /** The arguments that are wrong. */
+  /** The invalid arguments. */
   errors?: readonly { field: string }[]
-  /** Why a name cannot be that of an account. */
+  /** Why an account cannot have this name. */
   session_name?: NameProblem
-  /** How many there may be at most. */
+  /** The limit that was reached. */
   most?: number
-  /** What refused it, where it was not WeChat. */
+  /** The cause, if it was not WeChat: svc's own pace. */
   why?: 'pace'
 }
 
-/** What the API refused, in the words of the catalogue. */
+/** An error of the API, with code, message and hint of the error catalogue. */
 export class ApiError extends Error {
   readonly code: string
   readonly hint: string
@@ -66,17 +68,17 @@ export class ApiError extends Error {
   }
 }
 
-/** Called when a call is refused for want of a sign-in. */
+/** Called when a call fails because nobody is signed in. */
 export const onSignedOut: { call: () => void } = { call: () => {} }
 
-/** How a call is made: `keepalive` also while the page goes. */
+/** Options of a call. `keepalive` lets it finish after the page is closed. */
 type How = Pick<RequestInit, 'keepalive' | 'signal'>
 
 /** Calls an operation. @throws ApiError */
 export const call = <N extends OperationName>(name: N, input: Input<N>, how?: How): Promise<Answer<N>> =>
   post(`call/${name}`, input, how)
 
-/** Gives the token for the cookie that the other calls want. @throws ApiError */
+/** Exchanges the token for the cookie that the other calls need. @throws ApiError */
 export const signIn = (token: string) => post('sign-in', { token })
 export const signOut = () => post('sign-out', {})
 
@@ -95,14 +97,14 @@ async function answerOf(url: string, init: RequestInit = {}): Promise<Response> 
     if (init.signal?.aborted && init.signal.reason.name !== 'TimeoutError') throw error
     throw new ApiError(0, { code: 'unreachable', detail: '' })
   }
-  heardTime(Date.parse(response.headers.get('date') ?? ''))
+  setServiceTime(Date.parse(response.headers.get('date') ?? ''))
   if (response.ok) return response
   const problem = (await response.json().catch(() => ({}))) as object
   if (response.status === 401) onSignedOut.call()
   throw new ApiError(response.status, problem)
 }
 
-/** The bytes of received or sent media. @throws ApiError */
+/** Downloads received or sent media. @throws ApiError */
 export async function bytesOf(url: string, onProgress?: (bytes: number) => void): Promise<Blob> {
   const response = await answerOf(url)
   if (!onProgress || !response.body) return response.blob()
@@ -117,23 +119,23 @@ export async function bytesOf(url: string, onProgress?: (bytes: number) => void)
   return new Blob(chunks, { type: response.headers.get('content-type') ?? '' })
 }
 
-/** Whether a stored message waits: its file is with it then, and WeChat has none. */
+/** Whether a stored message still waits to be sent. Its file is then with the service, not with WeChat. */
 export const waits = ({ id, status }: Pick<Message, 'id' | 'status'>): boolean =>
   id > 0 && status === 'queued'
 
-/** Where the bytes of media are: with WeChat, or still here with what waits. */
+/** The URL of media: a file at WeChat, or a file that still waits at the service. */
 export const mediaUrl = (message: Pick<Message, 'id' | 'message_id' | 'status'>, item: number): string =>
   waits(message)
     ? waitingFileUrl(message.id)
     : `${base}/api/media/${encodeURIComponent(message.message_id)}/${item}`
 
-/** The file of a message that waits, by its row. */
+/** The URL of the file of a waiting message, by its row id. */
 export const waitingFileUrl = (row: number): string => `${base}/api/waiting-files/${row}`
 
 /**
- * Uploads a file for a later send. XMLHttpRequest, since fetch tells no progress of what it sends.
+ * Uploads a file for a later send. Uses XMLHttpRequest because fetch reports no upload progress.
  *
- * @param onProgress share that is up, 0 to 1
+ * @param onProgress gets the uploaded share, 0 to 1
  */
 export function upload(
   file: File,

@@ -1,4 +1,4 @@
-/** The frame around the pages: the rail with its four places, what is said everywhere, and who must sign in first. */
+/** The frame around the pages: the navigation, the notices, and the sign-in. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useLayoutEffect } from 'preact/hooks'
 import { Redirect, Route, Router, Switch, useLocation } from 'wouter-preact'
@@ -30,7 +30,7 @@ onSignedOut.call = () => {
 }
 
 export function App() {
-  // The whole page follows the language.
+  // Render everything again when the language changes.
   void language.value
   return (
     <Router base={base}>
@@ -44,7 +44,7 @@ function Shell() {
   const [path] = useLocation()
   const [, first] = path.split('/')
   const isWebhooks = first === 'webhooks'
-  // The settings lead there.
+  // The webhooks page is reached from the settings.
   const place = places.find(one => one.path === (isWebhooks ? '/settings' : `/${first}`))
   const name = t(isWebhooks ? 'webhooks.title' : (place?.text ?? 'missing.title'))
   const waiting = unread.value > 0 ? `(${unreadText(unread.value)}) ` : ''
@@ -87,7 +87,7 @@ function Shell() {
               <Route path="/conversations/:session?/:user?" component={pages.conversations} />
               <Route path="/settings" component={pages.settings} />
               <Route path="/webhooks" component={pages.webhooks} />
-              {/* As the menu calls them. */}
+              {/* The menu calls sessions accounts. */}
               <Route path="/accounts">
                 <Redirect to="/sessions" replace />
               </Route>
@@ -100,23 +100,28 @@ function Shell() {
   )
 }
 
-/** With the settings, which are loaded ahead anyway: each chunk of its own cuts those of the first view smaller. */
+/**
+ * In the chunk of the settings, which is loaded anyway. One more chunk would split those of the first view.
+ */
 const Keys = later(
   async () => (await import('./pages/settings.tsx')).Keys,
   undefined,
   () => null,
 )
 
-/** Ctrl or ⌘ and K go to the search, from any page and from where one writes; so does /, and ? shows all keys, except in a text field. */
+/**
+ * Ctrl+K or ⌘K goes to the search, even from a text field. Outside of text fields / does the same, and ?
+ * shows all keys.
+ */
 function useKeys(show: () => void): void {
-  // Before the first drawing: a key that is pressed right after it is not lost.
+  // A layout effect runs before the first drawing, so no early key press is lost.
   useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (document.querySelector('[role$=dialog]')) return
       const writes = (event.target as HTMLElement).matches('input:not([type=range]), textarea, select')
       const held = event.ctrlKey || event.metaKey
       if (event.key === '?' && !writes) show()
-      // What a keyboard needs for a slash is its own affair.
+      // Ignore Shift and Alt for the slash: some keyboards need them to type it.
       const isIt = held
         ? !event.shiftKey && !event.altKey && event.key.toLowerCase() === 'k'
         : event.key === '/' && !writes
@@ -132,24 +137,24 @@ function useKeys(show: () => void): void {
   }, [])
 }
 
-/** A broken line that heals at once is nobody's business. */
+/** A connection that comes back within this time is not reported. */
 const patienceMs = 1500
 
-/** Says that the service is not heard, above the page and not on it. */
+/** Says that the service cannot be reached, above the page. */
 function Offline() {
-  const told = useSignal(false)
+  const isLate = useSignal(false)
   const isOnline = online.value
   useEffect(() => {
     if (isOnline) {
-      told.value = false
+      isLate.value = false
       return
     }
-    const timer = setTimeout(set(told, true), patienceMs)
+    const timer = setTimeout(set(isLate, true), patienceMs)
     return () => clearTimeout(timer)
-  }, [isOnline, told])
+  }, [isOnline, isLate])
   return (
     <div role="status">
-      {told.value && (
+      {isLate.value && (
         <div class="notice warn offline">
           <Icon name="warn" />
           <span>{t('status.offline')}</span>

@@ -1,5 +1,5 @@
-/** Commands that somebody may paste. */
+/** Shell commands to paste. */
 
-/** For a POSIX shell; left alone where it needs no quotes. */
+/** Quotes an argument for a POSIX shell, if it needs quotes. */
 export const quoted = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`

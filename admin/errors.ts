@@ -1,4 +1,7 @@
-/** Errors of the API in the viewer's words: the catalogue's codes have texts of their own, the rest shows the detail. */
+/**
+ * Errors of the API in the viewer's language. Known codes have our own texts; for the rest the detail is
+ * shown.
+ */
 import type { NameProblem } from '../src/model/session.ts'
 import { ApiError, type Session } from './api.ts'
 import { isEnglish, isolated, type TextKey, t } from './i18n.ts'
@@ -24,7 +27,7 @@ const codes: Readonly<Record<string, TextKey>> = {
   shutting_down: 'error.shutting_down',
 }
 
-/** Of these the service's own words say more, to who reads English. */
+/** Codes whose message from the service says more than our text. English readers get that message. */
 const roughly: Readonly<Record<string, TextKey>> = {
   text_too_long: 'error.text_too_long',
   forbidden: 'error.forbidden',
@@ -36,7 +39,7 @@ const roughly: Readonly<Record<string, TextKey>> = {
 
 const keyOf = (code: string): TextKey | undefined => codes[code] ?? (isEnglish() ? undefined : roughly[code])
 
-/** Why a name cannot be that of an account. */
+/** Why an account cannot have this name. */
 const names: Readonly<Record<NameProblem, TextKey>> = {
   too_long: 'sessions.name_too_long',
   dot: 'sessions.name_dot',
@@ -44,7 +47,7 @@ const names: Readonly<Record<NameProblem, TextKey>> = {
   reserved: 'sessions.name_reserved',
 }
 
-/** What is wrong with what a person gave, by the argument that it became. */
+/** What is wrong with a person's input, by the argument that holds it. */
 const given: Readonly<Record<string, TextKey>> = {
   url: 'webhooks.url_bad',
   headers: 'webhooks.headers_refused',
@@ -52,14 +55,17 @@ const given: Readonly<Record<string, TextKey>> = {
   media: 'error.file_bad',
 }
 
-/** Why a name was refused; '' of what is refused for something else. */
+/** Why a name was rejected; '' for other errors. */
 export function nameReason(error: unknown): string {
   const why = error instanceof ApiError ? error.details.session_name : undefined
   return why === undefined ? '' : t(names[why])
 }
 
-/** Why something was refused, to who does not read English; the service's own words for what no person can bring about. */
-function refusal({ details: { errors = [], most }, message }: ApiError): string {
+/**
+ * Why a call was rejected, for readers of other languages. Mistakes that no person can make at the panel keep
+ * the service's own words.
+ */
+function rejectionText({ details: { errors = [], most }, message }: ApiError): string {
   if (most !== undefined) return t('webhooks.most', { most })
   const [field = ''] = /^\w+/.exec(errors[0]?.field ?? '') ?? []
   return given[field] ? t(given[field]) : message
@@ -67,7 +73,9 @@ function refusal({ details: { errors = [], most }, message }: ApiError): string 
 
 const waitOf = (seconds = 0): string => (seconds < 60 ? t('chat.seconds', { seconds }) : left(seconds * 1000))
 
-/** What to show of a failure. `hint` is the service's own advice, in English, where there is no text of ours. */
+/**
+ * The texts to show for an error. `hint` is the service's advice in English if we have no text of our own.
+ */
 export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
   const isPace = error.details.why === 'pace'
@@ -80,23 +88,23 @@ export function errorText(error: unknown): { title: string; hint: string } {
     }
   return isEnglish()
     ? { title: error.message, hint: error.hint }
-    : { title: t('error.refused'), hint: nameReason(error) || refusal(error) }
+    : { title: t('error.refused'), hint: nameReason(error) || rejectionText(error) }
 }
 
-/** Why something was refused; '' for what only the service's words say. */
+/** Our text for an error code; '' if only the service's words explain it. */
 export function whyOf(code: string): string {
   const key = keyOf(code)
   return key ? t(key, { time: waitOf() }) : ''
 }
 
-/** Why the polls of an account fail, with what WeChat or the system said of it; '' while they work. */
+/** Why the polls of an account fail, with the words of WeChat or the system; '' while they work. */
 export function pollProblem({
   poll_error,
   poll_error_code: code = '',
   poll_error_quote: words,
 }: Session): string {
   if (poll_error === undefined) return ''
-  // The service's own words say more, to who reads English.
+  // For English readers the service's own words say more.
   const error = isEnglish() ? '' : code === 'upstream_error' ? t('overview.poll_upstream') : whyOf(code)
   if (error === '') return t('overview.silent_error', { error: isolated(poll_error) })
   return words === undefined
@@ -114,18 +122,21 @@ const deliveries: Readonly<Record<string, TextKey>> = {
   given_up: 'webhooks.why_given_up',
 }
 
-/** Why a delivery failed, or an endpoint is off; the service's own words where they say more, or all there is. */
+/**
+ * Why a delivery failed or an endpoint is off. English readers, and unknown codes, get the service's own
+ * words.
+ */
 export function deliveryProblem(code = '', words = ''): string {
   const key = isEnglish() ? undefined : deliveries[code]
   return key ? t(key) : isolated(words)
 }
 
-/** Of these the text of ours says what the service's own words do. */
-const said = new Set(['rate_limited', 'quota_exhausted'])
+/** Codes whose text of ours says the same as the service's own words. */
+const alike = new Set(['rate_limited', 'quota_exhausted'])
 
 /**
- * The service's own words of a refusal; where they would say nothing new, and to who does not read English, of these
- * what WeChat said, as it said it.
+ * The service's own words about a failed send. Readers of other languages, and those whom the words would
+ * tell nothing new, get only the words of WeChat.
  */
 export const ownWords = (code: string, reason: string, quote = ''): string =>
-  isEnglish() && !said.has(code) ? reason : quote && t('delivery.said', { words: quote })
+  isEnglish() && !alike.has(code) ? reason : quote && t('delivery.said', { words: quote })

@@ -1,12 +1,12 @@
-/** Listens to the service: the events that `live.ts` takes in. */
+/** Receives the service's events and passes them to `live.ts`. */
 import { ApiError, type SessionWithUsers, type Status } from './api.ts'
 import {
   askAgain,
-  happened,
   type News,
   newsOf,
   online,
   onUnheard,
+  queueEvent,
   refresh,
   setAccounts,
   setStatus,
@@ -15,29 +15,30 @@ import {
 } from './live.ts'
 import { base } from './service-urls.ts'
 import { markTalkRead, markTalkUnread, type ReadMark, type UnreadMark } from './talks.ts'
-import { heardTime } from './times.ts'
+import { setServiceTime } from './times.ts'
 
 /**
- * A browser keeps six lines to a host, for all its tabs together: with as many panels open the next one would not even
- * load. So a tab that nobody sees gives its line away when another one asks, and looks now and then instead.
+ * A browser opens six connections to a host, for all tabs together. With six panels open, the next one would
+ * not even load. So a hidden tab closes its stream when another tab asks for a connection, and loads the
+ * state every `lookMs`.
  */
 const tabs = new BroadcastChannel(`svc.line${base}`)
 const lookMs = 20_000
-/** Before a silence is told (`patienceMs` of app.tsx). */
+/** Less than the time after which the page shows that it is offline (`patienceMs` of app.tsx). */
 const againMs = 1000
 
 /**
- * Follows the service until the page goes; asks again by itself when it falls silent.
+ * Follows the service until the page is closed. Reconnects by itself.
  *
- * @param refusedMs how long after a refusal
+ * @param rejectedMs time to wait after the service rejected the stream
  */
-export function follow(refusedMs = 3000): void {
+export function follow(rejectedMs = 3000): void {
   let source: EventSource | undefined
-  /** Of a tab that gave its line away. */
+  /** Set while this tab has given its connection away. */
   let looking: ReturnType<typeof setInterval> | undefined
   let again: ReturnType<typeof setTimeout> | undefined
   const open = () => {
-    // What was missed meanwhile is caught up with as after any other silence.
+    // Catch up as after any other interruption.
     if (looking !== undefined) online.value = false
     clearInterval(looking)
     looking = undefined
@@ -45,36 +46,32 @@ export function follow(refusedMs = 3000): void {
     source?.close()
     source = new EventSource(`${base}/api/events`)
     source.addEventListener('hello', () => {
-      // What happened while nobody listened.
+      // Load what happened before the stream was open.
       void refresh().catch(failed)
     })
-    const on = <T>(name: string, newsOf: (told: T) => News, isWhole = false) =>
+    const on = <T>(name: string, newsOf: (data: T) => News, isWhole = false) =>
       source!.addEventListener(name, ({ data }) =>
-        happened(() => newsOf(JSON.parse(data) as T), isWhole ? name : undefined),
+        queueEvent(() => newsOf(JSON.parse(data) as T), isWhole ? name : undefined),
       )
     on('message', newsOf)
     on<ReadMark>('read', mark => ({ take: changed => markTalkRead(changed, mark) && askAgain() }))
     on<UnreadMark>('unread', mark => ({ take: changed => markTalkUnread(changed, mark) }))
-    on<{ sessions: SessionWithUsers[] }>(
-      'sessions',
-      told => ({ take: () => setAccounts(told.sessions) }),
-      true,
-    )
-    on<Status>('status', told => ({ take: () => setStatus(told) }), true)
+    on<{ sessions: SessionWithUsers[] }>('sessions', all => ({ take: () => setAccounts(all.sessions) }), true)
+    on<Status>('status', newStatus => ({ take: () => setStatus(newStatus) }), true)
     source.addEventListener('names', () => void refresh().catch(failed))
-    source.addEventListener('time', event => heardTime((JSON.parse(event.data) as { now: number }).now))
+    source.addEventListener('time', event => setServiceTime((JSON.parse(event.data) as { now: number }).now))
     source.onerror = () => {
       online.value = false
-      // The browser tries again after a broken connection, not after a refusal.
-      const isRefused = source?.readyState === EventSource.CLOSED
-      // Until there is a stream, this is how it was when it was asked for: what comes then is caught up with after it.
-      if (isRefused || !status.value) {
+      // The browser reconnects after a broken connection, not after an HTTP error.
+      const isClosed = source?.readyState === EventSource.CLOSED
+      // Without a stream this answer may already be old. `hello` loads it again once there is one.
+      if (isClosed || !status.value) {
         void refresh().then(() => {
           online.value = source?.readyState === EventSource.OPEN
         }, failed)
       }
-      if (isRefused) {
-        setTimeout(() => signedOut.value || looking !== undefined || open(), refusedMs)
+      if (isClosed) {
+        setTimeout(() => signedOut.value || looking !== undefined || open(), rejectedMs)
       }
     }
   }
@@ -87,7 +84,7 @@ export function follow(refusedMs = 3000): void {
       return
     }
     online.value = false
-    // While the stream goes on, nothing else would ask again.
+    // While the stream is open, nothing else would load it again.
     clearTimeout(again)
     again = setTimeout(() => {
       if (source?.readyState === EventSource.OPEN) void refresh().catch(failed)

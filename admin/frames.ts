@@ -1,13 +1,13 @@
-/** What comes faster than a screen shows it. */
+/** Collects items that come faster than the screen can show them. */
 
-/** Some browsers draw no frame of a page that nobody sees. */
+/** Some browsers draw no frames of a hidden page. This timer runs in their place. */
 const noFrameMs = 250
 
 /**
- * Collects what comes, and passes it on once a frame: at most `most` at a time, the rest with the next frames;
- * all of it at once while nobody sees the page.
+ * Collects items and passes them on once per frame, at most `most` at a time. The rest follows in the next
+ * frames. While the page is hidden, all items are passed on at once.
  *
- * @returns adds an item to the next frame; with `kind` it replaces a waiting item of that kind
+ * @returns a function that adds an item; with `kind` it replaces a waiting item of the same kind
  */
 export function onceAFrame<T>(
   most: number,
@@ -19,7 +19,7 @@ export function onceAFrame<T>(
   const run = () => {
     cancelAnimationFrame(frame!)
     clearTimeout(timer)
-    // Of a page that nobody sees a browser slows the timers down, to one a minute.
+    // Browsers slow the timers of a hidden page down to one per minute.
     const some = waiting.splice(0, document.hidden ? waiting.length : most)
     frame = undefined
     if (waiting.length > 0) plan()

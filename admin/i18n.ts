@@ -1,12 +1,12 @@
 /**
- * Texts in the viewer's language, and the formatters of the whole panel. The texts themselves lie in `locales/`, one file per
- * language; how numbers and times look is the browser's own way.
+ * Texts in the viewer's language, and all formatters of the panel. The texts are in `locales/`, one file per
+ * language. Numbers and times are written as the browser's locale writes them.
  */
 import { computed, signal } from '@preact/signals'
 import type en from '../locales/en.json'
 import { base, type Language, start, type Texts } from './service-urls.ts'
 
-/** A key of a text; plural forms end with `_one` and `_other` and are asked for without that. */
+/** All keys of texts. Plural forms end with `_one` and `_other`; callers leave that out. */
 type Written = keyof typeof en
 export type TextKey = Written extends infer Key
   ? Key extends `${infer Stem}_one` | `${infer Stem}_other`
@@ -17,13 +17,17 @@ export type TextKey = Written extends infer Key
 const chosenAt = 'svc.language'
 const texts = signal<Texts>({})
 
-/** The language in use, and those there are. */
+/** The language in use. */
 export const language = signal('en')
-/** The service's own words are understood. */
+/** Whether the viewer reads English: then the service's own words can be shown. */
 export const isEnglish = (): boolean => /^en\b/.test(language.value)
+/** The languages to choose from. */
 export const languages = signal<readonly Language[]>([])
 
-/** The language that was chosen here, else the first of the browser's that there is, else English. */
+/**
+ * Loads the texts of the first language that exists: the one chosen earlier, the browser's languages in their
+ * order, English.
+ */
 export async function startTexts(): Promise<void> {
   languages.value = start.languages
   const known = (code: string) => start.languages.find(one => one.code === code)?.code
@@ -33,21 +37,23 @@ export async function startTexts(): Promise<void> {
   else await load(code)
 }
 
-/** Reads the language's data beside the drawing; a formatter that is asked for sooner reads it itself. */
+/** Loads the language's data in a worker. A formatter that is needed sooner loads it itself. */
 export function readLanguage(): void {
   new Worker(`${base}/language-data.js`, { name: locale.value })
 }
 
-/** Follows the language that another tab chooses. If that tab forgets its choice, the next page load decides. */
+/**
+ * Follows the language that another tab chooses. If that tab forgets its choice, the next page load decides.
+ */
 export function followLanguage(): void {
   addEventListener('storage', ({ key, newValue }: StorageEvent) => {
-    // Without the service this page keeps its language.
+    // If the service cannot be reached, this page keeps its language.
     if (key === chosenAt && languages.value.some(({ code }) => code === newValue))
       load(newValue!).catch(() => {})
   })
 }
 
-/** Switches, and keeps the choice. */
+/** Switches the language and saves the choice. */
 export async function chooseLanguage(code: string): Promise<void> {
   localStorage.setItem(chosenAt, code)
   await load(code)
@@ -57,7 +63,7 @@ let wished = ''
 async function load(code: string): Promise<void> {
   wished = code
   const all = (await (await fetch(`${base}/locales/${code}.json`)).json()) as Texts
-  // Another one was chosen meanwhile.
+  // Somebody may have chosen another language while this one loaded.
   if (wished === code) show(code, all)
 }
 
@@ -68,8 +74,8 @@ function show(code: string, all: Texts): void {
 }
 
 /**
- * The text of a key, `{name}` replaced by the parameter of that name. With `count`, the plural form of the language.
- * Reading it inside a component renders that again when the language changes.
+ * The text of a key, with `{name}` replaced by the parameter of that name. With `count`, the plural form of
+ * the language. A component that calls it renders again when the language changes.
  */
 export function t(key: TextKey, params: Readonly<Record<string, string | number>> = {}): string {
   const table = texts.value
@@ -82,7 +88,7 @@ export function t(key: TextKey, params: Readonly<Record<string, string | number>
   })
 }
 
-/** The browser's own locale: the first that its user named. */
+/** The browser's locale: the first one of its language settings. */
 const own = computed(() => {
   try {
     return new Intl.Locale(navigator.languages?.[0] ?? language.value)
@@ -92,23 +98,24 @@ const own = computed(() => {
   }
 })
 
-/** The language of the texts as it is written where the browser is at home: en-GB, and en-DE in a German browser. */
+/** The language of the texts with the region of the browser: en-GB; en-DE in a German browser. */
 export const locale = computed(() => {
   const texts = new Intl.Locale(language.value)
   const { region } = own.value.maximize()
   if (texts.region !== undefined || region === undefined) return language.value
   const { script } = texts.maximize()
   const there = new Intl.Locale(language.value, { region })
-  // Where another script is usual, as in Taiwan, ours stays.
+  // Keep our script where the region usually writes another one, such as Taiwan.
   if (there.maximize().script !== script)
     return new Intl.Locale(language.value, { region, script: script! }).toString()
   if (own.value.language === texts.language) return there.toString()
-  // English of Brazil is not known to browsers, and would come out as that of the United States.
+  // Browsers do not know English of Brazil. They would write it as in the United States, with the month
+  // first.
   const isKnown = new Intl.DateTimeFormat(there.toString()).resolvedOptions().locale !== language.value
   return isKnown || !isDayFirst() ? there.toString() : `${language.value}-001`
 })
 
-/** For what is written without words: the browser's own way, in digits that the texts have. */
+/** The locale for text without words, such as 06/11/2026: the browser's, with the digits of our texts. */
 const wordless = computed(() =>
   own.value.language === new Intl.Locale(language.value).language
     ? locale.value
@@ -120,17 +127,17 @@ const isDayFirst = (): boolean => {
   return parts.indexOf('day') < parts.indexOf('month')
 }
 
-/** Whether a day has 24 hours or twice 12: said to formatters whose language is not the browser's. */
+/** The 12 or 24 hour clock, for formatters whose language is not the browser's. */
 const hours = computed((): Pick<Intl.DateTimeFormatOptions, 'hourCycle'> => {
   if (wordless.value === locale.value) return {}
   const { hourCycle } = new Intl.DateTimeFormat(wordless.value, { hour: 'numeric' }).resolvedOptions()
   return hourCycle === undefined ? {} : { hourCycle }
 })
-/** A time of day is then digits alone. */
+/** Whether the clock has 24 hours. A time of day then needs no words. */
 export const isTwentyFour = (): boolean => /^h2[34]$/.test(hours.value.hourCycle ?? '')
 
 const made = new Map<string, unknown>()
-/** A formatter, made once: to make one takes as long as to draw a row. */
+/** Makes a formatter and keeps it. Making one takes as long as drawing a row. */
 function maker<F, O>(Formatter: new (locale: string, options?: O) => F, at: string, options?: O): F {
   const key = `${Formatter.name} ${at} ${JSON.stringify(options)}`
   const known = (made.get(key) as F | undefined) ?? new Formatter(at, options)
@@ -138,15 +145,18 @@ function maker<F, O>(Formatter: new (locale: string, options?: O) => F, at: stri
   return known
 }
 
-/** A formatter of the language in use, as it is written where the browser is at home. */
+/** A formatter for `locale`. */
 export const inLanguage = <F, O>(Formatter: new (locale: string, options?: O) => F, options?: O): F =>
   maker(Formatter, locale.value, options)
 
-/** Of times. `isWordless`: digits alone, in the browser's own order. */
+/** A formatter of times. With `isWordless` it writes digits only, in the order of the browser's locale. */
 export const timeFormat = (options: Intl.DateTimeFormatOptions, isWordless = false): Intl.DateTimeFormat =>
   maker(Intl.DateTimeFormat, isWordless ? wordless.value : locale.value, { ...options, ...hours.value })
 
-/** These write a small whole number as a program does. The first formatter of a page takes long, and most counts need none. */
+/**
+ * Languages that write small whole numbers as plain digits. The first formatter is slow, and most counts need
+ * none.
+ */
 const plainly = /^(en|zh)\b/
 
 /** A number as the browser's own locale writes it. */
@@ -157,7 +167,10 @@ export const number = (value: number): string =>
 
 const digits = /^(integer|group|decimal|fraction)$/
 
-/** A number with its unit: the words are those of the texts. */
+/**
+ * A number with its unit. The unit is in the language of the texts, the digits are those of the browser's
+ * locale.
+ */
 function withUnit(value: number, options: Intl.NumberFormatOptions): string {
   const { maximumFractionDigits } = options
   const plain = maker(Intl.NumberFormat, wordless.value, { maximumFractionDigits }).format(value)
@@ -170,14 +183,14 @@ function withUnit(value: number, options: Intl.NumberFormatOptions): string {
 export const percent = (share: number): string =>
   inLanguage(Intl.NumberFormat, { style: 'percent' }).format(share)
 
-/** What stands between two sentences: after a full stop of Chinese, nothing. */
+/** The space between two sentences. There is none after a Chinese or Japanese full stop. */
 export const gap = (): string => (/^(zh|ja)\b/.test(language.value) ? '' : ' ')
 
 /** a, b, and c */
 export const listed = (words: readonly string[]): string =>
   inLanguage(Intl.ListFormat, { type: 'conjunction' }).format(words)
 
-/** Bytes, rounded to what a person wants to know. */
+/** A size in bytes with a unit, rounded for people. */
 export function bytes(size: number): string {
   const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const
   const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, size)) / 3)))
@@ -189,5 +202,5 @@ export function bytes(size: number): string {
   })
 }
 
-/** A foreign name inside a sentence of ours: its writing direction stays its own. */
+/** A foreign name inside one of our sentences. It keeps its own writing direction. */
 export const isolated = (name: string): string => `\u2068${name}\u2069`

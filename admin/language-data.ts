@@ -1,6 +1,6 @@
 /**
- * A worker that makes the first formatters: they read the language's data for the whole process, which takes 30 to 50 ms of
- * a computer and four times that of a phone. Nobody waits for this thread.
+ * A worker that makes the first formatters. They load the language's data for the whole browser process. That
+ * takes 30 to 50 ms on a computer and four times as long on a phone. In a worker it blocks nothing.
  */
 const language = self.name
 new Intl.NumberFormat(language).format(0)

@@ -1,4 +1,4 @@
-/** What the service says as it happens, as signals that the pages read. */
+/** The live state of the service, as signals for the pages. */
 import { batch, computed, signal } from '@preact/signals'
 import {
   ApiError,
@@ -17,12 +17,12 @@ import { forgetReceived, listMessage, peerOf, type Talks, talkKey, talksOf, with
 export const status = signal<Status | undefined>(undefined)
 export const sessions = signal<readonly SessionWithUsers[] | undefined>(undefined)
 export const conversations = signal<readonly Conversation[] | undefined>(undefined)
-/** Whether the service is heard right now. */
+/** Whether the connection to the service works. */
 export const online = signal(true)
-/** Signing in is needed first. */
+/** Whether the person must sign in first. */
 export const signedOut = signal(start.signed_out)
 
-/** Unread messages of all conversations; 99 at most are counted of each. */
+/** The number of unread messages in all conversations; at most 100 are counted per conversation. */
 export const unread = computed(() =>
   (conversations.value ?? []).reduce((sum, { unread: count }) => sum + count, 0),
 )
@@ -31,7 +31,7 @@ export { peerOf }
 
 const listeners = new Set<(messages: readonly Message[]) => void>()
 
-/** Calls `listener` with the messages that were stored or settled, once a frame. @returns how to stop that */
+/** Calls `listener` once per frame with the messages that were stored or settled. @returns stops it */
 export function onMessages(listener: (messages: readonly Message[]) => void): () => void {
   listeners.add(listener)
   return () => void listeners.delete(listener)
@@ -45,22 +45,22 @@ const users = computed(() => {
   return known
 })
 
-/** A conversation by its two ends. */
+/** The conversation of a session with a user. */
 export const conversationOf = (session: string, userId: string): Conversation | undefined =>
   talks.value.get(talkKey(session, userId))
 
-/** The user of a session as the session list shows it: window and answers left. */
+/** A user of a session from the session list, with reply window and answers left. */
 export const userOf = (session: string, userId: string): SessionUser | undefined =>
   users.value.get(talkKey(session, userId))
 
-/** What people call a user; of accounts that are logged out as their messages say. */
+/** The name that people gave a user. For accounts that are logged out it comes from their messages. */
 export function nameOf(session: string, userId: string): string | undefined {
   const user = userOf(session, userId)
   return user ? user.name : conversationOf(session, userId)?.last_message.user_name
 }
 
-/** Somebody was named here: shown before the service tells of it. */
-export function named({ session, user_id, name }: KnownUser): void {
+/** Shows a name that was given in this page, before the service sends it. */
+export function showName({ session, user_id, name }: KnownUser): void {
   const withName = <T extends object, K extends string>(one: T, key: K): T => {
     const { [key as never]: _, ...rest } = one as T & Record<K, string>
     return { ...rest, ...(name !== undefined && { [key]: name }) } as T
@@ -79,20 +79,20 @@ export function named({ session, user_id, name }: KnownUser): void {
   })
 }
 
-/** What an event changes. */
+/** The change that an event brings. */
 export interface News {
   take(talks: Talks): void
   message?: Message
 }
 
-/** Events since each question that has no answer yet. */
+/** For each unanswered request, the events since it was sent. */
 const unanswered = new Set<News[]>()
 
-/** Events drawn in one frame at most. */
+/** The most events to draw in one frame. */
 const mostAtOnce = 250
 
-/** One that fails takes nothing of the others with it. */
-function tried<T>(work: () => T): T | undefined {
+/** Runs one step. If it throws, the error is logged and the other steps go on. */
+function attempt<T>(work: () => T): T | undefined {
   try {
     return work()
   } catch (error) {
@@ -101,21 +101,24 @@ function tried<T>(work: () => T): T | undefined {
   }
 }
 
-/** Takes the text of an event, which is read in the frame that draws it: a burst comes in few tasks, each of many events. */
-export const happened = onceAFrame<() => News>(mostAtOnce, some => {
-  const news = some.flatMap(read => tried(read) ?? [])
+/**
+ * Queues an event, which is parsed in the frame that draws it. A burst thus takes few tasks of many events
+ * each.
+ */
+export const queueEvent = onceAFrame<() => News>(mostAtOnce, some => {
+  const news = some.flatMap(read => attempt(read) ?? [])
   for (const events of unanswered) events.push(...news)
   batch(() => {
-    takeIn(news)
+    applyEvents(news)
     const messages = news.flatMap(({ message }) => message ?? [])
-    if (messages.length > 0) for (const listener of listeners) tried(() => listener(messages))
+    if (messages.length > 0) for (const listener of listeners) attempt(() => listener(messages))
   })
 })
 
-function takeIn(events: readonly News[]): void {
+function applyEvents(events: readonly News[]): void {
   const [all, accounts] = [conversations.value, sessions.value]
   const changed = new Map(talks.value)
-  for (const { take } of events) tried(() => take(changed))
+  for (const { take } of events) attempt(() => take(changed))
   if (!all) return
   const list = [...changed.values()].reverse()
   const isSame = list.length === all.length && list.every((one, nth) => one === all[nth])
@@ -127,15 +130,18 @@ const showRights = (): void => {
   if (conversations.value) conversations.value = withRights(conversations.value, userOf)
 }
 
-/** Takes in an answer, and once more the events since it was asked for: it may be older than they. */
-export async function answered<T>(asked: Promise<T>, take: (answer: T) => void): Promise<T> {
+/**
+ * Applies an answer, then the events since its request was sent, once more. The answer may be older than
+ * those events.
+ */
+export async function applyAnswer<T>(asked: Promise<T>, take: (answer: T) => void): Promise<T> {
   const events: News[] = []
   unanswered.add(events)
   try {
     const answer = await asked
     batch(() => {
       take(answer)
-      takeIn(events)
+      applyEvents(events)
     })
     return answer
   } finally {
@@ -143,15 +149,16 @@ export async function answered<T>(asked: Promise<T>, take: (answer: T) => void):
   }
 }
 
-/** An answer that takes longer got lost: the next one must not wait for it. */
+/** A request that takes longer counts as lost, so that the next one need not wait for it. */
 const answerMs = 20_000
-/** The question that is under way, and the one after it, for all who asked meanwhile. */
+/** The running request, and the one after it for all callers that came since it began. */
 let asking: Promise<void> | undefined
 let asksAgain: Promise<void> | undefined
 
 /**
- * Loads everything anew. One question at a time: whoever asks during one waits for the next, whose answer is newer than
- * what made them ask. So answers never cross, and a flood of events makes no flood of questions.
+ * Loads everything again. One request runs at a time. A caller during a request waits for the next one, whose
+ * answer is newer than the reason for the call. So answers never cross, and many events do not cause many
+ * requests.
  */
 export function refresh(): Promise<void> {
   if (!asking) {
@@ -169,7 +176,7 @@ export function refresh(): Promise<void> {
   return asksAgain
 }
 
-/** The conversations in full, unless the store fails: the rest is there all the same. */
+/** If the store fails, the conversations stay as they are and the rest is still updated. */
 async function load(): Promise<void> {
   const how = { signal: AbortSignal.timeout(answerMs) }
   const talks = call('list_conversations', {}, how).catch(error => {
@@ -177,7 +184,7 @@ async function load(): Promise<void> {
     throw error
   })
   const all = Promise.all([call('status', {}, how), call('list_accounts', {}, how), talks])
-  await answered(all, ([newStatus, { sessions: newSessions }, newConversations]) => {
+  await applyAnswer(all, ([newStatus, { sessions: newSessions }, newConversations]) => {
     status.value = newStatus
     sessions.value = newSessions
     conversations.value = newConversations
@@ -187,15 +194,17 @@ async function load(): Promise<void> {
   })
 }
 
-/** The accounts as they are now. */
-export function accountsAre(all: readonly SessionWithUsers[]): void {
+/** Sets the accounts, and updates the reply windows of the conversations. */
+export function showAccounts(all: readonly SessionWithUsers[]): void {
   batch(() => {
     setAccounts(all)
     showRights()
   })
 }
 
-/** Where an account is gone or has another name, the conversations still say the old one. */
+/**
+ * Sets the accounts. If one is gone or renamed, loads everything: the conversations still have the old name.
+ */
 export function setAccounts(all: readonly SessionWithUsers[]): void {
   const there = new Set(all.map(({ name }) => name))
   const isLost = sessions.value?.some(({ name }) => !there.has(name))
@@ -203,13 +212,13 @@ export function setAccounts(all: readonly SessionWithUsers[]): void {
   if (isLost) askAgain()
 }
 
-/** Called where the service does not answer. Set by `follow`. */
+/** Called when the service does not answer. Set by `follow`. */
 export const onUnheard: { call: (error: unknown) => void } = { call: () => {} }
 export const askAgain = (): void => void refresh().catch(error => onUnheard.call(error))
 
-export function setStatus(told: Status): void {
-  const isBack = status.value?.store === 'unavailable' && told.store === 'ok'
-  status.value = told
+export function setStatus(newStatus: Status): void {
+  const isBack = status.value?.store === 'unavailable' && newStatus.store === 'ok'
+  status.value = newStatus
   if (isBack) askAgain()
 }
 
@@ -219,9 +228,9 @@ export const newsOf = (message: Message): News => ({
     listMessage(changed, message, userOf(message.session, peerOf(message)) !== undefined) && askAgain(),
 })
 
-/** A conversation was marked here: shown before the service tells of it. */
-export function marked(mark: (changed: Talks) => void): void {
+/** Shows a mark that was set in this page, before the service sends it. */
+export function showMark(mark: (changed: Talks) => void): void {
   const news: News = { take: mark }
   for (const events of unanswered) events.push(news)
-  batch(() => takeIn([news]))
+  batch(() => applyEvents([news]))
 }

@@ -9,12 +9,12 @@ import { startTheme } from './theme.ts'
 import { breath } from './ui/breath.ts'
 import { holdSecondClicks } from './ui/work.ts'
 
-// For unloaded.ts.
+// Tells unloaded.ts that the script has loaded.
 document.getElementById('app')!.dataset.begun = ''
 startTheme()
 holdSecondClicks()
 follow()
-// Notifications come with the settings.
+// The code that shows notifications is part of the settings page.
 const notifies = localStorage.getItem('svc.notify') === 'on'
 
 async function start() {
@@ -28,7 +28,10 @@ async function start() {
   setTimeout(later, 2000)
 }
 
-/** Once the first page has had its time: the others, which open then also while the service is away, and what was not sent. */
+/**
+ * Runs some time after the first page. Loads the other pages, so that they open even while the service is
+ * down. Then sends messages that an earlier visit left unsent.
+ */
 async function later(): Promise<void> {
   for (const load of others) {
     await load()

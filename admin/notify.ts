@@ -1,4 +1,4 @@
-/** Tells of new messages by the system's notifications, where somebody asked for that, while nobody sees the page. */
+/** Notifies of new messages while the page is hidden, if the person turned that on. */
 import { signal } from '@preact/signals'
 import type { Message } from './api.ts'
 import { preview } from './conversations/message-summary.ts'
@@ -10,7 +10,7 @@ import { talkKey } from './talks.ts'
 
 const keptAt = 'svc.notify'
 
-/** insecure: browsers give them only to pages of this machine or over https. */
+/** insecure: browsers allow notifications only for pages of this machine or over https. */
 export type Notifying = 'on' | 'off' | 'denied' | 'insecure' | 'unable'
 
 function asItIs(): Notifying {
@@ -22,7 +22,7 @@ function asItIs(): Notifying {
 
 export const notifying = signal<Notifying>(asItIs())
 
-/** Asks the person, by the browser's own question. Never without a press of the button. */
+/** Shows the browser's permission question. Call it only when the person pressed the button. */
 export async function askToNotify(): Promise<void> {
   if ((await Notification.requestPermission()) === 'granted') localStorage.setItem(keptAt, 'on')
   notifying.value = asItIs()
@@ -33,7 +33,7 @@ export function stopNotifying(): void {
   notifying.value = asItIs()
 }
 
-/** So many people are told of at a time. */
+/** The most conversations to notify of at a time. */
 const mostAtOnce = 5
 
 onMessages(messages => {
@@ -49,7 +49,7 @@ function tellOf(message: Message): void {
   const userId = peerOf(message)
   try {
     const title = nameOf(session, userId) ?? t('notify.from', { user: userId.replace(/@im\.wechat$/, '') })
-    // One for each conversation, also of several tabs: the newest stands for those before.
+    // One notification per conversation, even with several tabs. The newest replaces the one before.
     const note = new Notification(title, { body: preview(message), tag: `${session}/${userId}` })
     note.onclick = () => {
       window.focus()
@@ -57,7 +57,7 @@ function tellOf(message: Message): void {
       note.close()
     }
   } catch {
-    // Browsers of phones know the word and refuse the deed.
+    // Browsers of phones have the constructor, but it throws.
     notifying.value = 'unable'
   }
 }

@@ -1,6 +1,6 @@
-/** The pages, each loaded when it is opened; and where the focus goes then. */
+/** The pages, each loaded when it is opened, and the focus after that. */
 import { ChatPage } from './conversations/chat-page.tsx'
-// What several pages share comes with the first script: each would be a request of its own, and they are small.
+// Small modules that several pages share are in the first script. Otherwise each would be a separate request.
 import './users/name-edit.tsx'
 import { Overview } from './pages/overview.tsx'
 import './ui/ask.tsx'
@@ -10,8 +10,8 @@ import './ui/menu.tsx'
 import { loadLayers } from './ui/layers.ts'
 
 /**
- * The focus follows the person to the heading of another page, so that the keyboard goes on from there and a screen
- * reader says where one is. Not at the first page, nor where the new page has put it itself.
+ * Puts the focus on the heading of a new page. The keyboard goes on from there, and a screen reader reads the
+ * heading. The first page, and a page that sets the focus itself, are left alone.
  */
 function focusHeading(): void {
   const main = document.getElementById('main')
@@ -33,10 +33,10 @@ export const pages = {
   webhooks: later(async () => (await import('./pages/webhooks.tsx')).Webhooks, focusHeading),
 }
 
-/** Each loads a part of the panel that this page does without. */
+/** Functions that load the other parts of the panel. */
 export const others = [...Object.values(pages), ChatPage].map(page => page.load).concat(loadLayers)
 
-/** Loads the page of this address ahead, while other things come. */
+/** Loads the page of a path ahead of time. */
 export async function loadPage(path: string): Promise<void> {
   const [, first = '', , user = ''] = path.split('/')
   const page = first === '' ? pages.overview : Object.entries(pages).find(([name]) => name === first)?.[1]

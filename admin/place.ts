@@ -1,9 +1,9 @@
-/** What the address says of this page: the conversation, the search, the message to look at. */
+/** The state in the URL of the conversations page: the conversation, the search, the message to show. */
 import { useMemo } from 'preact/hooks'
 import { useLocation, useSearch } from 'wouter-preact'
 import { herePath } from './service-urls.ts'
 
-/** What narrows a search; days as yyyy-mm-dd here, both inclusive. */
+/** The filters of a search. `since` and `until` are local days (yyyy-mm-dd), both inclusive. */
 export interface Filter {
   account?: string
   person?: string
@@ -17,12 +17,12 @@ export interface Place {
   session: string
   /** '' while no conversation is open. */
   userId: string
-  /** What is searched for. */
+  /** The search text. */
   q: string
-  /** Row id of the message to look at. */
+  /** Row id of the message to show. */
   m: number | undefined
   filter: Filter
-  /** The kind of media that is looked through, instead of the messages; '' for none. */
+  /** The kind of media in the gallery that replaces the messages; '' for the messages. */
   media: string
 }
 
@@ -34,14 +34,14 @@ const decoded = (part: string | undefined): string => {
   }
 }
 
-// The router decodes some of the escapes only, so the address itself is read.
+// The router decodes only some of the escapes, so this reads the URL itself.
 function read(): Place {
   const [, , session, user] = herePath().split('/')
   const query = new URLSearchParams(location.search)
   const m = Number(query.get('m') ?? '')
   const filter: Filter = {}
   for (const key of filters) if (query.get(key)) filter[key] = query.get(key)!
-  // The address of an account alone: its conversations.
+  // The URL of an account without a user shows the conversations of that account.
   if (session && !user) filter.account ??= decoded(session)
   return {
     session: decoded(session),
@@ -53,21 +53,23 @@ function read(): Place {
   }
 }
 
-/** The address as it is; follows it. */
+/** The place in the current URL. The component renders again when the URL changes. */
 export function usePlace(): Place {
   const [path] = useLocation()
   const search = useSearch()
-  // They say when the address is another one.
+  // `path` and `search` change with the URL.
   return useMemo(read, [path, search])
 }
 
-/** Where the list and the chat come one after the other (styles/conversations.css has the same width). */
+/**
+ * On narrow screens the list and the chat are separate pages (styles/conversations.css has the same width).
+ */
 export const narrowly = '(max-width: 980px)'
 
-/** State of a visit that begins in the search. */
+/** The `state` of a navigation that puts the focus into the search field. */
 export const searchNow = { search: true }
 
-/** The address of a place. */
+/** The URL of a place, without `base`. */
 export function hrefOf({ session, userId, q, m, filter, media }: Partial<Place>): string {
   const query = new URLSearchParams({
     ...(q && { q }),

@@ -1,44 +1,50 @@
-/** What the page brings along, and addresses of the service as this browser reaches them. */
+/** Data that the service writes into the page, and URLs of the service as this browser reaches them. */
 import { navigate as go } from 'wouter-preact/use-browser-location'
 
 export type Texts = Readonly<Record<string, string>>
 
 export interface Language {
   code: string
-  /** In itself. */
+  /** The language's name in that language. */
   name: string
 }
 
-/** So that nothing has to be asked for: the languages, and the texts of the likely one. */
+/** Saves requests: the list of languages, and the texts of the one that the browser most likely wants. */
 interface Start {
   languages: readonly Language[]
   language: string
   texts: Texts
-  /** The person has to sign in first. */
+  /** Whether the person must sign in first. */
   signed_out: boolean
-  /** Where the panel lies on its host, unless at its root; relative to the address of the page where a proxy does not tell. */
+  /**
+   * The panel's path on its host; absent when that is the root. Relative to the URL of the page if the proxy
+   * does not name the path.
+   */
   root?: string
 }
 export const start = JSON.parse(document.getElementById('start')!.textContent) as Start
 
-/** The path below which a proxy serves the panel: `/svc`, or '' at the root of its host. */
+/** The path under which a proxy serves the panel, such as `/svc`; '' at the root of its host. */
 export const base: string =
   start.root === undefined ? '' : new URL(`${start.root}/`, location.href).pathname.replace(/\/$/, '')
 
-/** The path of the page that is open, as the panel's own addresses are written. */
+/** The path of the open page, without `base`. */
 export const herePath = (): string => location.pathname.slice(base.length) || '/'
 
-/** Opens an address of the panel. */
+/** Opens a page of the panel. `to` is a path without `base`. */
 export const navigate: typeof go = (to, options) => go(`${base}${to}`, options)
 
 const isLoopback = (host: string) => /^(localhost|127(\.\d+){3}|\[::1\])$/.test(host)
 
-/** The service tells how it is reached on its own machine; who looks from another one needs that one's name. */
+/**
+ * The service gives its address as seen on its own machine. A browser on another machine needs the host name
+ * that it used itself.
+ */
 export function elsewhere(address: string): string {
   const url = new URL(address)
   if (isLoopback(url.hostname) && !isLoopback(location.hostname)) url.hostname = location.hostname
   return url.href.replace(/\/$/, '')
 }
 
-/** The sandbox's phone, which the panel passes on: its own address is that of the service's machine. */
+/** The sandbox's phone, proxied by the panel. Its own URL works only on the machine of the service. */
 export const phonePath = `${base}/phone`

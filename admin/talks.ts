@@ -1,11 +1,11 @@
-/** The list of conversations, as messages, marks and accounts change it. */
+/** The list of conversations, and how messages and read marks change it. */
 import type { ConversationMark } from '../src/model/conversation.ts'
 import type { Conversation, Message, SessionUser } from './api.ts'
 
 export type ReadMark = Required<ConversationMark>
 export type UnreadMark = Omit<ConversationMark, 'up_to'>
 
-/** By `talkKey`, the newest last. */
+/** Conversations by `talkKey`, the newest last. */
 export type Talks = Map<string, Conversation>
 export const talkKey = (session: string, userId: string): string => `${session}\n${userId}`
 
@@ -15,29 +15,32 @@ export const peerOf = (message: Message): string =>
 export const talksOf = (all: readonly Conversation[]): Talks =>
   new Map(all.toReversed().map(one => [talkKey(one.session, one.user_id), one]))
 
-/** More unread messages are not counted. */
+/** Unread messages of a conversation are counted up to this number. */
 const mostUnread = 100
 
-/** Messages that were received since the service was asked for the list: the ids of the newest of each conversation. */
+/**
+ * Messages received since the service last sent the list, by conversation: the newest ids, and the id of the
+ * message before them.
+ */
 const received = new Map<string, { after: number; ids: number[] }>()
 
-/** The list is an answer of the service now. */
+/** Call this when the service has sent a new list. */
 export const forgetReceived = (): void => received.clear()
 
 /**
- * Shows a message in the list; the same message once more changes nothing.
+ * Puts a message into the list. The same message a second time changes nothing.
  *
- * @param isUser whether the service knows the other side as a user
- * @returns whether only the service can say what the list is now
+ * @param isUser whether the service knows the peer as a user
+ * @returns whether the list must be loaded again, because only the service knows it now
  */
 export function listMessage(talks: Talks, message: Message, isUser: boolean): boolean {
   const userId = peerOf(message)
   const { session } = message
   const key = talkKey(session, userId)
   const known = talks.get(key)
-  // The list shows the newest message. This one is older, and was settled.
+  // The list shows the newest message. This one is older and only changed its state.
   if (known && known.last_message.id > message.id) return false
-  // The service knows whether there is anything but refused sends.
+  // Only the service knows whether the conversation has anything but refused sends.
   if (message.status === 'refused' && !isUser) return true
   const counts = known?.last_message.id !== message.id && message.direction === 'received'
   if (counts) noteReceived(key, known?.last_message.id ?? 0, message.id)
@@ -46,7 +49,7 @@ export function listMessage(talks: Talks, message: Message, isUser: boolean): bo
   talks.set(key, {
     ...(known ?? { session, user_id: userId, unread: 0 }),
     last_message: message,
-    // An answer that WeChat took ends unread; one that it refused does not.
+    // An answer that WeChat accepted marks the conversation as read. A refused one does not.
     unread: isTaken ? 0 : Math.min(mostUnread, (known?.unread ?? 0) + Number(counts)),
   })
   return false
@@ -59,9 +62,9 @@ function noteReceived(key: string, after: number, id: number): void {
 }
 
 /**
- * Somebody looked at a conversation, here or in another panel.
+ * Marks a conversation as read up to a row, by this panel or another one.
  *
- * @returns whether only the service can say how many messages are unread now
+ * @returns whether the list must be loaded again, because only the service knows the unread count now
  */
 export function markTalkRead(talks: Talks, { session, user_id, up_to }: ReadMark): boolean {
   const key = talkKey(session, user_id)
@@ -74,14 +77,14 @@ export function markTalkRead(talks: Talks, { session, user_id, up_to }: ReadMark
   return false
 }
 
-/** Somebody wants to come back to a conversation. */
+/** Marks a conversation as unread. */
 export function markTalkUnread(talks: Talks, { session, user_id }: UnreadMark): void {
   const key = talkKey(session, user_id)
   const known = talks.get(key)
   if (known?.unread === 0) talks.set(key, { ...known, unread: 1 })
 }
 
-/** The windows and answers left of the users, as far as the conversations show them. */
+/** The conversations with the reply window and the answers left of each user. */
 export function withRights(
   all: readonly Conversation[],
   userOf: (session: string, userId: string) => SessionUser | undefined,

@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it. */
+/** The theme: light, dark, or the one of the system. */
 import { signal } from '@preact/signals'
 
 export type Theme = 'system' | 'light' | 'dark'
@@ -11,7 +11,7 @@ export const theme = signal<Theme>(known(localStorage.getItem(chosenAt)))
 
 const dark = matchMedia('(prefers-color-scheme: dark)')
 
-/** Sets the page to the chosen theme, now and when the system changes. */
+/** Applies the chosen theme now, and again when the system's theme changes. */
 export function startTheme(): void {
   const apply = () => {
     const isDark = theme.value === 'dark' || (theme.value === 'system' && dark.matches)
@@ -23,7 +23,7 @@ export function startTheme(): void {
     apply()
   })
   dark.addEventListener('change', apply)
-  // Chosen in another tab; there all choices were forgotten where there is no key.
+  // Another tab chose a theme. The key is null when that tab cleared all of the storage.
   addEventListener('storage', ({ key, newValue }: StorageEvent) => {
     if (key === chosenAt || key === null) theme.value = known(newValue)
   })

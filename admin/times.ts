@@ -1,18 +1,23 @@
-/** Times in the viewer's zone and language, by the browser's own order and hours. */
+/** Times in the viewer's zone and language, in the order and clock of the browser's locale. */
 import { signal } from '@preact/signals'
 import { inLanguage, isTwentyFour, t, timeFormat } from './i18n.ts'
 
-/** Unix ms by the service's clock, moved on every half minute and when the page is looked at again: ages follow it. */
+/**
+ * Unix ms by the service's clock. Updated every half minute, and when the page becomes visible. Ages follow
+ * it.
+ */
 export const now = signal(Date.now())
-/** How far the service's clock is ahead of this one's. */
+/** How far the service's clock is ahead of the browser's, in ms. */
 let ahead = 0
 let wasHeard = false
 const hearing = Promise.withResolvers<void>()
-/** Resolves once the service has said its time. */
+/** Resolves once the service's time is known. */
 export const timeIsKnown: Promise<void> = hearing.promise
-/** A longer step is no tick: the machine slept, or its clock was set. */
+/** A longer step between two updates means that the machine slept or its clock was set. */
 const stepMs = 120_000
-/** When that happened last, by the service's clock, unix ms: what was known before says nothing about now. */
+/**
+ * When that happened last, in Unix ms by the service's clock. What was known before says nothing about now.
+ */
 export let movedAt = 0
 const tick = () => {
   const next = Date.now() + ahead
@@ -20,14 +25,17 @@ const tick = () => {
   now.value = next
 }
 
-/** The time to the moment; whoever asks is asked again when `now` moves on. */
-export const exactly = (): number => Math.max(now.value, Date.now() + ahead)
+/** The exact time. Reading it inside a component renders that again when `now` changes. */
+export const timeNow = (): number => Math.max(now.value, Date.now() + ahead)
 
-/** Less is the way of an answer, and seconds that were rounded. */
+/** Smaller differences are network delay and rounded seconds. */
 const worthMs = 20_000
 
-/** The service said its time: whoever looks may have a clock that is wrong, and everything here is by that one's. */
-export function heardTime(at: number): void {
+/**
+ * Takes the service's time (Unix ms). All times in the panel are by that clock: the viewer's clock may be
+ * wrong.
+ */
+export function setServiceTime(at: number): void {
   const apart = at - Date.now()
   if (Number.isNaN(apart)) return
   const isFirst = !wasHeard
@@ -35,7 +43,7 @@ export function heardTime(at: number): void {
   hearing.resolve()
   if (Math.abs(apart - ahead) < worthMs) return
   ahead = Math.abs(apart) < worthMs ? 0 : apart
-  // How far this machine's clock is off is no step of the service's.
+  // The first difference is the error of the browser's clock. It is no step of the service's clock.
   if (isFirst) now.value = Date.now() + ahead
   tick()
 }
@@ -46,7 +54,7 @@ document.addEventListener('visibilitychange', () => document.visibilityState ===
 const formatted = (at: number, options: Intl.DateTimeFormatOptions): string => timeFormat(options).format(at)
 const fromNow = (count: number, unit: Intl.RelativeTimeFormatUnit): string =>
   spaced(inLanguage(Intl.RelativeTimeFormat, { numeric: 'auto' }).format(count, unit))
-/** As our own Chinese texts have it: a space between a number and what it counts. */
+/** Adds the space that our Chinese texts have between a number and what it counts. */
 const spaced = (text: string): string => text.replace(/\d(?=\p{Script=Han})/gu, '$&\u00a0')
 
 const toTheMinute = { hour: 'numeric', minute: '2-digit' } as const
@@ -60,19 +68,20 @@ export const hourName = (at: number): string => formatted(at, { hour: 'numeric' 
 /** 14:00 – 15:00 */
 export const span = (from: number, to: number): string => timeFormat(toTheMinute).formatRange(from, to)
 
-/** 06/11/2026 14:05:09: to compare with a log. */
+/** 06/11/2026 14:05:09, to compare with a log. */
 export const stamp = (at: number): string =>
   `${timeFormat({ dateStyle: 'short' }, true).format(at)} ${timeFormat({ timeStyle: 'medium' }, isTwentyFour()).format(at)}`
 
 /** November 2026 */
 export const month = (at: number): string => formatted(at, { month: 'long', year: 'numeric' })
 
-/** The whole of it, for tooltips and for `<time>`. */
+/** The full date and time, for tooltips. */
 export const whole = (at: number): string => formatted(at, { dateStyle: 'full', timeStyle: 'medium' })
 
 const dayMs = 86_400_000
-/** The day that was asked for last: those that are asked for together are mostly of one. */
+/** The last day that was computed. Times that are formatted together are mostly of one day. */
 let lastDay = { start: 0, end: 0 }
+/** The start of the local day of a time, Unix ms. */
 function dayOf(at: number): number {
   if (at < lastDay.start || at >= lastDay.end) {
     const start = new Date(at).setHours(0, 0, 0, 0)
@@ -81,19 +90,22 @@ function dayOf(at: number): number {
   return lastDay.start
 }
 
-/** When a day here begins (yyyy-mm-dd, as date fields have it), or one so many days later: unix ms. NaN for no day. */
+/**
+ * The start of a local day (yyyy-mm-dd), or of the day `later` days after it, in Unix ms. NaN for an invalid
+ * day.
+ */
 export function dayFrom(date: string, later = 0): number {
   const start = new Date(`${date}T00:00`)
   return start.setDate(start.getDate() + later)
 }
-/** The day of a time as date fields have it. */
+/** The local day of a time in the form of date fields: yyyy-mm-dd. */
 export const dateOf = (at: number): string => {
   const pad = (part: number) => String(part).padStart(2, '0')
   const date = new Date(at)
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`
 }
 
-/** Whether two times are of one day here. */
+/** Whether two times are on the same local day. */
 export const sameDay = (one: number, other: number): boolean => dayOf(one) === dayOf(other)
 
 /** Today, yesterday, Monday, 3 March, 3 March 2024. */
@@ -105,7 +117,7 @@ export function day(at: number): string {
   return formatted(at, { day: 'numeric', month: 'long', ...(!thisYear && { year: 'numeric' }) })
 }
 
-/** For lists: the time today, else the day. */
+/** For lists: the time of day if it is today, else the day. */
 export const short = (at: number): string =>
   sameDay(at, now.value)
     ? clock(at)
@@ -126,13 +138,13 @@ export function relative(at: number): string {
   return fromNow(Math.trunc(apart / length), unit)
 }
 
-/** Of what is past: just now; 3 minutes ago. */
+/** For past times: just now; 3 minutes ago. */
 export const ago = (at: number): string => (now.value - at < 60_000 ? t('time.just_now') : relative(at))
 
-/** So many hours are told without their minutes. */
+/** From this many hours on, minutes are left out. */
 const manyHours = 10
 
-/** 23 h; 2 h 5 min; 5 min: what is left of a time. */
+/** A duration that is left: 23 h; 2 h 5 min; 5 min. */
 export function left(ms: number): string {
   const minutes = Math.max(0, Math.ceil(ms / 60_000))
   const of = (value: number, unit: 'hour' | 'minute') =>

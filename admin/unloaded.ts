@@ -1,6 +1,7 @@
 /**
- * Says what is wrong where the panel's script did not load, in place of a blank page. A service refuses scripts of modules to
- * pages of another origin than its own, which a proxy makes of them that changes the Host; this one is no module.
+ * Shows an error instead of a blank page if the panel's script did not load. The service denies module
+ * scripts to pages of another origin. A proxy that changes the Host header causes that. This script is no
+ * module, so it still loads.
  */
 const { root = '', texts } = JSON.parse(document.getElementById('start')!.textContent) as {
   root?: string
@@ -10,7 +11,7 @@ const { root = '', texts } = JSON.parse(document.getElementById('start')!.textCo
 async function tell(): Promise<void> {
   const app = document.getElementById('app')!
   if (app.dataset.begun !== undefined) return
-  // A POST says where its page is from, as the script did.
+  // A POST carries the page's origin, as the request for the module script did.
   const { status } = await fetch(`${root}/api/status`, { method: 'POST' }).catch(() => ({ status: 0 }))
   const why = status === 403 ? 'unloaded.origin' : 'unloaded.network'
   const lines = ['unloaded.title', why].map((key, nth) => {

@@ -1,6 +1,6 @@
 /**
- * The pictures and videos of a conversation, as one goes from one to the next at large: those that are loaded around the
- * one that was opened, and more at both ends before they are needed.
+ * The pictures and videos of a conversation, as one goes from one to the next at large: those that are loaded
+ * around the one that was opened, and more at both ends before they are needed.
  */
 import { batch, computed, signal } from '@preact/signals'
 import { call, type Message } from '../api.ts'
@@ -74,7 +74,7 @@ export class Album {
     this.#all.value = shown(rows)
     this.#key.value = { row: message.id, index }
     this.#stop = onMessages(news => {
-      for (const one of news) this.#heard(one)
+      for (const one of news) this.#receive(one)
     })
     void this.#reach()
   }
@@ -90,7 +90,10 @@ export class Album {
     this.#stop()
   }
 
-  /** Takes the steps that can be taken. The others wait while more is loading in their direction, else they end here. */
+  /**
+   * Takes the steps that can be taken. The others wait while more is loading in their direction, else they
+   * end here.
+   */
   #walk(): void {
     while (this.#steps !== 0) {
       const step = Math.sign(this.#steps)
@@ -155,7 +158,7 @@ export class Album {
     this.#add(this.#hasNewer ? found : [...found, ...this.#meanwhile])
   }
 
-  #heard(message: Message): void {
+  #receive(message: Message): void {
     const { session, user_id } = this.#wanted
     if (message.session !== session || peerOf(message) !== user_id) return
     const isKnown = this.#all.peek().some(one => one.message.id === message.id)

@@ -14,8 +14,8 @@ import {
   asksFirst,
   Delivery,
   deliveryNote,
-  exactly,
   isCancelled,
+  quotedReason,
   type Remedy,
   RemedyButton,
   remedyFor,
@@ -107,7 +107,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
       {note !== '' && (
         <p class={`note small ${isCancelled(message) ? '' : status}`}>
           <span class="foreign">{note}</span>
-          {exactly(message) !== '' && <span class="foreign soft">{exactly(message)}</span>}
+          {quotedReason(message) !== '' && <span class="foreign soft">{quotedReason(message)}</span>}
           {decides ? (
             <span class="answers">
               <Decide row={message.id} text="overview.decline" act={cancel} look="button" />
@@ -211,7 +211,10 @@ interface DecideProps {
   act(outboxId: string): Promise<unknown>
 }
 
-/** Takes a waiting message back, or says yes to it; with it go the parts that were to be sent in the same breath. */
+/**
+ * Takes a waiting message back, or says yes to it; with it go the parts that were to be sent in the same
+ * breath.
+ */
 function Decide({ row, text, act, look }: DecideProps) {
   const { busy, work } = useWork()
   const decide = async () => {

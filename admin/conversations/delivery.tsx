@@ -1,4 +1,7 @@
-/** How far a sent message has come, as far as that is known. There is no second check: WeChat tells nobody what was read. */
+/**
+ * How far a sent message has come, as far as that is known. There is no second check: WeChat tells nobody
+ * what was read.
+ */
 import type { Message } from '../api.ts'
 import { ownWords, whyOf } from '../errors.ts'
 import { isEnglish, type TextKey, t } from '../i18n.ts'
@@ -66,8 +69,11 @@ export function deliveryNote(message: Message): string {
   return ''
 }
 
-/** The service's own words, where they are not the note itself; where a file is from that somebody is to say yes to. */
-export const exactly = (message: Message): string => {
+/**
+ * The service's own words, where they are not the note itself; where a file is from that somebody is to say
+ * yes to.
+ */
+export const quotedReason = (message: Message): string => {
   const { status, reason = '', reason_code: code = '', reason_quote: quote = '' } = message
   if (asksFirst(message)) return quote && t('delivery.file_from', { source: quote })
   return status === 'refused' && (code in refusals || whyOf(code) !== '' || !isEnglish())

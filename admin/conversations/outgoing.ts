@@ -1,11 +1,12 @@
 /**
- * What is written and on its way in one conversation: the draft, its files, and messages that the service has not
- * stored yet. Outlives the view, so that going elsewhere interrupts nothing; and, as far as the browser keeps it, the page.
+ * What is written and on its way in one conversation: the draft, its files, and messages that the service has
+ * not stored yet. Outlives the view, so that going elsewhere interrupts nothing; and, as far as the browser
+ * keeps it, the page.
  */
 import { batch, effect, type Signal, signal, untracked } from '@preact/signals'
 import { ApiError, call, type Message } from '../api.ts'
 import { conversationOf, online, onMessages, peerOf } from '../live.ts'
-import { exactly, timeIsKnown } from '../times.ts'
+import { timeIsKnown, timeNow } from '../times.ts'
 import { breath } from '../ui/breath.ts'
 import { type Attachment, attachmentOf, letGo, uploadAgain } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
@@ -36,7 +37,9 @@ import {
 import { RefusedFiles } from './refused-files.ts'
 import { threadOf } from './thread.ts'
 
-/** What was under way when the page went is sent on without asking, unless the person has been away for long. */
+/**
+ * What was under way when the page went is sent on without asking, unless the person has been away for long.
+ */
 const sendOnMs = 10 * 60_000
 /** The service knows a key for a day. */
 const keyMs = 20 * 60 * 60_000
@@ -63,7 +66,7 @@ export class Desk {
     this.userId = userId
     this.text = signal(draftOf(session, userId))
     const stopHearing = onMessages(messages => {
-      this.#heard(messages.filter(one => one.session === session && peerOf(one) === userId))
+      this.#receive(messages.filter(one => one.session === session && peerOf(one) === userId))
     })
     let wasOnline = online.value
     const stopWaiting = effect(() => {
@@ -83,10 +86,12 @@ export class Desk {
     for (const { abort } of this.outgoing.value.flatMap(({ files }) => files)) abort.abort()
   }
 
-  /** The service is there again: what it did not answer goes out once more under its key, and so not twice. */
+  /**
+   * The service is there again: what it did not answer goes out once more under its key, and so not twice.
+   */
   async #sendUnanswered(): Promise<void> {
     for (const one of this.outgoing.value) {
-      if (!isUnanswered(one.error.value) || exactly() - one.at > sendOnMs || this.#sentOn.has(one.key))
+      if (!isUnanswered(one.error.value) || timeNow() - one.at > sendOnMs || this.#sentOn.has(one.key))
         continue
       this.#sentOn.add(one.key)
       const isWanted = await isKept(this.session, this.userId, one.key)
@@ -165,7 +170,7 @@ export class Desk {
       text,
       files,
       queue,
-      at: exactly(),
+      at: timeNow(),
       after: conversationOf(this.session, this.userId)?.last_message.id ?? 0,
     })
     this.#keep(one)
@@ -173,7 +178,10 @@ export class Desk {
     this.#line(one)
   }
 
-  /** What was left when the page went: the files come back, what was under way goes on, the rest waits for the person. */
+  /**
+   * What was left when the page went: the files come back, what was under way goes on, the rest waits for the
+   * person.
+   */
   async #restore(): Promise<void> {
     // After the first drawing: to open the database takes its time.
     await breath()
@@ -191,7 +199,7 @@ export class Desk {
       .map(kept => {
         const one = outgoingOf(this, { ...kept, files: Array.from(kept.files, attachmentOf) })
         const refusal = isUnanswered(kept.error) ? undefined : kept.error
-        const error = refusal ?? (exactly() - kept.at > sendOnMs ? interrupted : undefined)
+        const error = refusal ?? (timeNow() - kept.at > sendOnMs ? interrupted : undefined)
         if (error) this.#fail(one, new ApiError(error.status, error))
         return one
       })
@@ -201,7 +209,7 @@ export class Desk {
     const stored = under.length > 0 ? await this.#stored().catch(() => []) : []
     batch(() => {
       this.outgoing.value = [...before, ...this.outgoing.value]
-      this.#heard(stored)
+      this.#receive(stored)
     })
     for (const one of under) await this.#run(one)
   }
@@ -224,11 +232,11 @@ export class Desk {
   }
 
   /** What is stored now, or in another state. */
-  #heard(messages: readonly Message[]): void {
+  #receive(messages: readonly Message[]): void {
     for (const message of messages) {
       if (message.direction !== 'sent') continue
       this.#claim(message)
-      this.#refused.heard(message)
+      this.#refused.receive(message)
     }
   }
 
@@ -241,8 +249,8 @@ export class Desk {
     const stored = () => one.pieces.value.length < (one.text === '' ? 0 : 1) + one.files.length
     try {
       // By then the service may have forgotten its key.
-      if (exactly() - one.at > keyMs) {
-        this.#heard(await this.#stored())
+      if (timeNow() - one.at > keyMs) {
+        this.#receive(await this.#stored())
         if (stored()) return this.drop(one)
       }
       // A page that goes in the middle finds it under its key, and no draft of it beside that.
@@ -255,12 +263,12 @@ export class Desk {
       // The answer may be there before the events.
       const thread = threadOf(this.session, this.userId)
       if (one.pieces.value.length > 0) await thread.catchUp()
-      this.#heard(thread.messages.value.slice(-60))
-      if (one.pieces.value.length > 0) this.#heard(await this.#stored().catch(() => []))
+      this.#receive(thread.messages.value.slice(-60))
+      if (one.pieces.value.length > 0) this.#receive(await this.#stored().catch(() => []))
       this.drop(one)
     } catch (error) {
       // What was stored shows itself what became of it; its event may be behind the answer.
-      if (!stored()) this.#heard(await this.#stored().catch(() => []))
+      if (!stored()) this.#receive(await this.#stored().catch(() => []))
       if (stored()) return this.drop(one)
       this.#fail(one, error)
     }

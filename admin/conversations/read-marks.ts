@@ -2,7 +2,7 @@
 import { useSignal, useSignalEffect } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { type Conversation, call } from '../api.ts'
-import { conversationOf, marked, refresh } from '../live.ts'
+import { conversationOf, refresh, showMark } from '../live.ts'
 import { markTalkRead, markTalkUnread } from '../talks.ts'
 import { tellError } from '../ui/toasts.tsx'
 import type { Thread } from './thread.ts'
@@ -32,7 +32,7 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
     if (!focus.value || !atEnd.value || telling.value || seen.current >= last.id) return
     seen.current = last.id
     const mark = { session: thread.session, user_id: thread.userId, up_to: last.id }
-    marked(changed => void markTalkRead(changed, mark))
+    showMark(changed => void markTalkRead(changed, mark))
     // One at a time, however fast messages come.
     telling.value = true
     void call('mark_read', mark)
@@ -43,15 +43,18 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
   })
 }
 
-/** Marks a conversation as read, or as unread, for all panels: at once in the list, and back where the service refuses. */
+/**
+ * Marks a conversation as read, or as unread, for all panels: at once in the list, and back where the service
+ * refuses.
+ */
 export async function mark({ session, user_id, unread, last_message }: Conversation): Promise<void> {
   try {
     if (unread > 0) {
       const read = { session, user_id, up_to: last_message.id }
-      marked(changed => void markTalkRead(changed, read))
+      showMark(changed => void markTalkRead(changed, read))
       await call('mark_read', read)
     } else {
-      marked(changed => markTalkUnread(changed, { session, user_id }))
+      showMark(changed => markTalkUnread(changed, { session, user_id }))
       await call('mark_unread', { session, user_id })
     }
   } catch (error) {

@@ -25,7 +25,7 @@ export class RefusedFiles {
   }
 
   /** Keeps the file of a refused message, and lets go of one that went out. */
-  heard({ id, status }: Message): void {
+  receive({ id, status }: Message): void {
     const file = this.#open.get(id)
     if (!file || status === 'sending' || status === 'queued') return
     this.#open.delete(id)

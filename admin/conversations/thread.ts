@@ -1,6 +1,7 @@
 /**
- * The messages of one conversation as far as they are loaded: one stretch without holes, oldest first, that grows at
- * both ends and is never longer than what a person scrolls through; what is far away is let go and comes again.
+ * The messages of one conversation as far as they are loaded: one stretch without holes, oldest first, that
+ * grows at both ends and is never longer than what a person scrolls through; what is far away is let go and
+ * comes again.
  */
 import { batch, effect, signal } from '@preact/signals'
 import { call, type Message, type MessageQuery } from '../api.ts'
@@ -45,7 +46,7 @@ export class Thread {
         const own = messages.filter(one => one.session === session && peerOf(one) === userId)
         if (own.length === 0) return
         for (const news of this.#unanswered) news.push(...own)
-        this.heard(own)
+        this.receive(own)
       }),
       effect(() => {
         // What happened while nobody listened.
@@ -69,11 +70,11 @@ export class Thread {
         this.#page({ limit: firstPage, ...(at !== undefined && { before: at + 1 }) }, gone),
         at === undefined ? undefined : this.#after(at, gone),
       ])
-      await this.#answered(asked, gone, ([page, after], hearAgain) => {
+      await this.#applyAnswer(asked, gone, ([page, after], replay) => {
         this.messages.value = [...[...page.messages].reverse(), ...(after?.messages ?? [])]
         this.hasOlder.value = page.next_before !== undefined
         this.hasNewer.value = after?.more ?? false
-        hearAgain()
+        replay()
         if (at === undefined) this.#noteUnread()
         this.state.value = 'ready'
       })
@@ -98,7 +99,7 @@ export class Thread {
     const { signal: gone } = this.#abort
     try {
       const asked = this.#page({ limit: nextPage, before: first.id }, gone)
-      await this.#answered(asked, gone, page => {
+      await this.#applyAnswer(asked, gone, page => {
         const all = [...[...page.messages].reverse(), ...this.messages.value]
         this.messages.value = all.slice(0, longest)
         if (all.length > longest) this.hasNewer.value = true
@@ -115,12 +116,12 @@ export class Thread {
     if (!last || !this.hasNewer.value || !this.#begin('newer')) return
     const { signal: gone } = this.#abort
     try {
-      await this.#answered(this.#after(last.id, gone), gone, ({ messages, more }, hearAgain) => {
+      await this.#applyAnswer(this.#after(last.id, gone), gone, ({ messages, more }, replay) => {
         const all = [...this.messages.value, ...messages]
         this.messages.value = all.slice(-longest)
         if (all.length > longest) this.hasOlder.value = true
         this.hasNewer.value = more
-        hearAgain()
+        replay()
         this.loading.value = ''
       })
     } catch (error) {
@@ -133,16 +134,16 @@ export class Thread {
     if (this.state.value !== 'ready' || this.hasNewer.value) return
     const { signal: gone } = this.#abort
     try {
-      await this.#answered(this.#page({ limit: firstPage }, gone), gone, (page, hearAgain) => {
+      await this.#applyAnswer(this.#page({ limit: firstPage }, gone), gone, (page, replay) => {
         const last = this.messages.value.at(-1)
         const joins = !last || page.next_before === undefined || page.messages.some(({ id }) => id <= last.id)
         // Where it does not reach what is there, that would leave a hole.
-        if (joins) this.heard([...page.messages].reverse())
+        if (joins) this.receive([...page.messages].reverse())
         else {
           this.messages.value = [...page.messages].reverse()
           this.hasOlder.value = true
         }
-        hearAgain()
+        replay()
       })
     } catch (error) {
       if (!gone.aborted) this.error.value = error
@@ -150,7 +151,7 @@ export class Thread {
   }
 
   /** Messages of this conversation that are new, or are in another state now. */
-  heard(messages: readonly Message[]): void {
+  receive(messages: readonly Message[]): void {
     const all = [...this.messages.value]
     for (const message of messages) {
       const at = all.findLastIndex(({ id }) => id <= message.id)
@@ -192,18 +193,18 @@ export class Thread {
     }, 2000)
   }
 
-  /** Takes in an answer; `hearAgain` the events since it was asked for, since it may be older than they. */
-  async #answered<T>(
+  /** Takes in an answer; `replay` the events since it was asked for, since it may be older than they. */
+  async #applyAnswer<T>(
     asked: Promise<T>,
     gone: AbortSignal,
-    take: (answer: T, hearAgain: () => void) => void,
+    take: (answer: T, replay: () => void) => void,
   ): Promise<void> {
     const news: Message[] = []
     this.#unanswered.add(news)
     try {
       const answer = await asked
       if (gone.aborted) return
-      batch(() => take(answer, () => this.heard(news)))
+      batch(() => take(answer, () => this.receive(news)))
     } finally {
       this.#unanswered.delete(news)
     }
@@ -226,8 +227,9 @@ export class Thread {
 }
 
 /**
- * Those of a conversation that follow a row, oldest first, without a hole. Pages lead from new to old alone, so one is
- * asked for that begins a little later than that row; the stride grows where few of the rows are wanted.
+ * Those of a conversation that follow a row, oldest first, without a hole. Pages lead from new to old alone,
+ * so one is asked for that begins a little later than that row; the stride grows where few of the rows are
+ * wanted.
  */
 export async function messagesAfter(
   wanted: Pick<MessageQuery, 'msg_type'> & { session: string; user_id: string },

@@ -1,4 +1,7 @@
-/** A card for each account: how it is, when WeChat last answered, who is waiting. Those with trouble come first. */
+/**
+ * A card for each account: its state, when WeChat last answered, what waits. Accounts with problems come
+ * first.
+ */
 import { useSignal } from '@preact/signals'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
@@ -11,7 +14,10 @@ import { Link } from '../ui/link.tsx'
 import { StatusBadge } from '../ui/marks.tsx'
 import { set } from '../ui/set.ts'
 
-/** Of many those with trouble and these are shown at first: what comes below must not be far. */
+/**
+ * The accounts to show at first; those with problems are always visible. A long list would push the rest far
+ * down.
+ */
 const shownAtFirst = 12
 
 interface AccountsProps {
@@ -31,7 +37,7 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
     .filter(({ name }) => !many || name.toLocaleLowerCase().includes(needle))
     .toSorted(byTrouble(status, now.value))
   const troubled = found.filter(session => looks[health(session)].trouble).length
-  const shown = all.value || needle !== '' ? found : found.slice(0, Math.max(shownAtFirst, troubled))
+  const visible = all.value || needle !== '' ? found : found.slice(0, Math.max(shownAtFirst, troubled))
   const unread = sumBySession(conversations, ({ unread: count }) => count)
   const queued = sumBySession(outbox, () => 1)
   return (
@@ -52,7 +58,7 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
         <p class="soft none">{t('overview.found_none')}</p>
       ) : (
         <ul class={many ? 'fleet many' : 'fleet'}>
-          {shown.map(session => (
+          {visible.map(session => (
             <li key={session.name} class="card">
               <Account
                 session={session}
@@ -66,9 +72,9 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
           ))}
         </ul>
       )}
-      {shown.length < found.length && (
+      {visible.length < found.length && (
         <button type="button" class="button more" onClick={set(all, true)}>
-          {t('overview.more', { count: found.length - shown.length })}
+          {t('overview.more', { count: found.length - visible.length })}
         </button>
       )}
     </section>
@@ -78,9 +84,9 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
 interface AccountProps {
   session: SessionWithUsers
   health: Health
-  /** That it is well says enough. */
+  /** Leave out the details of an account without problems. */
   brief: boolean
-  /** Another process polls, and knows when. */
+  /** Whether another process polls; only that one knows the times. */
   follows: boolean
   unread: number
   queued: number

@@ -1,6 +1,6 @@
 /**
- * Messages per hour of the last day: two bars an hour, drawn to the pixel of the room there is. The arrow keys and the
- * pointer choose an hour, whose numbers stand above; the same numbers are there as a table.
+ * Messages per hour of the last day: two bars per hour, aligned to pixels. The arrow keys and the pointer
+ * choose an hour, and its numbers are shown. The same numbers are there as a table.
  */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
@@ -11,7 +11,7 @@ import { number, t } from '../i18n.ts'
 import { day, hourName, now, sameDay, span } from '../times.ts'
 
 const height = 168
-/** Above the bars half a line of the highest label, below them the hours; px where the text has its usual size. */
+/** Room above the bars for half of the top label, and below them for the hours; px at the usual text size. */
 const usualTop = 10
 const hoursHeight = 24
 const hourMs = 3_600_000
@@ -49,7 +49,7 @@ export function Activity() {
   )
 }
 
-/** As high as the chart will be: what stands below it does not jump. */
+/** A placeholder as high as the chart, so that nothing moves when the chart comes. */
 const Coming = () => (
   <>
     <div class="skeleton chart" />
@@ -65,7 +65,7 @@ const Coming = () => (
 function Chart({ hours }: { hours: readonly Hour[] }) {
   const box = useRef<HTMLDivElement>(null)
   const width = useSignal(0)
-  /** How much larger the viewer wants texts. */
+  /** The text size that the viewer chose, relative to the usual one. */
   const zoom = useSignal(1)
   const chosen = useSignal<number | undefined>(undefined)
   const isTable = useSignal(false)
@@ -176,21 +176,21 @@ interface BarsProps {
   step: number
   y(value: number): number
   isChosen: boolean
-  /** Of the whole plot. */
+  /** The upper edge of the plot, px. */
   top: number
   plotHeight: number
   labelled: boolean
-  /** At the edge, beyond which nothing is seen. */
+  /** Whether it is at the right edge, where a centred label would be cut. */
   isLast: boolean
 }
 
 function Bars({ hour, x, step, y, isChosen, top, plotHeight, labelled, isLast }: BarsProps) {
-  // A gap between hours and none between the two of one hour: pairs are seen as such.
+  // A gap between hours, and none between the two bars of an hour, shows the pairs.
   const breadth = Math.max(2, Math.floor((step - Math.max(2, step * 0.25)) / 2))
   const from = Math.round(x + (step - breadth * 2) / 2)
   const bar = (value: number, offset: number, kind: string) => {
     if (value === 0) return null
-    // What there was is seen, however little.
+    // A small value must still be visible.
     const tall = Math.max(2, y(0) - y(value))
     return (
       <rect
@@ -222,13 +222,13 @@ function Bars({ hour, x, step, y, isChosen, top, plotHeight, labelled, isLast }:
   )
 }
 
-/** As many hours are named as there is room for, by the viewer's clock: 0, 6, 12, 18. */
+/** Whether an hour gets a label: every 3rd, 6th or 12th hour of the viewer's clock, as the room allows. */
 function isLabelled(from: number, step: number): boolean {
   const every = step * 3 > 76 ? 3 : step * 6 > 76 ? 6 : 12
   return new Date(from).getHours() % every === 0
 }
 
-/** The next of 2, 4, 6, 8, 10, 20, 40 …: its half is a whole number too. */
+/** The next of 2, 4, 6, 8, 10, 20, 40 …, so that its half is also a whole number. */
 export function highest(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value)))
   return [2, 4, 6, 8, 10].map(times => times * power).find(round => round >= value) ?? value

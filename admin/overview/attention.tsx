@@ -1,4 +1,4 @@
-/** What needs somebody: each with what it means, what to do, and the button that does it. */
+/** The problems that need a person: what each means, what to do, and the button for it. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { quoted } from '../commands.ts'
@@ -17,7 +17,7 @@ import type { Concern } from './concerns.ts'
 import { Entries } from './queue.tsx'
 import { silenceOf } from './sentence.ts'
 
-/** More of them stay folded. */
+/** The others are visible on request. */
 const shownAtFirst = 5
 
 export function Attention({
@@ -29,17 +29,17 @@ export function Attention({
   id: string
   title: string
   concerns: readonly Concern[]
-  /** Something that was waiting was called off. */
+  /** Called after a waiting send was approved or called off. */
   onChange(): void
 }) {
   const all = useSignal(false)
-  const shown = all.value ? concerns : concerns.slice(0, shownAtFirst)
-  const hidden = concerns.length - shown.length
+  const visible = all.value ? concerns : concerns.slice(0, shownAtFirst)
+  const hidden = concerns.length - visible.length
   return (
     <section class="attention card" aria-labelledby={id}>
       <h2 id={id}>{title}</h2>
       <ul>
-        {shown.map(concern => (
+        {visible.map(concern => (
           <li key={keyOf(concern)}>
             <One concern={concern} onChange={onChange} />
           </li>
@@ -243,7 +243,7 @@ function Silent({ concern: { sessions, path } }: { concern: Concern & { kind: 's
   )
 }
 
-/** Only its owner can wake or end another process, so the commands are given. */
+/** Only the owner of another process can wake or end it, so this shows the commands. */
 function Stalled({ concern: { pid } }: { concern: Concern & { kind: 'stalled' } }) {
   return (
     <Row tone="bad" icon="warn" title={t('overview.stalled')}>

@@ -1,32 +1,35 @@
-/** What is not well, judged from what the service says: the worst first. Pure, so that it can be tried without a page. */
+/**
+ * The problems to show, from the state of the service, the worst first. Pure functions: tests need no page.
+ */
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { healthOf } from '../sessions/health.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 
 export type Concern =
   | { kind: 'store'; path: string }
-  /** Another process keeps polling to itself and shows no life. */
+  /** Another process holds the polling role and does not respond. */
   | { kind: 'stalled'; pid?: number }
   | { kind: 'expired' | 'damaged' | 'lapsed'; session: string }
   /** A login is under way. */
   | { kind: 'pending'; session: string }
-  /** Its receiver takes no events. */
+  /** The receiver of a webhook accepts no events. */
   | { kind: 'webhook'; endpoint: WebhookEndpoint; status: 'failing' | 'disabled' }
-  /** So many that they are told together. */
+  /** Many accounts must be logged in again; they are shown together. */
   | { kind: 'logins'; sessions: readonly string[] }
-  /** Connected, and WeChat has not answered for long, or polls fail. */
+  /** Accounts are connected, but WeChat has not answered for long, or polls fail. */
   | { kind: 'silent'; sessions: readonly SessionWithUsers[]; path: string }
   /** WeChat may have muted the account. `since`: Unix ms */
   | { kind: 'muted'; session: string; since: number; because: NonNullable<SessionWithUsers['muted_because']> }
-  /** WeChat took messages of the last day and gave them no id. */
+  /** WeChat accepted messages of the last day without giving them an id. */
   | { kind: 'suspect'; session: string; count: number }
-  /** Somebody waits, and soon nobody may answer. */
+  /** A user waits for an answer, and the reply window closes soon. */
   | { kind: 'closing'; conversation: Conversation; closesAt: number }
-  /** What agents want to send and nobody could be asked about. */
+  /** Sends of agents that wait for a person's approval. */
   | { kind: 'approvals'; entries: readonly OutboxEntry[] }
+  /** Other sends that wait. */
   | { kind: 'outbox'; entries: readonly OutboxEntry[] }
 
-export interface Sight {
+export interface Snapshot {
   status: Status
   sessions: readonly SessionWithUsers[]
   conversations: readonly Conversation[]
@@ -36,18 +39,18 @@ export interface Sight {
   now: number
 }
 
-/** A window that closes within this is worth a word. */
+/** Warn when a reply window closes within this time. */
 const closingMs = 3 * 60 * 60_000
 
-/** More accounts to log in again are told together. */
-const toldApart = 3
+/** More accounts to log in again are shown together. */
+const mostSeparate = 3
 
-/** Whether somebody can do something about it now; the rest is good to know. */
+/** Whether a person can do something about it now. */
 export const isToDo = ({ kind }: Concern): boolean => kind !== 'suspect' && kind !== 'outbox'
 
-/** Everything worth attention. */
-export function concernsOf(sight: Sight): Concern[] {
-  const { status, sessions, conversations, outbox, webhooks, now } = sight
+/** All problems, the worst first. */
+export function concernsOf(snapshot: Snapshot): Concern[] {
+  const { status, sessions, conversations, outbox, webhooks, now } = snapshot
   const found: Concern[] = []
   const path = status.base_path
   if (status.store === 'unavailable') found.push({ kind: 'store', path })
@@ -60,7 +63,7 @@ export function concernsOf(sight: Sight): Concern[] {
       ? [{ kind, session: session.name }]
       : []
   })
-  if (out.length > toldApart) found.push({ kind: 'logins', sessions: out.map(({ session }) => session) })
+  if (out.length > mostSeparate) found.push({ kind: 'logins', sessions: out.map(({ session }) => session) })
   else found.push(...out)
   for (const session of sessions)
     if (healthOf(session, status, now) === 'pending') found.push({ kind: 'pending', session: session.name })

@@ -1,4 +1,6 @@
-/** What waits in the outbox, for its user or for a person's yes; and saying yes or no to it. */
+/**
+ * Sends that wait in the outbox, for their user or for approval, and the buttons to approve or cancel them.
+ */
 import { call, type OutboxEntry, waitingFileUrl } from '../api.ts'
 import { itemWords } from '../conversations/message-summary.ts'
 import { isolated, type TextKey, t } from '../i18n.ts'
@@ -13,17 +15,19 @@ import { tell } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
 import { Who } from '../users/avatar.tsx'
 
-const shown = 20
+const mostShown = 20
 
 export function Entries({ entries, onChange }: { entries: readonly OutboxEntry[]; onChange(): void }) {
   return (
     <div class="queue">
       <ul>
-        {entries.slice(0, shown).map(entry => (
+        {entries.slice(0, mostShown).map(entry => (
           <Entry key={entry.outbox_id} entry={entry} onChange={onChange} />
         ))}
       </ul>
-      {entries.length > shown && <p class="soft">{t('overview.more', { count: entries.length - shown })}</p>}
+      {entries.length > mostShown && (
+        <p class="soft">{t('overview.more', { count: entries.length - mostShown })}</p>
+      )}
     </div>
   )
 }
@@ -89,7 +93,7 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
   )
 }
 
-/** All of it, files outside of what scrolls: nobody is to say yes to what they do not see. */
+/** The full content, with files outside of the scrolling part. A person must see all that they approve. */
 function Asked({ entry: { parts, session, to_user: to } }: { entry: OutboxEntry }) {
   const texts = parts.filter(({ kind }) => kind === 'text')
   return (

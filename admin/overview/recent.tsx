@@ -1,4 +1,4 @@
-/** The newest conversations, each a link to it. */
+/** Links to the newest conversations. */
 
 import type { Conversation } from '../api.ts'
 import { Delivery } from '../conversations/delivery.tsx'
@@ -9,7 +9,7 @@ import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
 import { Avatar, Who } from '../users/avatar.tsx'
 
-const shown = 5
+const mostShown = 5
 
 export function Recent({ conversations }: { conversations: readonly Conversation[] }) {
   return (
@@ -19,14 +19,14 @@ export function Recent({ conversations }: { conversations: readonly Conversation
         <p class="soft">{t('overview.recent_none')}</p>
       ) : (
         <ul>
-          {conversations.slice(0, shown).map(one => (
+          {conversations.slice(0, mostShown).map(one => (
             <li key={`${one.session} ${one.user_id}`}>
               <Line conversation={one} />
             </li>
           ))}
         </ul>
       )}
-      {conversations.length > shown && (
+      {conversations.length > mostShown && (
         <Link class="button plain" href="/conversations">
           {t('overview.recent_all')}
         </Link>

@@ -1,10 +1,10 @@
-/** How it is, and since when nothing is heard, in words. */
+/** The overall state in one sentence, and since when WeChat has not answered. */
 import type { SessionWithUsers } from '../api.ts'
 import { pollProblem } from '../errors.ts'
 import { gap, t } from '../i18n.ts'
 import { type Health, healthOf } from '../sessions/health.ts'
 import { ago } from '../times.ts'
-import type { Concern, Sight } from './concerns.ts'
+import type { Concern, Snapshot } from './concerns.ts'
 
 const minuteMs = 60_000
 
@@ -13,9 +13,9 @@ export interface Judgement {
   text: string
 }
 
-/** The whole in one sentence: the worst of it. */
+/** The overall state in one sentence: the worst problem. */
 export function sentenceOf(
-  { status, sessions, conversations, now }: Sight,
+  { status, sessions, conversations, now }: Snapshot,
   concerns: readonly Concern[],
 ): Judgement {
   if (concerns.some(({ kind }) => kind === 'store')) return { tone: 'bad', text: t('overview.says_store') }
@@ -41,12 +41,12 @@ export function sentenceOf(
   return { tone: 'good', text: t('overview.says_well', { count: all }) }
 }
 
-/** Of accounts that hear nothing: since when, and why. */
+/** Since when WeChat has not answered these accounts, and why. */
 export function silenceOf(sessions: readonly SessionWithUsers[], now: number): string {
   const problem = sessions.map(pollProblem).find(Boolean) ?? ''
   const since = Math.max(...sessions.map(({ last_poll_at = 0 }) => last_poll_at))
   const isKnown = since > 0
-  // "Just now" beside "does not answer" would be a riddle.
+  // "Just now" beside "does not answer" would be confusing.
   const isOld = isKnown && now - since >= minuteMs
   const when = isOld ? t('overview.silent_since', { when: ago(since) }) : ''
   const always = isKnown || problem !== '' ? '' : t('overview.silent_always')

@@ -1,4 +1,4 @@
-/** The first visit: nothing is there yet, and three steps lead to a bot that answers. */
+/** The first visit: three steps that lead to a working bot. */
 
 import { type TextKey, t } from '../i18n.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'

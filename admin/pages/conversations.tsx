@@ -1,4 +1,4 @@
-/** Conversations: the list beside the chat; on a phone one after the other. */
+/** The conversations page: the list beside the chat. On a phone they are separate. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { ChatPage } from '../conversations/chat-page.tsx'

@@ -1,4 +1,4 @@
-/** Whether every account is well, at a glance; and what to do where one is not. */
+/** The overview: the state of all accounts, and what to do about problems. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { askOutbox, useAnswer } from '../answers.ts'
@@ -13,7 +13,7 @@ import { type Judgement, sentenceOf } from '../overview/sentence.ts'
 import { Welcome } from '../overview/welcome.tsx'
 import { phonePath } from '../service-urls.ts'
 import { LoggedOut } from '../sessions/logged-out.tsx'
-import { exactly, now, whole } from '../times.ts'
+import { now, timeNow, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Soon } from '../ui/soon.tsx'
 import { askEndpoints } from '../webhooks/endpoints.ts'
@@ -27,7 +27,7 @@ export function Overview() {
 
   const talks = conversations.value ?? []
   const outbox = queue.value.value ?? []
-  const sight = {
+  const snapshot = {
     status: state,
     sessions: all,
     conversations: talks,
@@ -35,12 +35,12 @@ export function Overview() {
     webhooks: hooks.value.value ?? [],
     now: now.value,
   }
-  const concerns = concernsOf(sight)
+  const concerns = concernsOf(snapshot)
   return (
     <div class="page overview">
       <header>
         <h1 tabIndex={-1}>{t('nav.overview')}</h1>
-        <Sentence {...sentenceOf(sight, concerns)} />
+        <Sentence {...sentenceOf(snapshot, concerns)} />
       </header>
       {concerns.some(isToDo) && (
         <Attention
@@ -90,12 +90,12 @@ export function Overview() {
   )
 }
 
-/** One sentence that says how it is. */
+/** The overall state in one sentence. */
 function Sentence({ tone, text }: Judgement) {
-  const heardAt = useSignal(exactly())
+  const heardAt = useSignal(timeNow())
   const isOnline = online.value
   useEffect(() => {
-    if (!isOnline) heardAt.value = exactly()
+    if (!isOnline) heardAt.value = timeNow()
   }, [isOnline, heardAt])
   return (
     <div class={`sentence ${isOnline ? tone : 'calm'}`} role="status">
@@ -108,7 +108,7 @@ function Sentence({ tone, text }: Judgement) {
   )
 }
 
-/** What will be there, in grey: nothing jumps when it comes. */
+/** A grey placeholder of the same size, so that nothing moves when the content comes. */
 const Loading = () => (
   <div class="page overview" aria-busy="true">
     <header>

@@ -1,4 +1,4 @@
-/** The accounts: how each is, and adding, renaming, choosing and logging out. The address says what is open. */
+/** The accounts page: states, adding, renaming, choosing, logging out. The URL names the open dialog. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
@@ -29,7 +29,7 @@ export function Sessions() {
   const ask: Ask = (what, which) => {
     asked.value = { what, name: which }
   }
-  // Also when the browser goes back.
+  // Also when the person goes back in the browser.
   useEffect(() => {
     if (more !== 'login') return
     return () => {
@@ -38,7 +38,7 @@ export function Sessions() {
   }, [more])
   const close = () => navigate('/sessions')
   const question = asked.value
-  // What was asked before closes nothing that is asked now.
+  // A dialog that ends late must not close a newer one.
   const forget = () => {
     if (asked.peek() === question) asked.value = undefined
   }
@@ -89,7 +89,7 @@ export function Sessions() {
   )
 }
 
-/** Nobody is there yet: a friendly beginning. */
+/** Shown while there is no account. */
 function Empty() {
   const [, navigate] = useLocation()
   return (

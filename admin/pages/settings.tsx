@@ -1,4 +1,4 @@
-/** What a person may set here, and how the service stands. */
+/** The settings of the panel, and facts about the service. */
 import type { ComponentChildren } from 'preact'
 import { chooseLanguage, language, languages, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
@@ -73,7 +73,7 @@ const notifyTexts: Readonly<Record<Notifying, TextKey>> = {
   unable: 'notify.unable',
 }
 
-/** Off until somebody presses the button. */
+/** Notifications are off until the person turns them on. */
 const Notifications = () => (
   <section class="card" aria-labelledby="notify">
     <h2 id="notify">{t('notify.title')}</h2>
@@ -112,7 +112,7 @@ const ThemeChoice = () => (
   </fieldset>
 )
 
-/** How long messages are kept, in words, and how that is changed. */
+/** How long messages are kept, and how to change that. */
 function Retention() {
   const state = status.value
   if (!state) return null

@@ -1,4 +1,4 @@
-/** Where the panel is open to others, it asks for the service's token first. */
+/** The sign-in by token, for a panel that others can reach. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { signIn } from '../api.ts'
@@ -10,7 +10,7 @@ import { base } from '../service-urls.ts'
 import { Icon } from '../ui/icon.tsx'
 import { useWork } from '../ui/work.ts'
 
-/** The printed link leads here when it signs nobody in any more. */
+/** Whether the person came by a printed link that was already used. */
 const linkWasUsed = () => new URLSearchParams(location.search).get('link') === 'used'
 
 export function SignIn() {
@@ -19,7 +19,7 @@ export function SignIn() {
     problem.value = errorText(error).title
     field.current?.select()
   })
-  const shown = useSignal(false)
+  const isVisible = useSignal(false)
   const field = useRef<HTMLInputElement>(null)
   useEffect(() => field.current?.focus(), [])
   useEffect(() => {
@@ -65,8 +65,8 @@ export function SignIn() {
               id="token"
               name="token"
               ref={field}
-              // The types know no field that is now of one type and now of another.
-              type={(shown.value ? 'text' : 'password') as 'password'}
+              // The types allow no field whose type changes.
+              type={(isVisible.value ? 'text' : 'password') as 'password'}
               autocomplete="current-password"
               autocapitalize="none"
               spellcheck={false}
@@ -76,13 +76,13 @@ export function SignIn() {
             <button
               class="button plain icon-only"
               type="button"
-              aria-label={t(shown.value ? 'signin.hide' : 'signin.show')}
-              aria-pressed={shown.value}
+              aria-label={t(isVisible.value ? 'signin.hide' : 'signin.show')}
+              aria-pressed={isVisible.value}
               onClick={() => {
-                shown.value = !shown.value
+                isVisible.value = !isVisible.value
               }}
             >
-              <Icon name={shown.value ? 'eye_off' : 'eye'} />
+              <Icon name={isVisible.value ? 'eye_off' : 'eye'} />
             </button>
           </div>
           <p class="problem" id="token-problem" role="alert">

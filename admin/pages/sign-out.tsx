@@ -1,4 +1,4 @@
-/** Ends the sign-in of this browser. */
+/** Signs this browser out. */
 import { signOut } from '../api.ts'
 import { forgetEverything } from '../conversations/kept.ts'
 import { t } from '../i18n.ts'
@@ -10,7 +10,7 @@ export function SignOut() {
   const leave = async () => {
     await signOut()
     await forgetEverything()
-    // What the page itself remembers goes with it, and what was under way.
+    // A reload drops what the page holds in memory, and calls that are under way.
     location.reload()
   }
   return (

@@ -1,4 +1,4 @@
-/** Endpoints that events are delivered to: each as it does, with what can be done with it. */
+/** The webhooks page. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { errorText } from '../errors.ts'
@@ -19,14 +19,14 @@ export function Webhooks() {
     loadEndpoints().then(set(failure, undefined), error => {
       failure.value = error
     })
-  // How each does changes by itself: looked at again twice a minute, and when the page is.
+  // The states change by themselves: load them twice a minute, and when the page becomes visible.
   useEffect(() => void load(), [now.value])
   const all = endpoints.value
   const ask = (question: Asked) => {
     asked.value = question
   }
   const question = asked.value
-  // What was asked before closes nothing that is asked now: a secret is shown once.
+  // A dialog that ends late must not close a newer one: a secret is shown only once.
   const close = () => {
     if (asked.peek() === question) asked.value = undefined
   }

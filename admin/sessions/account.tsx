@@ -1,4 +1,4 @@
-/** One account: how it is, what it is, who writes to it, and what can be done with it. */
+/** The card of an account: its state, its data, its users, and its menu. */
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
 import { call, type SessionWithUsers } from '../api.ts'
@@ -17,12 +17,12 @@ import { accountPath, beginNow, initial, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 import { Users } from './users.tsx'
 
-/** What is asked in a dialog before it is done to an account. */
+/** Opens a dialog about an account. */
 export type Ask = (what: 'rename' | 'logout', name: string) => void
 
 interface AccountProps {
   session: SessionWithUsers
-  /** The address names this one. */
+  /** Whether the URL names this account. */
   chosen: boolean
   onAsk: Ask
 }
@@ -118,7 +118,7 @@ function Trouble({ name, health }: { name: string; health: Health }) {
   )
 }
 
-/** Broken at its sign, where the line is too short. */
+/** An id that may wrap before its @. */
 function Id({ id }: { id: string | undefined }) {
   if (id === undefined) return <>{t('sessions.unknown')}</>
   const at = id.search(/@[^@]*$/)
@@ -133,14 +133,14 @@ function Id({ id }: { id: string | undefined }) {
 
 export function LastPoll({ session }: { session: SessionWithUsers }) {
   if (!session.connected) return <>{t('sessions.not_connected')}</>
-  // A process that does not poll knows nothing of it.
+  // A process that does not poll does not know the time.
   const elsewhere = session.connected && status.value?.role === 'watcher'
   const heard = elsewhere ? undefined : heardAt(session, now.value)
   if (heard !== undefined) return <Time at={heard}>{ago(heard)}</Time>
   return <>{t(elsewhere ? 'sessions.elsewhere' : 'sessions.never')}</>
 }
 
-/** What can be done with an account. */
+/** The menu of an account. */
 export function AccountMenu({ session, onAsk }: Omit<AccountProps, 'chosen'>) {
   const [, navigate] = useLocation()
   const { name, is_default, status: state } = session
@@ -149,7 +149,7 @@ export function AccountMenu({ session, onAsk }: Omit<AccountProps, 'chosen'>) {
     id: 'login',
     label: t(isNew ? 'login.show_code' : 'sessions.login_again'),
     icon: 'renew',
-    // One that works is asked about first.
+    // For an account that works, the login page asks first.
     run: () => navigate(loginPath(name), session.connected ? {} : { state: beginNow }),
   }
   const check: Action = {
@@ -222,12 +222,12 @@ async function checkNow(name: string): Promise<void> {
   }
 }
 
-/** Changes an account, and says so. */
-async function change(work: Promise<unknown>, said: string): Promise<void> {
+/** Waits for a change of an account, then shows `done`. */
+async function change(work: Promise<unknown>, done: string): Promise<void> {
   try {
     await work
     await refreshSessions()
-    tell(said)
+    tell(done)
   } catch (error) {
     tellError(error)
   }

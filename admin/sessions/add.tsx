@@ -1,4 +1,4 @@
-/** The first half of adding an account: what it shall be called. */
+/** The first step of adding an account: its name. */
 import { useSignal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
@@ -15,14 +15,14 @@ export function Add({ onClose }: { onClose(): void }) {
   useLayoutEffect(() => () => left.current.abort(), [])
   const begin = async (name: string) => {
     const taken = accountOf(name)
-    const refused = { text: t('login.name_taken', { name: isolated(taken?.name ?? name) }), reason: '' }
+    const takenProblem = { text: t('login.name_taken', { name: isolated(taken?.name ?? name) }), reason: '' }
     if (taken && taken.status !== 'logging_in') {
-      problem.value = refused
+      problem.value = takenProblem
       return
     }
-    // Begun here, where a refused name can be mended; the next dialog joins it.
+    // The login starts here, where a rejected name can be corrected. The next dialog joins it.
     const login = await beginLogin(name, false, left.current.signal)
-    if (login?.login_id === '') problem.value = refused
+    if (login?.login_id === '') problem.value = takenProblem
     else if (login) navigate(loginPath(login.session), { state: beginNow, replace: true })
   }
   return (

@@ -1,4 +1,4 @@
-/** The QR code, large and sharp, in a place that keeps its size whatever is in it. */
+/** The QR code, large and sharp, in a box of fixed size. */
 import { t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
 
@@ -8,9 +8,9 @@ export function Code({
   svg,
   isNews,
 }: {
-  /** ready: a code is fetched when somebody asks for it. */
+  /** ready: the code is fetched when the person asks for it. */
   state: 'ready' | 'starting' | 'waiting' | 'scaned'
-  /** What is waited for, or why the picture is another one now. */
+  /** What to do next, or why there is a new code. */
   text: string
   svg?: string
   isNews?: boolean

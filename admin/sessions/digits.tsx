@@ -1,4 +1,4 @@
-/** Where the number that the phone shows is typed. */
+/** The field for the number that the phone shows. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { errorText } from '../errors.ts'

@@ -1,23 +1,23 @@
-/** How an account is: the one judgement that every page shows. */
+/** The health of an account, the same on every page. */
 import type { Session, SessionWithUsers, Status } from '../api.ts'
 import { inLanguage, type TextKey } from '../i18n.ts'
 import { movedAt } from '../times.ts'
 
 /**
- * The worst first. `silent`: connected, and WeChat has not answered for long, or polls fail. `starting`: it has not
- * answered since this process began to poll, which is no news yet.
+ * The worst first. `silent`: connected, but WeChat has not answered for long, or polls fail. `starting`:
+ * WeChat has not answered since this process began to poll, which is normal at first.
  */
 const healths = ['damaged', 'expired', 'silent', 'lapsed', 'pending', 'starting', 'well'] as const
 export type Health = (typeof healths)[number]
 
-/** A poll is answered within 40 s, whether there is something or not; some misses in a row are no news yet. */
+/** WeChat answers a poll within 40 s, with or without messages. A few missed polls are normal. */
 const silentMs = 3 * 60_000
-/** After the clock was set, or a sleep, a poll that was answered since is known by then. */
+/** After the clock was set, or after a sleep, a new poll has been answered within this time. */
 const catchUpMs = 60_000
 
 /**
- * When WeChat answered last: a poll, or the login just now. Unix ms, as `now`; undefined where this process does not know,
- * and of an account that is not connected: it hears of nothing but that.
+ * When WeChat last answered: a poll, or a recent login. Unix ms, like `now`. Undefined if this process does
+ * not know, or if the account is not connected.
  */
 export const heardAt = (
   { connected, last_poll_at, created_at = 0 }: Session,
@@ -25,7 +25,7 @@ export const heardAt = (
 ): number | undefined =>
   connected ? (last_poll_at ?? (now - created_at < silentMs ? created_at : undefined)) : undefined
 
-/** @param now Unix ms; of what another process polls, only failures are known */
+/** If another process polls, only failures are known. @param now Unix ms */
 export function healthOf(session: SessionWithUsers, service: Status | undefined, now: number): Health {
   const { status, connected, failing_since } = session
   if (status === 'expired') return 'expired'
@@ -44,7 +44,7 @@ export function healthOf(session: SessionWithUsers, service: Status | undefined,
 interface Look {
   tone: '' | 'good' | 'warn' | 'bad'
   text: TextKey
-  /** What to say beside the account. */
+  /** The problem, in words. */
   trouble?: TextKey
   /** Whether a new login helps. */
   login?: true
@@ -60,10 +60,10 @@ export const looks: Readonly<Record<Health, Look>> = {
   well: { tone: 'good', text: 'session.connected' },
 }
 
-/** From here on they are lines, and can be filtered. */
+/** From this number of accounts on, they are a table with a filter. */
 export const manyFrom = 9
 
-/** Those in trouble first, then the default one, then by name. */
+/** Sorts accounts: problems first, then the default one, then by name. */
 export function byTrouble(service: Status | undefined, now: number) {
   const byName = inLanguage(Intl.Collator, { numeric: true })
   const rank = (session: SessionWithUsers) => {

@@ -1,12 +1,12 @@
-/** Nobody is logged in, and somebody was: the way back to each account. */
+/** Shown when all accounts are logged out: buttons to log them in again. */
 import type { Conversation } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
 import { Link } from '../ui/link.tsx'
 import { Bot } from './mascot.tsx'
 import { beginNow, loginPath } from './names.ts'
 
-/** Those that were written to last; of the others only messages are left. */
-const shown = 5
+/** The accounts with the newest messages; the others have no button. */
+const mostShown = 5
 
 export function LoggedOut({ conversations }: { conversations: readonly Conversation[] }) {
   const names = new Set(conversations.map(({ session }) => session))
@@ -15,7 +15,7 @@ export function LoggedOut({ conversations }: { conversations: readonly Conversat
       <Bot />
       <h2>{t('sessions.out_title')}</h2>
       <p>{t('sessions.out_about')}</p>
-      {[...names].slice(0, shown).map((name, index) => (
+      {[...names].slice(0, mostShown).map((name, index) => (
         <Link
           key={name}
           class={index === 0 ? 'button primary' : 'button'}

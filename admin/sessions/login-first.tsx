@@ -1,4 +1,4 @@
-/** In place of "Send it", where the account that is to send is not logged in. */
+/** Replaces "Send it" if the sending account is not logged in. */
 import { isolated, t } from '../i18n.ts'
 import { Link } from '../ui/link.tsx'
 import { beginNow, loginPath } from './names.ts'

@@ -1,4 +1,6 @@
-/** Logging an account in: the code, what the phone says, and how it ended. Closing it calls the login off. */
+/**
+ * The login dialog of an account: the code, the state on the phone, the result. Closing it cancels the login.
+ */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
@@ -23,7 +25,7 @@ export function LoginDialog({
   onClose,
 }: {
   name: string
-  /** A button of ours led here: the login may begin. */
+  /** Whether the login begins at once, because a button of the panel led here. */
   atOnce: boolean
   onClose(): void
 }) {
@@ -47,7 +49,7 @@ export function LoginDialog({
       {next !== undefined && <Next skips />}
     </>
   )
-  const shown = (): [content: ComponentChildren, footer: ComponentChildren] => {
+  const viewOf = (): [content: ComponentChildren, footer: ComponentChildren] => {
     switch (progress.step) {
       case 'starting':
         return [<Before key="before" state="starting" text={t('login.starting')} />, under]
@@ -74,7 +76,7 @@ export function LoginDialog({
     const footer = again(one.status === 'already_bound', 'login.again')
     return [<Ended key="end" text={t(text)} about={t(about)} />, footer]
   }
-  const [content, footer] = shown()
+  const [content, footer] = viewOf()
   const title = t(confirmed ? 'login.confirmed' : 'login.title', { name: isolated(login?.session ?? name) })
   return (
     <Dialog title={title} onClose={onClose} footer={footer}>
@@ -86,7 +88,7 @@ export function LoginDialog({
 
 const Before = ({ state, text }: { state: 'ready' | 'starting'; text: string }) => (
   <>
-    <Code {...{ state, text }} />
+    <Code state={state} text={text} />
     <How />
   </>
 )
@@ -99,7 +101,7 @@ const How = () => (
   </ol>
 )
 
-/** While the person is at it. */
+/** A login under way. */
 function Under({ login, giveCode }: { login: Login; giveCode(code: string): Promise<void> }) {
   const { notice, qr_svg, qr_url = '', revision, status: state } = login
   const news = state === 'waiting' && notice !== undefined ? renewals[notice] : undefined
@@ -156,7 +158,7 @@ function Ended({ text, about }: { text: string; about: string }) {
   )
 }
 
-/** To the next of those that were chosen. */
+/** Goes to the next chosen account. */
 function Next({ skips }: { skips?: boolean }) {
   const [name = '', ...after] = comingLogins.value
   const go = () => logInOneByOne(comingLogins.value, true)
@@ -182,7 +184,7 @@ function Onward({ onClose }: { onClose(): void }) {
   )
 }
 
-/** The button that goes on, under the finger when the dialog has changed. */
+/** The button that goes on. It gets the focus. */
 function Primary({ onClick, children }: { onClick(): void; children: ComponentChildren }) {
   const button = useRef<HTMLButtonElement>(null)
   useEffect(() => button.current?.focus(), [])
@@ -193,7 +195,7 @@ function Primary({ onClick, children }: { onClick(): void; children: ComponentCh
   )
 }
 
-/** A phone cannot scan its own screen. */
+/** A link for people who have the panel open on the same phone, which cannot scan its own screen. */
 function OnThisPhone({ link }: { link: string }) {
   const copied = useSignal(false)
   return (

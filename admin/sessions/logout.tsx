@@ -1,4 +1,4 @@
-/** Asks before an account's credentials are deleted: there may be no way back. */
+/** Asks before it deletes the credentials of an account. That may be final. */
 import { useLocation } from 'wouter-preact'
 import { askOutbox, useAnswer } from '../answers.ts'
 import { call } from '../api.ts'
@@ -24,7 +24,7 @@ export function Logout({ name, onClose }: { name: string; onClose(): void }) {
       run={async () => {
         await call('logout', { session_name: name })
         await refreshSessions()
-        // Whoever has gone elsewhere meanwhile stays there.
+        // If the person has opened another page, stay there.
         if (herePath() === accountPath(name)) navigate('/sessions', { replace: true })
         tell(t('sessions.logged_out', { name: isolated(name) }))
         onClose()

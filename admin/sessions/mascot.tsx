@@ -1,4 +1,4 @@
-/** The bot of the panel: asleep as long as there is no account, awake when there is. Decoration only. */
+/** A drawing of a bot: asleep while there is no account, awake when there is one. Decoration only. */
 export function Bot({ awake = false }: { awake?: boolean }) {
   return (
     <svg

@@ -1,10 +1,10 @@
-/** Where an account is named: the rule, and why a name was refused. */
+/** The field for the name of an account, with the rule and the error. */
 import { useId } from 'preact/hooks'
 import { ApiError } from '../api.ts'
 import { errorText, nameReason } from '../errors.ts'
 import { t } from '../i18n.ts'
 
-/** Why a name was refused, in the viewer's words. */
+/** Why a name was rejected, in the viewer's language. */
 export function nameProblem(error: unknown): { text: string; reason: string } {
   if (error instanceof ApiError && error.code === 'invalid_arguments') {
     return { text: t('sessions.name_bad'), reason: nameReason(error) }

@@ -1,24 +1,24 @@
-/** Names of accounts: in sentences, in addresses, and a free one for the next. */
+/** Names of accounts: their URLs, how to compare them, and a free name for a new one. */
 import { inLanguage } from '../i18n.ts'
 import { sessions } from '../live.ts'
 
-/** Where an account is shown. */
+/** The URL of an account's card. */
 export const accountPath = (name: string): string => `/sessions/${encodeURIComponent(name)}`
-/** Where it is logged in. */
+/** The URL of its login. */
 export const loginPath = (name: string): string => `${accountPath(name)}/login`
 
 /**
- * State of the visit to `loginPath` that begins a login at once. Only our own buttons give it: a link from elsewhere
- * to the same address changes nothing.
+ * The history state for `loginPath` that begins a login at once. Only our own buttons set it: a link from
+ * elsewhere to the same URL must change nothing.
  */
 export const beginNow = { begin: true }
 
-/** Names that a file system may confuse are one. */
+/** Names that a file system may treat as the same have the same key. */
 export const keyOf = (name: string) => name.normalize('NFC').toLowerCase()
 
 export const accountOf = (name: string) => sessions.value?.find(one => keyOf(one.name) === keyOf(name))
 
-/** What an account is called if nobody says. */
+/** The default name of a new account. */
 export function freeName(): string {
   if (!accountOf('default')) return 'default'
   for (let number = 2; number < 1000; number++) {
@@ -27,9 +27,9 @@ export function freeName(): string {
   return ''
 }
 
-/** The first letter as people see it, whatever it is made of. */
+/** The first character as people see it. It may be several code points. */
 export function initial(name: string): string {
-  // The first segmenter of a page takes long, and most names need none.
+  // Making the first segmenter is slow, and most names need none.
   if (/^[ -~]{2}/.test(name)) return name[0]!.toUpperCase()
   for (const { segment } of inLanguage(Intl.Segmenter).segment(name)) return segment.toUpperCase()
   return ''

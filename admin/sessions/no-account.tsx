@@ -1,4 +1,4 @@
-/** What stands in place of an account that an address names and that is not there. */
+/** Shown when the URL names an account that does not exist. */
 
 import { isolated, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'

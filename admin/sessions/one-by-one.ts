@@ -1,12 +1,12 @@
-/** Accounts to log in one after the other: somebody chose them, and goes from code to code. */
+/** Logs several chosen accounts in, one after the other. */
 import { signal } from '@preact/signals'
 import { navigate } from '../service-urls.ts'
 import { beginNow, loginPath } from './names.ts'
 
-/** Those that come after the one that is open. */
+/** The accounts after the one whose login is open. */
 export const comingLogins = signal<readonly string[]>([])
 
-/** Begins with the first, or goes on with it; the others wait. */
+/** Opens the login of the first account; the others wait. */
 export function logInOneByOne(names: readonly string[], replace = false): void {
   const [first, ...rest] = names
   comingLogins.value = rest

@@ -21,7 +21,7 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
       description={t('sessions.rename_about')}
       action={t('sessions.rename')}
       onClose={onClose}
-      // The card of the old name is gone, and its menu with it.
+      // The card with the old name is gone, and so is its menu.
       focusAfter={() => menuOf(called.current)}
       onError={error => {
         problem.value = nameProblem(error)
@@ -32,7 +32,7 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
           const { new_name } = await call('rename_session', { old_name: name, new_name: wanted })
           called.current = new_name
           await refreshSessions()
-          // Whoever has gone elsewhere meanwhile stays there.
+          // If the person has opened another page, stay there.
           if (herePath() === accountPath(name)) navigate(accountPath(new_name), { replace: true })
           tell(t('sessions.renamed', { name: isolated(new_name) }))
         }

@@ -1,4 +1,4 @@
-/** Many accounts as a table: found by name, those in trouble first, many chosen and logged in again one after the other. */
+/** Many accounts as a table with a filter, problems first. Several can be chosen and logged in again. */
 import { useComputed, useSignal } from '@preact/signals'
 import type { SessionWithUsers } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
@@ -25,7 +25,7 @@ export function AccountTable({ all, onAsk }: TableProps) {
   const found = all
     .filter(({ name }) => name.toLocaleLowerCase().includes(needle))
     .toSorted(byTrouble(status.value, now.value))
-  // What is not shown any more is not meant any more.
+  // An account that is filtered out is no longer chosen.
   const names = found.map(({ name }) => name).filter(name => chosen.value.has(name))
   const troubled = found.filter(session => looks[healthOf(session, status.value, now.value)].login)
   const choose = (which: readonly string[]) => {

@@ -1,35 +1,35 @@
-/** One QR login as a page follows it: begun, watched until it ends, called off when the page leaves it. */
+/** Follows one QR login: starts it, watches it until it ends, cancels it when the page is left. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, call, type Login } from '../api.ts'
-import { accountsAre, answered } from '../live.ts'
+import { applyAnswer, showAccounts } from '../live.ts'
 import { keyOf } from './names.ts'
 
 export type Progress =
-  /** Being looked up or begun. */
+  /** The login is being looked up or started. */
   | { step: 'starting' }
-  /** Nothing is under way; somebody has to say so first. */
+  /** No login is under way; the person has to start one. */
   | { step: 'ready' }
-  /** Nothing was begun: the account works. */
+  /** No login was started, because the account works. */
   | { step: 'connected' }
   | { step: 'following'; login: Login }
   | { step: 'failed'; error: unknown }
 
 interface Following {
   progress: Progress
-  /** Begins, or begins again; `force`: although the account works. */
+  /** Starts a login, or starts it again; with `force` even if the account works. */
   begin(force: boolean): void
-  /** Gives the digits that the phone shows. */
+  /** Sends the digits that the phone shows. */
   giveCode(code: string): Promise<void>
 }
 
-/** Seconds the service may hold an answer. */
+/** The longest time that the service may hold an answer, in seconds. */
 const holdS = 25
 const retryMs = 2000
 
-/** Whether upstream still waits for the person: then there is a code to show. */
+/** Whether WeChat still waits for the person. Then there is a code to show. */
 export const isOpen = (login: Login): boolean => login.qr_url !== undefined
 
-/** @param atOnce begin without being told to */
+/** @param atOnce whether to start without a press of a button */
 export function useLogin(name: string, atOnce: boolean): Following {
   const [progress, setProgress] = useState<Progress>({ step: 'starting' })
   const [asked, setAsked] = useState<{ begin: boolean; force: boolean }>({ begin: atOnce, force: false })
@@ -77,34 +77,37 @@ export function useLogin(name: string, atOnce: boolean): Following {
   return { progress, begin, giveCode }
 }
 
-/** The last call for each name. */
+/** The last call for each account. */
 const calls = new Map<string, Promise<unknown>>()
 
 /**
- * What is begun again joins what is under way: before that, whatever was left is called off, or the call would end what
- * was begun after it.
+ * Runs the calls of an account one after the other. Starting a login joins one that is under way. So a cancel
+ * must end before the next start, or it would cancel that one.
  */
-function inTurn<T>(name: string, call: () => Promise<T>): Promise<T> {
-  const turn = (calls.get(keyOf(name)) ?? Promise.resolve()).then(call)
-  const over = turn.catch(() => {})
+function callInOrder<T>(name: string, call: () => Promise<T>): Promise<T> {
+  const result = (calls.get(keyOf(name)) ?? Promise.resolve()).then(call)
+  const over = result.catch(() => {})
   calls.set(keyOf(name), over)
-  return turn
+  return result
 }
 
-const callOff = (name: string, { login_id }: Login) => inTurn(name, () => call('cancel_login', { login_id }))
+const callOff = (name: string, { login_id }: Login) =>
+  callInOrder(name, () => call('cancel_login', { login_id }))
 
-/** @returns the login, without an id where the account works; undefined where `left` came before the answer */
+/**
+ * @returns the login, with an empty id if the account works; undefined if `left` aborted before the answer
+ */
 export const beginLogin = (name: string, force: boolean, left: AbortSignal): Promise<Login | undefined> =>
-  inTurn(name, async () => {
+  callInOrder(name, async () => {
     if (left.aborted) return undefined
     const login = await call('start_login', { name, force })
     if (!left.aborted) return login
-    // Closed before there was anything to see.
+    // The dialog was closed before the answer.
     if (login.login_id !== '') await call('cancel_login', { login_id: login.login_id })
     return undefined
   })
 
-/** Shows the login until it ends. @returns what to show instead, when there is none */
+/** Shows the login until it ends. @returns the progress to show if there is no login */
 async function follow(
   name: string,
   { begin, force }: { begin: boolean; force: boolean },
@@ -132,7 +135,7 @@ async function follow(
       login = await call('follow_login', { login_id, seen: revision, timeout: holdS }, { signal })
     } catch (error) {
       if (signal.aborted) return undefined
-      // A service that is down for a moment does not end a login; one that forgot it does.
+      // Retry while the service is down. Any other error ends the login.
       if (!(error instanceof ApiError) || (error.status !== 0 && error.status < 500)) throw error
       await new Promise(resolve => setTimeout(resolve, retryMs))
     }
@@ -140,8 +143,10 @@ async function follow(
   return undefined
 }
 
-/** The accounts as they are now, for the whole panel. */
+/** Loads the accounts for the whole panel. */
 export async function refreshSessions() {
-  const { sessions: all } = await answered(call('list_accounts', {}), answer => accountsAre(answer.sessions))
+  const { sessions: all } = await applyAnswer(call('list_accounts', {}), answer =>
+    showAccounts(answer.sessions),
+  )
   return all
 }

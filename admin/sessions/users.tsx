@@ -1,4 +1,4 @@
-/** Who has written to an account, and what is left of the right to answer each. */
+/** The users who wrote to an account, with the answers left for each. */
 import { useSignal } from '@preact/signals'
 import type { SessionUser, SessionWithUsers } from '../api.ts'
 import { t } from '../i18n.ts'
@@ -11,23 +11,23 @@ import { Who } from '../users/avatar.tsx'
 import { NameEdit } from '../users/name-edit.tsx'
 import { rightOf } from '../users/reply-permission.tsx'
 
-/** More are shown when asked for. */
+/** The others are visible on request. */
 const shownAtFirst = 20
 
 export function Users({ session, open }: { session: SessionWithUsers; open: boolean }) {
   const all = useSignal(false)
   const { name, users } = session
   if (users.length === 0) return <p class="soft small none">{t('conversations.none')}</p>
-  const shown = all.value ? users : users.slice(0, shownAtFirst)
+  const visible = all.value ? users : users.slice(0, shownAtFirst)
   return (
     <details open={open}>
       <summary>{t('sessions.users', { count: users.length })}</summary>
       <ul>
-        {shown.map(user => (
+        {visible.map(user => (
           <User key={user.user_id} session={name} user={user} />
         ))}
       </ul>
-      {shown.length < users.length && (
+      {visible.length < users.length && (
         <button class="button plain" type="button" onClick={set(all, true)}>
           {t('sessions.users_more', { total: users.length })}
         </button>

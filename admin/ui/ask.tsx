@@ -1,4 +1,4 @@
-/** A dialog that asks: for a yes, or for what is typed into its fields. */
+/** A dialog with a question: for a confirmation, or for text in fields. */
 import { useId } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Dialog } from './dialog.tsx'
@@ -7,12 +7,12 @@ import { tellError } from './toasts.tsx'
 import { useWork } from './work.ts'
 
 interface AskProps extends Omit<DialogProps, 'footer'> {
-  /** What the button says that does it. */
+  /** The text of the button that confirms. */
   action: string
   danger?: boolean
-  /** Does it, with what the fields hold, and closes the dialog. */
+  /** Runs the action with the content of the fields, and closes the dialog. */
   run(typed: FormData): Promise<unknown>
-  /** Is given what `run` threw. Otherwise that is told, and a question is over. */
+  /** Gets the error of `run`. Without it the error is shown as a toast, and an alert dialog closes. */
   onError?(error: unknown): void
 }
 

@@ -1,4 +1,4 @@
-/** Around a page: one that fails says so, and can be tried again; the rest of the panel goes on. */
+/** An error boundary around a page. A page that throws shows an error with a button to try again. */
 import { Component, type ComponentChildren } from 'preact'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
@@ -23,7 +23,7 @@ export class Boundary extends Component<{ children: ComponentChildren }, State> 
     const { error } = this.state
     if (error === undefined) return this.props.children
     const again = () => {
-      // A newer service has other files: the page that knows them must come first.
+      // A newer service has other file names. Only a reload gets the page that knows them.
       if (error instanceof NotLoaded) location.reload()
       else this.setState({ error: undefined })
     }

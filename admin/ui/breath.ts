@@ -1,2 +1,2 @@
-/** The browser paints, and hears who presses, between one step and the next: on a phone each takes its time. */
+/** Lets the browser paint and handle input between two steps. Steps can be slow on a phone. */
 export const breath = (): Promise<void> => new Promise(done => setTimeout(done))

@@ -1,13 +1,13 @@
-/** A list of which one is chosen, with its label. */
+/** A select field with its label. */
 import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 
 interface ChoiceProps {
   label: string
-  /** In a form. */
+  /** Its name in a form. */
   name?: string
   value?: string
-  /** Beside another one, where there is room. */
+  /** Half as wide, so that two fit on one line. */
   half?: boolean
   onChange?(value: string): void
   children: ComponentChildren
@@ -20,7 +20,9 @@ export function Choice({ label, name, value, half, onChange, children }: ChoiceP
       <label for={id}>{label}</label>
       <select
         class="input"
-        {...{ id, name, value }}
+        id={id}
+        name={name}
+        value={value}
         onChange={event => onChange?.(event.currentTarget.value)}
       >
         {children}

@@ -1,11 +1,11 @@
-/** Something to paste elsewhere, with the button that copies it. */
+/** Text to paste elsewhere, with a button that copies it. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
 import { set } from './set.ts'
 
-/** Copies also where the page is not served securely, which browsers want for their clipboard interface. */
+/** Copies to the clipboard. Also works on pages without TLS, where browsers offer no clipboard interface. */
 export async function copy(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)
@@ -24,7 +24,10 @@ export async function copy(text: string): Promise<boolean> {
   }
 }
 
-/** The text in a box that scrolls, and its button. `what` names it for those who do not see it; with `first` its dialog begins there. */
+/**
+ * A text in a scrolling box, and its copy button. `what` names it for screen readers. With `first`, the
+ * dialog around it puts the focus there.
+ */
 export function Copyable({ text, what, first = false }: { text: string; what: string; first?: boolean }) {
   const copied = useSignal(false)
   useEffect(() => {

@@ -1,4 +1,7 @@
-/** Shows the dialog of `dialog.tsx`. Focus, Escape, scrolling behind it and the reading order are @zag-js/dialog's work. */
+/**
+ * The view of `dialog.tsx`. @zag-js/dialog handles focus, Escape, scrolling of the page behind and reading
+ * order.
+ */
 import * as dialog from '@zag-js/dialog'
 import { normalizeProps, useMachine } from '@zag-js/preact'
 import type { ComponentChildren } from 'preact'
@@ -9,22 +12,24 @@ import { Portal } from './portal.tsx'
 
 export interface DialogProps {
   title: string
-  /** Said after the title by a screen reader. */
+  /** A screen reader reads it after the title. */
   description?: string
   onClose(): void
-  /** Where the focus goes after it, if what opened it is gone; else to the beginning of the page. */
+  /** The element that gets the focus afterwards if the opener is gone. Without it: the start of the page. */
   focusAfter?(): HTMLElement | undefined
-  /** For questions that must be answered: no closing by a click beside it. */
+  /** For questions that must be answered: a click beside it does not close it. */
   alert?: boolean
-  /** As large as the window, and dark: for pictures. Its title is said again when it changes. */
+  /**
+   * As large as the window, and dark: for pictures. A screen reader reads its title again when it changes.
+   */
   large?: boolean
-  /** Buttons of a large one, beside its title. */
+  /** Buttons beside the title of a large dialog. */
   tools?: ComponentChildren
   children?: ComponentChildren
   footer?: ComponentChildren
 }
 
-/** Where the person was before the dialog, or before the first of those that follow each other. */
+/** The element that had the focus before the dialog, or before the first of several dialogs in a row. */
 let opener: Element | undefined
 
 export function DialogView(props: DialogProps) {
@@ -33,18 +38,18 @@ export function DialogView(props: DialogProps) {
   const last = useRef(props)
   last.current = props
   const content = useRef<HTMLDivElement>(null)
-  // Whoever stops rendering it leaves it no time to give the focus back by itself.
+  // When the caller stops rendering it, @zag-js/dialog has no time to restore the focus.
   useEffect(() => () => focusAgain(last.current.focusAfter), [])
   const service = useMachine(dialog.machine, {
     id: useId(),
     open: true,
     role: alert ? 'alertdialog' : 'dialog',
     closeOnInteractOutside: !alert,
-    // Else a question would begin at its cross.
+    // Without this the focus would start at the close button.
     ...(alert && {
       initialFocusEl: () => content.current?.querySelector<HTMLElement>('[data-autofocus]') ?? null,
     }),
-    // Its keys act on what it shows, not on the first of its buttons.
+    // Its keys act on the content, not on its first button.
     ...(large && { initialFocusEl: () => content.current }),
     onOpenChange: ({ open }) => {
       if (!open) onClose()
@@ -93,10 +98,10 @@ function noteOpener(): void {
   if (at && at !== document.body && !at.closest('.dialog, .lightbox')) opener = at
 }
 
-/** Where the person was before; where that is gone, at what took its place, or at the beginning of the page. */
+/** Restores the focus: to the opener, else to `focusAfter`, else to the start of the page. */
 function focusAgain(focusAfter: DialogProps['focusAfter']): void {
   setTimeout(() => {
-    // Another one follows.
+    // Another dialog follows.
     if (document.querySelector('.dialog, .lightbox')) return
     const before = opener
     opener = undefined

@@ -1,4 +1,4 @@
-/** A field that narrows a list while one types. */
+/** A field that filters a list while the person types. */
 import type { Signal } from '@preact/signals'
 import { Icon } from './icon.tsx'
 

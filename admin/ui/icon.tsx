@@ -1,4 +1,7 @@
-/** Line icons, 24 units square, that grow with the text; decoration only, the words beside them say it. */
+/**
+ * Line icons, 24 units square, scaled with the text. They are decoration: the text beside them has the
+ * meaning.
+ */
 const paths = {
   overview: 'M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z',
   sessions:

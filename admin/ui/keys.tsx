@@ -1,4 +1,4 @@
-/** The keys that do something here. */
+/** The list of keyboard shortcuts. */
 import { type TextKey, t } from '../i18n.ts'
 import { Dialog } from './dialog.tsx'
 

@@ -1,10 +1,13 @@
-/** What lies above a page (menus, dialogs, short words, a large picture) is loaded after the first view, or when first needed. */
+/**
+ * Code for layers above a page (menus, dialogs, toasts). It is loaded after the first view, or when first
+ * needed.
+ */
 import { signal } from '@preact/signals'
 import { breath } from './breath.ts'
 
 export const layers = signal<typeof import('./layer-views.ts') | undefined>(undefined)
 
-/** Never throws: over a broken line they are loaded the next time. */
+/** Never throws. If loading fails, the next call tries again. */
 export async function loadLayers(): Promise<void> {
   if (layers.value) return
   const views = await import('./layer-views.ts').catch(() => undefined)

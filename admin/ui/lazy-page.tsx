@@ -1,31 +1,31 @@
-/** Pages that are loaded when somebody opens them, and what stands in their place meanwhile. */
+/** Pages that are loaded when they are opened, with a placeholder until then. */
 import { signal } from '@preact/signals'
 import { type ComponentType, type FunctionComponent, h } from 'preact'
 import { useEffect, useLayoutEffect } from 'preact/hooks'
 import { t } from '../i18n.ts'
 
-/** A page whose code did not come: of a version that is gone, or over a broken line. */
+/** The code of a page could not be loaded: the service has a newer version, or the connection failed. */
 export class NotLoaded extends Error {}
 
 interface LaterPage<P> extends FunctionComponent<P> {
-  /** Loads it ahead of time. Never throws: a failure is the page's, when it is shown. */
+  /** Loads the page ahead of time. Never throws; a failure is reported when the page is shown. */
   load(): Promise<void>
 }
 
 /**
  * @param load imports the page
- * @param onShown is told once the page stands there, also the next times
- * @param Meanwhile stands in its place until it has come
+ * @param onShown called each time the page has been rendered after it was opened
+ * @param Placeholder shown until the page is loaded
  */
 export function later<P extends object>(
   load: () => Promise<ComponentType<P>>,
   onShown: () => void = () => {},
-  Meanwhile: FunctionComponent = Skeleton,
+  Placeholder: FunctionComponent = Skeleton,
 ): LaterPage<P> {
   const page = signal<ComponentType<P> | undefined>(undefined)
   const problem = signal<NotLoaded | undefined>(undefined)
   let loading: Promise<void> | undefined
-  let isShown = false
+  let isMounted = false
   const begin = () => {
     problem.value = undefined
     loading ??= load().then(
@@ -34,33 +34,33 @@ export function later<P extends object>(
       },
       cause => {
         loading = undefined
-        // Ahead of time it is nobody's problem: the page tries again when it is shown.
-        if (isShown) problem.value = new NotLoaded('', { cause })
+        // Loading ahead of time may fail: the page tries again when it is shown.
+        if (isMounted) problem.value = new NotLoaded('', { cause })
       },
     )
     return loading
   }
   const Later = (props: P) => {
     useEffect(() => {
-      isShown = true
+      isMounted = true
       void begin()
       return () => {
-        isShown = false
+        isMounted = false
       }
     }, [])
     if (problem.value) throw problem.value
-    return page.value ? <Shown page={page.value} given={props} onShown={onShown} /> : <Meanwhile />
+    return page.value ? <Loaded page={page.value} given={props} onShown={onShown} /> : <Placeholder />
   }
   return Object.assign(Later, { load: begin })
 }
 
-interface ShownProps<P> {
+interface LoadedProps<P> {
   page: ComponentType<P>
   given: P
   onShown(): void
 }
 
-function Shown<P extends object>({ page, given, onShown }: ShownProps<P>) {
+function Loaded<P extends object>({ page, given, onShown }: LoadedProps<P>) {
   useLayoutEffect(onShown, [onShown])
   return h(page, given)
 }

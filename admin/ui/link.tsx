@@ -1,13 +1,13 @@
 /**
- * A link to a place of the panel. The router's own keeps what it held when it was first drawn, and with it every row
- * that was beside it: a list whose rows come and go never lets go of one.
+ * A link to a page of the panel. The link of the router leaks memory: it keeps its first props, and through
+ * them every row that was beside it in a list.
  */
 import type { HTMLAttributes } from 'preact'
 import { base, navigate } from '../service-urls.ts'
 
 interface LinkProps extends Omit<HTMLAttributes<HTMLAnchorElement>, 'role' | 'onClick'> {
   href: string
-  /** Of the visit, for the page that opens. */
+  /** The history state for the page that opens. */
   state?: unknown
 }
 
@@ -16,7 +16,7 @@ export const Link = ({ href, state, ...rest }: LinkProps) => (
     {...rest}
     href={base + href}
     onClick={event => {
-      // A new tab, a new window, a download.
+      // Leave clicks for a new tab, a new window or a download to the browser.
       const isPlain =
         event.button === 0 && !event.ctrlKey && !event.metaKey && !event.altKey && !event.shiftKey
       if (!isPlain || event.defaultPrevented) return

@@ -1,12 +1,12 @@
-/** Small marks that stand in several places: how much is unread, when something was, how something is. */
+/** Small marks for several pages: the unread count, times, states. */
 import type { ComponentChildren } from 'preact'
 import { type TextKey, t } from '../i18n.ts'
 import { short, whole } from '../times.ts'
 
-/** Counts are kept up to here. */
+/** The text of an unread count; above 99 it is 99+. */
 export const unreadText = (count: number): string => (count > 99 ? '99+' : String(count))
 
-/** Nothing where nothing is unread. */
+/** The unread count, if there is one. */
 export function Unread({ count }: { count: number }) {
   if (count === 0) return null
   return (
@@ -24,21 +24,21 @@ interface TimeProps {
   children: ComponentChildren
 }
 
-/** A time in words, the whole of it on pointing. */
+/** A time, with the full date and time in its tooltip. */
 export const Time = ({ at, children, ...rest }: TimeProps) => (
   <time dateTime={new Date(at).toISOString()} title={whole(at)} {...rest}>
     {children}
   </time>
 )
 
-/** A time as lists show it. */
+/** A time in the short form of lists. */
 export const ShortTime = ({ at }: { at: number }) => (
   <Time at={at} class="small soft">
     {short(at)}
   </Time>
 )
 
-/** How something is, in a word. */
+/** A state in a word or two. */
 export const StatusBadge = ({ tone, text }: { tone: string; text: TextKey }) => (
   <span class={`badge ${tone}`}>
     <span class="dot" />
@@ -46,7 +46,7 @@ export const StatusBadge = ({ tone, text }: { tone: string; text: TextKey }) => 
   </span>
 )
 
-/** A line of a list of facts. */
+/** A label and its value, inside a `<dl>`. */
 export const Fact = ({ label, children }: { label: string; children: ComponentChildren }) => (
   <div>
     <dt class="soft small">{label}</dt>

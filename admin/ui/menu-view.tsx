@@ -1,4 +1,4 @@
-/** The menu of `menu.tsx` with its button; keys, focus and placing are @zag-js/menu's work. */
+/** The view of `menu.tsx`. @zag-js/menu handles keys, focus and placing. */
 import * as menu from '@zag-js/menu'
 import { normalizeProps, useMachine } from '@zag-js/preact'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
@@ -19,8 +19,9 @@ export interface MenuProps {
 }
 
 interface MenuViewProps extends MenuProps {
-  /** It was pressed, or had the focus, before this was loaded. */
+  /** Whether the button was pressed before this code was loaded. */
   opens: boolean
+  /** Whether the button had the focus before this code was loaded. */
   focused: boolean
 }
 
@@ -34,7 +35,7 @@ export function MenuView({ label, actions, opens, focused }: MenuViewProps) {
     'aria-label': label,
     defaultOpen: opens,
     positioning: { placement: 'bottom-end', strategy: 'fixed' },
-    // The button has the focus again by then: a dialog that the action opens gives it back to it.
+    // Wait until the button has the focus again, so that a dialog of the action can restore it.
     onSelect: ({ value }) => setTimeout(() => actions.find(({ id }) => id === value)?.run()),
   })
   const parts = menu.connect(service, normalizeProps)
@@ -44,7 +45,7 @@ export function MenuView({ label, actions, opens, focused }: MenuViewProps) {
         <Icon name="more" />
       </button>
       {parts.open && (
-        // What belongs to no landmark is hard to find for a screen reader.
+        // Inside of a landmark, so that screen readers find it.
         <Portal into={document.getElementById('main')}>
           <div {...parts.getPositionerProps()}>
             <ul {...parts.getContentProps()} class="menu">

@@ -7,14 +7,17 @@ import type { MenuProps } from './menu-view.tsx'
 export type { Action } from './menu-view.tsx'
 
 export function Menu(props: MenuProps) {
-  /** Where the focus was when it was pressed: whoever has gone on before the code came is not interrupted. */
+  /**
+   * The focus at the time of the press. If the person has moved on before the code is loaded, the menu stays
+   * closed.
+   */
   const pressed = useRef<Element | null>(null)
   const button = useRef<HTMLButtonElement>(null)
   const View = layers.value?.MenuView
   if (View) {
     const focus = document.activeElement
     const hasFocus = button.current !== null && button.current === focus
-    // Of one that is held down no click would come.
+    // A button that is held down while it is replaced gets no click.
     const isHeld = button.current?.matches(':active') === true
     const opens = isHeld || (pressed.current !== null && pressed.current === focus)
     return <View {...props} opens={opens} focused={hasFocus} />

@@ -1,4 +1,4 @@
-/** A field that finds one of many by what is typed: a combobox with a list below it. */
+/** A combobox: a field to find one of many options by typing. */
 import { useSignal } from '@preact/signals'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
@@ -7,14 +7,14 @@ interface PickProps {
   label: string
   /** The names to choose from, by value. */
   options: ReadonlyMap<string, string>
-  /** '' is everybody. */
+  /** '' for all. */
   value: string
-  /** What '' is called. */
+  /** The label of ''. */
   any: string
   onChange(value: string): void
 }
 
-/** More are not in the page: who looks for one of them types. */
+/** The most options to render. Typing finds the others. */
 const shownAtMost = 50
 
 const folded = (text: string) => text.normalize('NFC').toLocaleLowerCase()
@@ -23,7 +23,7 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
   const id = useId()
   const field = useRef<HTMLInputElement>(null)
   const list = useRef<HTMLDivElement>(null)
-  /** Undefined while nothing is typed. */
+  /** The typed text; undefined before anything is typed. */
   const typed = useSignal<string | undefined>(undefined)
   const open = useSignal(false)
   const active = useSignal(-1)
@@ -62,7 +62,7 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
     list.current?.children[active.value]?.scrollIntoView({ block: 'nearest' })
   }, [active.value])
   useLayoutEffect(() => {
-    // What is typed next takes the place of what is chosen.
+    // Select the text, so that typing replaces it.
     if (typed.value === undefined && document.activeElement === field.current) field.current?.select()
   }, [typed.value, value])
   const isNobody = open.value && values.length === 0
@@ -99,7 +99,7 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
         role="listbox"
         aria-label={label}
         hidden={!open.value || isNobody}
-        // The field keeps the focus.
+        // Keep the focus in the field.
         onMouseDown={event => event.preventDefault()}
         tabIndex={-1}
       >

@@ -1,4 +1,7 @@
-/** Renders outside the page's frame, so that nothing clips it. (The one of @zag-js/preact 1.44.0 asks for React.) */
+/**
+ * Renders outside of the page, so that nothing clips it. (The portal of @zag-js/preact 1.44.0 requires
+ * React.)
+ */
 import { type ComponentChildren, Fragment, h } from 'preact'
 import { createPortal } from 'preact/compat'
 

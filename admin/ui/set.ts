@@ -1,6 +1,6 @@
 import type { Signal } from '@preact/signals'
 
-/** What sets a signal when it is called: for buttons, timers and events. */
+/** Makes a function that sets a signal, for buttons, timers and events. */
 export const set =
   <T>(signal: Signal<T>, value: T) =>
   (): void => {

@@ -1,4 +1,7 @@
-/** Shows the short words of `toasts.tsx`; @zag-js/toast reads them out and keeps them while they are looked at. */
+/**
+ * The view of `toasts.tsx`. @zag-js/toast announces them to screen readers, and keeps them while the pointer
+ * is on them.
+ */
 import { normalizeProps, useMachine } from '@zag-js/preact'
 import * as toast from '@zag-js/toast'
 import { useId } from 'preact/hooks'
@@ -6,7 +9,7 @@ import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
 import { Portal } from './portal.tsx'
 
-/** Above what people use at the lower edge: the places of a phone, and where one writes. */
+/** Keeps the lower edge free: the navigation of a phone and the message field. */
 const offsets = { top: '16px', right: '16px', bottom: '88px', left: '16px' }
 export const store = toast.createStore({
   placement: 'bottom-end',

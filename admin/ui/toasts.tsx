@@ -1,23 +1,23 @@
-/** Short words about what was just done. */
+/** Toasts: short messages about what was just done. */
 import { errorText } from '../errors.ts'
 import { layers, loadLayers } from './layers.ts'
 
-/** Words that take the place of those told under the same id. */
+/** A toast replaces an earlier one with the same id. */
 interface Place {
   id?: string
 }
 
 export const tell = (title: string, place: Place = {}): void => show({ ...place, title, type: 'success' })
 
-/** What is under way, until what came of it is told in its place. */
+/** Shows that work is under way. Call another function with the same id when it ends. */
 export const tellBegun = (title: string, place: Required<Place>): void =>
   show({ ...place, title, type: 'loading' })
 
-/** What was asked for and did not come, though nothing failed. */
+/** Shows that a request had no result, though nothing failed. */
 export const tellDoubt = (title: string, place: Place = {}): void =>
   show({ ...place, title, type: 'warning' })
 
-/** What went wrong, and what to do. */
+/** Shows an error and its hint. */
 export function tellError(error: unknown, place: Place = {}): void {
   const { title, hint } = errorText(error)
   show({ ...place, title, type: 'error', duration: 10_000, ...(hint !== '' && { description: hint }) })

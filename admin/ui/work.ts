@@ -1,8 +1,8 @@
-/** Work that a press begins: one at a time, and of what the person saw. */
+/** Work that a button starts. */
 import { useSignal } from '@preact/signals'
 import { tellError } from './toasts.tsx'
 
-/** @param failed is given what the work threw; it is told otherwise */
+/** Runs one job at a time. @param failed gets the error of the job; by default it is shown as a toast */
 export function useWork(failed: (error: unknown) => void = tellError) {
   const busy = useSignal(false)
   const work = async (job: () => Promise<unknown>): Promise<void> => {
@@ -19,7 +19,10 @@ export function useWork(failed: (error: unknown) => void = tellError) {
   return { busy, work }
 }
 
-/** The second click of two is for what the first was for: what came under the pointer between them, nobody saw. */
+/**
+ * Drops the second click of a double click if another control is under the pointer by then. The person did
+ * not see that control when they clicked.
+ */
 export function holdSecondClicks(): void {
   let first: Element | null
   document.addEventListener(

@@ -1,26 +1,27 @@
-/** Who somebody is: by name, else colour, letters and the ends of the id make them tell apart. */
+/** Shows a user: by name, else by a colour and the ends of the id. */
 import type { ComponentChildren } from 'preact'
 import { nameOf } from '../live.ts'
 
-/** The id without what all ids end with. */
+/** The id without the common suffix. */
 const short = (id: string): string => id.replace(/@im\.(wechat|bot)$/, '')
 
-/** One of eight hues. */
+/** A hue for an id, 0 to 7. */
 function hueOf(id: string): number {
   let hash = 0
   for (const char of id) hash = (hash * 31 + char.codePointAt(0)!) >>> 0
   return hash % 8
 }
 
-function lettersOf(id: string): string {
+/** One or two characters of an id. */
+function charactersOf(id: string): string {
   const plain = [...short(id)].filter(char => /[\p{L}\p{N}]/u.test(char))
-  // Ids that WeChat makes all begin alike; their ends differ.
+  // Ids from WeChat begin alike; their ends differ.
   const made = /^o9cq8/.test(id) && plain.length > 12
-  const letters = made ? plain.slice(-2) : plain.slice(0, /[^\p{ASCII}]/u.test(plain[0] ?? '') ? 1 : 2)
-  return letters.join('').toUpperCase() || '?'
+  const chars = made ? plain.slice(-2) : plain.slice(0, /[^\p{ASCII}]/u.test(plain[0] ?? '') ? 1 : 2)
+  return chars.join('').toUpperCase() || '?'
 }
 
-/** The first letters of a name's words; of a Chinese one its last character, as people there say it. */
+/** The initials of a name. For a Chinese name it is the last character, by Chinese custom. */
 function initialsOf(name: string): string {
   const words = name.match(/[\p{L}\p{N}]+/gu) ?? []
   if (words.length === 0) return [...name][0] ?? '?'
@@ -38,12 +39,14 @@ export function Avatar({ session, id, small }: WhoProps & { small?: boolean }) {
   const name = nameOf(session, id)
   return (
     <span class={`avatar hue-${hueOf(id)}${small ? ' small' : ''}`} aria-hidden="true">
-      {name === undefined ? lettersOf(id) : initialsOf(name)}
+      {name === undefined ? charactersOf(id) : initialsOf(name)}
     </span>
   )
 }
 
-/** A name, or an id of which the middle is left out where there is no room; the whole id is in the title. */
+/**
+ * The name of a user, or the id, shortened in the middle if there is no room. The tooltip has the full id.
+ */
 export function Who({ session, id, children }: WhoProps & { children?: ComponentChildren }) {
   const name = nameOf(session, id)
   if (name !== undefined)

@@ -1,33 +1,33 @@
-/** Where a user is shown one may say what to call them. */
+/** Shows a user, with a button to edit the name. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { isolated, listed, t } from '../i18n.ts'
-import { named, nameOf } from '../live.ts'
+import { nameOf, showName } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { tellDoubt } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
 
-/** As src/model/user-name.ts has it. */
+/** The limit of src/model/user-name.ts. */
 const longest = 64
 
 interface Props {
   session: string
   userId: string
-  /** What shows the user, as long as the name is not edited. */
+  /** Shown while the name is not being edited. */
   children: ComponentChildren
 }
 
-/** The user, and a button in whose place one edits the name. */
+/** The user and a button. The button turns into a field for the name. */
 export function NameEdit({ session, userId, children }: Props) {
   const open = useSignal(false)
   const button = useRef<HTMLButtonElement>(null)
   const wasOpen = useRef(false)
   useLayoutEffect(() => {
-    // Whoever writes elsewhere by now goes on there.
+    // If the person has moved the focus elsewhere, leave it there.
     if (wasOpen.current && !open.value && document.activeElement === document.body) button.current?.focus()
     wasOpen.current = open.value
   }, [open.value])
@@ -37,7 +37,7 @@ export function NameEdit({ session, userId, children }: Props) {
     <div class="name-edit">
       <div class={open.value ? 'visually-hidden' : 'cut'}>{children}</div>
       {open.value ? (
-        <NameForm {...{ session, userId }} onClose={close} />
+        <NameForm session={session} userId={userId} onClose={close} />
       ) : (
         <button
           ref={button}
@@ -57,25 +57,25 @@ export function NameEdit({ session, userId, children }: Props) {
 function NameForm({ session, userId, onClose }: { session: string; userId: string; onClose(): void }) {
   const problem = useSignal('')
   const { work } = useWork(error => {
-    const isRefused = error instanceof ApiError && error.code === 'invalid_arguments'
-    problem.value = isRefused ? t('name.bad') : errorText(error).title
+    const isInvalid = error instanceof ApiError && error.code === 'invalid_arguments'
+    problem.value = isInvalid ? t('name.bad') : errorText(error).title
     const at = document.activeElement
     if (at === document.body || field.current?.form?.contains(at)) field.current?.focus()
   })
   const field = useRef<HTMLInputElement>(null)
   const before = nameOf(session, userId) ?? ''
-  // Before the next letter, not after it.
+  // A layout effect runs before the next key press.
   useLayoutEffect(() => field.current?.select(), [])
   const save = async () => {
     const name = field.current?.value.trim() ?? ''
     if (name === before) return onClose()
     const given = await call('name_user', { session, user_id: userId, name })
-    named(given)
+    showName(given)
     if (given.namesakes) {
       const accounts = listed([...new Set(given.namesakes.map(one => isolated(one.session)))])
       tellDoubt(t('name.shared', { accounts }))
     }
-    // Else this one is closed already.
+    // The form may be closed already.
     if (field.current) onClose()
   }
   return (

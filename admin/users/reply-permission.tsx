@@ -1,19 +1,22 @@
-/** Whether one may answer: the window, the answers left, and the account itself. */
+/** Whether the person may answer a user: the reply window, the answers left, the state of the account. */
 import { t } from '../i18n.ts'
 import { conversationOf, sessions } from '../live.ts'
-import { exactly, left } from '../times.ts'
+import { left, timeNow } from '../times.ts'
 
 export type Right =
-  /** `until` is absent of somebody who never wrote to this session. */
+  /** `until` is undefined for a user who never wrote to this session. */
   | { kind: 'open'; answers: number; until: number | undefined }
   | { kind: 'closed' | 'used' | 'expired' | 'damaged' | 'gone' }
 
 const soonMs = 2 * 3_600_000
 const fewAnswers = 2
-/** That there are after each message of the user. */
+/** The answers that each message of the user allows. */
 export const allAnswers = 10
 
-/** Follows the clock, the accounts and the conversations. */
+/**
+ * Whether the person may answer a user. Components that call it follow the clock, the accounts and the
+ * conversations.
+ */
 export function rightOf(session: string, userId: string): Right {
   const all = sessions.value
   const account = all?.find(({ name }) => name === session)
@@ -22,7 +25,7 @@ export function rightOf(session: string, userId: string): Right {
   if (account?.status === 'disconnected') return { kind: 'damaged' }
   const user = account?.users.find(({ user_id }) => user_id === userId) ?? conversationOf(session, userId)
   const until = user?.window_expires_at
-  if (until !== undefined && until <= exactly()) return { kind: 'closed' }
+  if (until !== undefined && until <= timeNow()) return { kind: 'closed' }
   const answers = user?.remaining ?? allAnswers
   return answers <= 0 ? { kind: 'used' } : { kind: 'open', answers, until }
 }
@@ -32,7 +35,7 @@ export const isShort = (right: Right): boolean =>
   right.kind === 'used' ||
   (right.kind === 'open' &&
     right.until !== undefined &&
-    (right.until - exactly() < soonMs || right.answers <= fewAnswers))
+    (right.until - timeNow() < soonMs || right.answers <= fewAnswers))
 
 /** How much is left, as a badge; `full` says it in words. */
 export function RightBadge({ right, full }: { right: Right; full?: boolean }) {
@@ -49,7 +52,7 @@ export function RightBadge({ right, full }: { right: Right; full?: boolean }) {
   }
   const { answers, until } = right
   if (until === undefined) return null
-  const time = left(until - exactly())
+  const time = left(until - timeNow())
   const level = isShort(right) ? 'warn' : 'good'
   const words = t('right.open_about', { time, count: answers })
   return (

@@ -1,4 +1,4 @@
-/** Adds a webhook; its secret comes after it. */
+/** The dialog that adds a webhook. Its secret is shown afterwards. */
 import { useSignal } from '@preact/signals'
 import { useId } from 'preact/hooks'
 import { ApiError } from '../api.ts'
@@ -17,7 +17,7 @@ interface AddProps {
   onAdded(added: AddedWebhook): void
 }
 
-/** Why it was not added; of an address in a private network, the command that adds it. */
+/** Why the webhook was not added. For a URL in a private network, also the command that adds it. */
 interface Problem {
   title: string
   hint?: string
@@ -93,7 +93,7 @@ function Fields({ problem, id }: { problem: Problem | undefined; id: string }) {
   )
 }
 
-/** With all that may speak against the address. */
+/** The URL field with its errors. */
 const UrlField = ({ problem, id }: { problem: Problem | undefined; id: string }) => (
   <div class="field">
     <label for={`${id}-url`}>{t('webhooks.url')}</label>
@@ -123,7 +123,7 @@ const UrlField = ({ problem, id }: { problem: Problem | undefined; id: string })
   </div>
 )
 
-/** Nothing to choose where there is one account. */
+/** The choice of an account, if there are several. */
 function SessionField() {
   const all = sessions.value ?? []
   if (all.length < 2) return null
@@ -137,7 +137,7 @@ function SessionField() {
   )
 }
 
-/** Undefined where a line of the headers is none. */
+/** The input of the form; undefined if a line of the headers is invalid. */
 function typedIn(data: FormData): NewWebhookInput | undefined {
   const session = String(data.get('session') ?? '')
   const lines = String(data.get('headers')).split('\n')
@@ -153,7 +153,7 @@ function typedIn(data: FormData): NewWebhookInput | undefined {
   }
 }
 
-/** The same on the command line, where addresses of one's own network may be reached. Values of headers are not repeated. */
+/** The command that adds the same webhook. It may reach private networks. Values of headers are left out. */
 function commandFor({ url, types = [], session, headers = {}, replies }: NewWebhookInput): string {
   const { base_path: path, sandbox_phone } = status.value ?? {}
   const isSandbox = sandbox_phone !== undefined

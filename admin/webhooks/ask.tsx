@@ -1,4 +1,4 @@
-/** What is asked before a webhook is changed, and the secret that is shown once. */
+/** The dialogs that change a webhook, and the secret that is shown once. */
 import { useSignal } from '@preact/signals'
 import { useCallback, useId, useRef } from 'preact/hooks'
 import { useAnswer } from '../answers.ts'
@@ -12,12 +12,12 @@ import { Icon } from '../ui/icon.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { type AddedWebhook, type ReplayedWebhook, type WebhookEndpoint, webhooks } from './endpoints.ts'
 
-/** What the page asks, and of which endpoint. */
+/** The open dialog, and its endpoint. */
 export type Asked =
   | { what: 'add' }
   | { what: 'secret'; secret: string; replaced?: boolean }
   | { what: 'rotate' | 'remove'; endpoint: WebhookEndpoint }
-  /** `event`: where to begin; asked for without. */
+  /** `event`: where the replay begins. Without it the dialog asks for a time. */
   | { what: 'replay'; endpoint: WebhookEndpoint; event?: string }
 
 interface QuestionProps {
@@ -79,7 +79,7 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: Questio
   const field = useRef<HTMLInputElement>(null)
   const input = useId()
   const start = new Date(now.value - hourMs)
-  // As the field shows it.
+  // The field has no seconds.
   start.setSeconds(0, 0)
   const time = `${start.getHours()}`.padStart(2, '0')
   const minute = `${start.getMinutes()}`.padStart(2, '0')
@@ -124,7 +124,7 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: Questio
   )
 }
 
-/** How much would come again. */
+/** How many events the replay would deliver. */
 function Extent({ id, from }: { id: string; from: string }) {
   const { value, error } = useAnswer(
     useCallback(() => webhooks.wouldReplay(id, from), []),

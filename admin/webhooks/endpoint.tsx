@@ -1,4 +1,4 @@
-/** One webhook: how it does, what it gets, and what can be done with it. */
+/** The card of a webhook: its state, its events, its menu. */
 import { useSignal } from '@preact/signals'
 import { deliveryProblem } from '../errors.ts'
 import { isolated, listed, type TextKey, t } from '../i18n.ts'
@@ -58,8 +58,8 @@ export function Endpoint({ endpoint, onAsk, onReload }: EndpointProps) {
   )
 }
 
-/** Does it, and says so. */
-const act = (work: Promise<unknown>, said: TextKey) => void work.then(() => tell(t(said)), tellError)
+/** Waits for a change, then shows `done` or the error. */
+const finish = (work: Promise<unknown>, done: TextKey) => void work.then(() => tell(t(done)), tellError)
 const isOff = ({ status }: WebhookEndpoint) => status === 'paused' || status === 'disabled'
 
 function actionsOf(endpoint: WebhookEndpoint, onAsk: EndpointProps['onAsk']): Action[] {
@@ -67,7 +67,7 @@ function actionsOf(endpoint: WebhookEndpoint, onAsk: EndpointProps['onAsk']): Ac
     id: 'pause',
     label: t('webhooks.pause'),
     icon: 'pause',
-    run: () => act(webhooks.pause(endpoint.id), 'webhooks.paused'),
+    run: () => finish(webhooks.pause(endpoint.id), 'webhooks.paused'),
   }
   return [
     ...(isOff(endpoint) ? [] : [pause]),
@@ -93,7 +93,7 @@ function actionsOf(endpoint: WebhookEndpoint, onAsk: EndpointProps['onAsk']): Ac
   ]
 }
 
-/** Why nothing arrives, if so. */
+/** Why nothing is delivered, if there is a problem. */
 function Trouble({ endpoint }: { endpoint: WebhookEndpoint }) {
   const {
     id,
@@ -128,7 +128,7 @@ function Trouble({ endpoint }: { endpoint: WebhookEndpoint }) {
           type="button"
           class="button"
           onClick={() =>
-            act(webhooks.resume(id), isOff(endpoint) ? 'webhooks.resumed' : 'webhooks.tried_again')
+            finish(webhooks.resume(id), isOff(endpoint) ? 'webhooks.resumed' : 'webhooks.tried_again')
           }
         >
           <Icon name="play" />
@@ -185,7 +185,7 @@ function Facts({ endpoint }: { endpoint: WebhookEndpoint }) {
   )
 }
 
-/** A delivery by hand, and what came of it. */
+/** A test delivery and its result. */
 function Test({ endpoint: { id, url } }: { endpoint: WebhookEndpoint }) {
   const { busy, work } = useWork()
   const result = useSignal<Awaited<ReturnType<typeof webhooks.test>> | undefined>(undefined)

@@ -1,4 +1,4 @@
-/** Webhooks as their page calls them; apart from the other calls, since the first view needs none of these. */
+/** The calls for webhooks. A module of its own, because the first view needs none of them. */
 import { signal } from '@preact/signals'
 import type { WebhookEndpoint } from '../../src/model/webhook.ts'
 import { call, type Input } from '../api.ts'
@@ -11,24 +11,24 @@ export type {
   WebhookEndpoint,
 } from '../../src/model/webhook.ts'
 
-/** All of them, oldest first; undefined until they have been asked for. */
+/** All webhooks, oldest first; undefined until they are loaded. */
 export const endpoints = signal<readonly WebhookEndpoint[] | undefined>(undefined)
 
-/** After this the status is asked for again of one that is tried at once. */
+/** When to load the status again after a webhook was resumed. */
 const triedMs = 2000
 
 /** @throws ApiError */
 export const askEndpoints = () => call('list_webhooks', {})
 
 let asked = 0
-/** An answer that a later question has overtaken is older than what is there. @throws ApiError */
+/** Loads the list. Drops an answer that a later request has overtaken. @throws ApiError */
 export async function loadEndpoints(): Promise<void> {
   const mine = ++asked
   const all = await askEndpoints()
   if (mine === asked) endpoints.value = all
 }
 
-/** The list is asked for anew: what one call changes is seen wherever it shows. */
+/** Waits for a change and loads the list again, so that every page shows it. */
 async function changed<T>(asked: Promise<T>): Promise<T> {
   const answer = await asked
   await loadEndpoints()
@@ -43,14 +43,14 @@ export const webhooks = {
   pause: (id: string) => changed(call('pause_webhook', { id })),
   async resume(id: string) {
     const answer = await changed(call('resume_webhook', { id }))
-    // What is tried now has an outcome a moment later.
+    // The service tries to deliver now; the result comes a moment later.
     if (answer.status === 'failing') setTimeout(() => loadEndpoints().catch(() => {}), triedMs)
     return answer
   },
   rotate: (id: string) => changed(call('rotate_webhook', { id })),
   /** @param from id of an event, or an ISO time */
   replay: (id: string, from: string) => changed(call('replay_webhook', { id, from })),
-  /** What a replay would be. */
+  /** What a replay would deliver. */
   wouldReplay: (id: string, from: string) => call('replay_webhook', { id, from, dry_run: true }),
   remove: (id: string) => changed(call('remove_webhook', { id })),
 }

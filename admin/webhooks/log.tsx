@@ -1,4 +1,4 @@
-/** The newest tries to deliver to a webhook, newest first. */
+/** The latest delivery attempts of a webhook, newest first. */
 import { useCallback } from 'preact/hooks'
 import { useAnswer } from '../answers.ts'
 import { deliveryProblem, errorText } from '../errors.ts'
@@ -10,7 +10,7 @@ import { outcomeLooks } from './words.ts'
 
 interface DeliveriesProps {
   endpoint: WebhookEndpoint
-  /** Looks how the endpoints do; more tries of this one are then shown. */
+  /** Loads the endpoints again; the log then shows new attempts. */
   onReload(): Promise<void>
   onReplay(event: string): void
 }
@@ -44,9 +44,9 @@ export function Deliveries({ endpoint: { id, tries }, onReload, onReplay }: Deli
 function Delivery({ one, onReplay }: { one: WebhookDelivery; onReplay(): void }) {
   const { at, event, type, outcome, status, took_ms, detail, code } = one
   const { tone, text } = outcomeLooks[outcome]
-  // The status alone stands there already.
-  const isSaid = detail === undefined || detail === `HTTP ${status}`
-  const why = isSaid ? undefined : deliveryProblem(code, detail)
+  // The HTTP status is already shown.
+  const isKnown = detail === undefined || detail === `HTTP ${status}`
+  const why = isKnown ? undefined : deliveryProblem(code, detail)
   const time = stamp(at)
   return (
     <li class="delivery-try">

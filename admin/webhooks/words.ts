@@ -1,4 +1,4 @@
-/** What the service's words about webhooks are called here. */
+/** Texts for the states and event types of webhooks. */
 import type { TextKey } from '../i18n.ts'
 import type { WebhookDelivery, WebhookEndpoint } from './endpoints.ts'
 

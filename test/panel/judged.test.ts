@@ -29,15 +29,15 @@ async function withJudgement(options?: TestPanelOptions) {
     const outbox = await call('list_outbox', {})
     const now = panel.clock.now()
     const webhooks = await askEndpoints()
-    const sight = { status, sessions, conversations, outbox, webhooks, now }
-    const concerns = concernsOf(sight)
+    const snapshot = { status, sessions, conversations, outbox, webhooks, now }
+    const concerns = concernsOf(snapshot)
     const sorted = sessions.toSorted(byTrouble(status, now))
     return {
-      sight,
+      snapshot,
       concerns,
       kinds: concerns.map(({ kind }) => kind),
       healths: Object.fromEntries(sorted.map(one => [one.name, healthOf(one, status, now)])),
-      ...sentenceOf(sight, concerns),
+      ...sentenceOf(snapshot, concerns),
     }
   }
   /** Until it is so; the panel's own seconds pass meanwhile. */
@@ -89,7 +89,7 @@ test('an account that expired has no last contact and no answers left; a login u
   judged.sandbox.world.people.expire(judged.bots.get('gone')!.bot_id)
   const seen = await judged.seenOnce('it expired', ({ healths }) => healths.gone === 'expired')
   const now = judged.clock.now()
-  const heard = (name: string) => heardAt(seen.sight.sessions.find(one => one.name === name)!, now)
+  const heard = (name: string) => heardAt(seen.snapshot.sessions.find(one => one.name === name)!, now)
   expect([typeof heard('default'), heard('gone')]).toEqual(['number', undefined])
   follow(20)
   await judged.until('it is known', () =>
@@ -107,7 +107,7 @@ test('an account that expired has no last contact and no answers left; a login u
   const { concernsOf, isToDo } = await import('../../admin/overview/concerns.ts')
   for (const status of ['failing', 'disabled', 'paused', 'active'] as const) {
     const webhooks = [{ ...endpoint, status }]
-    const found = concernsOf({ ...pending.sight, webhooks }).filter(({ kind }) => kind === 'webhook')
+    const found = concernsOf({ ...pending.snapshot, webhooks }).filter(({ kind }) => kind === 'webhook')
     expect([status, found.map(isToDo)]).toEqual([
       status,
       status === 'failing' || status === 'disabled' ? [true] : [],
@@ -123,7 +123,7 @@ test('an account that may be muted is named, in place of what may not have been 
   await judged.sandbox.switches({ send_reply: 'ret' })
   for (const text of ['1', '2', '3', '4', '5']) await judged.send({ text })
   const seen = await judged.seenOnce('muted', ({ kinds }) => kinds.includes('muted'))
-  const since = seen.sight.sessions[0]!.muted_since!
+  const since = seen.snapshot.sessions[0]!.muted_since!
   expect(seen.concerns).toEqual([{ kind: 'muted', session: 'default', since, because: 'no_ids' }])
   expect(seen).toMatchObject({ tone: 'warn', text: t('overview.says_muted', { count: 1 }) })
 })
@@ -145,10 +145,10 @@ test('of a store that fails it says so, and of what may not have been shown how 
   })
   const { concernsOf } = await import('../../admin/overview/concerns.ts')
   const { sentenceOf } = await import('../../admin/overview/sentence.ts')
-  const sight = { ...suspects.sight, status: await status() }
-  const concerns = concernsOf(sight)
+  const snapshot = { ...suspects.snapshot, status: await status() }
+  const concerns = concernsOf(snapshot)
   expect(concerns[0]).toEqual({ kind: 'store', path: judged.dir })
-  expect(sentenceOf(sight, concerns)).toEqual({ tone: 'bad', text: t('overview.says_store') })
+  expect(sentenceOf(snapshot, concerns)).toEqual({ tone: 'bad', text: t('overview.says_store') })
   await rename(`${path}.away`, path)
   await judged.until('it is mended', async () => {
     judged.clock.advance(1000)
@@ -175,7 +175,7 @@ test('an account that has not answered since the start connects; after some minu
   })
   const { concernsOf } = await import('../../admin/overview/concerns.ts')
   const { sentenceOf } = await import('../../admin/overview/sentence.ts')
-  const later = { ...connecting.sight, now: connecting.sight.now + 10 * minuteMs }
+  const later = { ...connecting.snapshot, now: connecting.snapshot.now + 10 * minuteMs }
   const concerns = concernsOf(later)
   expect(concerns).toMatchObject([{ kind: 'silent', path: judged.dir }])
   expect(sentenceOf(later, concerns)).toEqual({ tone: 'warn', text: t('overview.silent', { count: 1 }) })
@@ -185,7 +185,7 @@ test('an account that has not answered since the start connects; after some minu
   expect(heard).toMatchObject({ healths: { default: 'well' }, tone: 'good' })
   // An error is no old news; the time alone is.
   const times = await import('../../admin/times.ts')
-  const [session] = heard.sight.sessions as [SessionWithUsers]
+  const [session] = heard.snapshot.sessions as [SessionWithUsers]
   const now = times.now.value
   const at = (last_poll_at: number) => ({ ...session, last_poll_at })
   expect(judged.silenceOf([at(now - 5 * minuteMs)], now)).toBe(
@@ -209,9 +209,9 @@ test('a process that takes over is no trouble, however long it has followed', as
   expect(await judged.look()).toMatchObject({ kinds: [], healths: { default: 'well' } })
   await poller.gateway.close()
   const said: unknown[] = []
-  await judged.seenOnce('it took over', ({ sight, kinds }) => {
+  await judged.seenOnce('it took over', ({ snapshot, kinds }) => {
     said.push(...kinds)
-    return sight.status.role === 'poller'
+    return snapshot.status.role === 'poller'
   })
   await write(judged, 'hello')
   expect(await judged.look()).toMatchObject({ kinds: [], healths: { default: 'well' } })
@@ -226,20 +226,20 @@ test('polls that fail: the last error, in English as it was said, elsewhere in t
   await judged.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
   // A poll that is held is answered with it; one that begins later fails.
   await judged.sandbox.say('ends the poll')
-  const { kinds, text, sight } = await judged.seenOnce(
+  const { kinds, text, snapshot } = await judged.seenOnce(
     'failing',
     ({ healths }) => healths.default === 'silent',
   )
   expect({ kinds, text }).toEqual({ kinds: ['silent'], text: t('overview.silent', { count: 1 }) })
-  const [session] = sight.sessions as [SessionWithUsers]
+  const [session] = snapshot.sessions as [SessionWithUsers]
   const { poll_error = '', poll_error_code, poll_error_quote = '' } = session
   // At once, not after the minutes that silence alone may last.
   expect(session.failing_since).toBeNumber()
   const { healthOf } = await import('../../admin/sessions/health.ts')
-  expect(healthOf({ ...session, last_poll_at: sight.now }, sight.status, sight.now)).toBe('silent')
+  expect(healthOf({ ...session, last_poll_at: snapshot.now }, snapshot.status, snapshot.now)).toBe('silent')
   expect([poll_error_code, poll_error_quote]).toEqual(['upstream_error', 'HTTP 500'])
   expect(pollProblem(session)).toContain(poll_error)
-  expect(judged.silenceOf([session], sight.now)).toContain(poll_error)
+  expect(judged.silenceOf([session], snapshot.now)).toContain(poll_error)
   await judged.chooseLanguage('zh')
   expect(pollProblem(session)).toContain(t('overview.poll_upstream'))
   expect(pollProblem(session)).toContain(poll_error_quote)

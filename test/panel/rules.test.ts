@@ -30,7 +30,7 @@ test('the conversations go with an account that is renamed, also where they were
 
 test('why WeChat refused a message is said in the viewer’s language, and what WeChat said as it said it', async () => {
   const { chooseLanguage } = await import('../../admin/i18n.ts')
-  const { deliveryNote, exactly } = await import('../../admin/conversations/delivery.tsx')
+  const { deliveryNote, quotedReason } = await import('../../admin/conversations/delivery.tsx')
   await write(panel, 'hello')
   for (const [code, errmsg] of [
     [-1, 'not on a Sunday'],
@@ -43,7 +43,7 @@ test('why WeChat refused a message is said in the viewer’s language, and what 
   }
   const { messages } = await panel.gateway.history.page({ limit: 10, offset: 0, direction: 'sent' })
   expect(messages.map(({ text }) => text).sort()).toEqual(['not on a Sunday', 'prepare failed'])
-  const said = (message: (typeof messages)[number]) => `${deliveryNote(message)} ${exactly(message)}`
+  const said = (message: (typeof messages)[number]) => `${deliveryNote(message)} ${quotedReason(message)}`
   await chooseLanguage('zh')
   for (const message of messages) {
     expect(said(message)).toContain(message.text)

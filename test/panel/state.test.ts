@@ -146,13 +146,13 @@ test('the rows that are kept are bounded, and whoever reads far back keeps their
   const some = (from: number, count: number) =>
     Array.from({ length: count }, (_none, nth) => like(from + nth))
   const thread = new Thread('burst', 'nobody')
-  for (let from = 1; from < 10_000; from += 250) thread.heard(some(from, 250))
+  for (let from = 1; from < 10_000; from += 250) thread.receive(some(from, 250))
   expect(thread.messages.value.length).toBeLessThanOrEqual(2500)
   expect(thread.messages.value.at(-1)?.id).toBe(10_000)
   expect(thread.hasOlder.value).toBe(true)
   const first = thread.messages.value[0]!.id
   thread.isAtEnd = false
-  for (let from = 10_001; from < 20_000; from += 250) thread.heard(some(from, 250))
+  for (let from = 10_001; from < 20_000; from += 250) thread.receive(some(from, 250))
   expect(thread.messages.value.length).toBeLessThanOrEqual(2500)
   expect(thread.messages.value[0]!.id).toBe(first)
   expect(thread.hasNewer.value).toBe(true)
@@ -182,16 +182,16 @@ test('whoever reads a little above the end keeps the rows there while messages c
     [20, [false, true]],
   ] as const) {
     const thread = new Thread('burst', 'nobody')
-    thread.heard(some(1, 2450))
+    thread.receive(some(1, 2450))
     thread.isAtEnd = false
     thread.readsAt = read
-    thread.heard(some(2451, 60))
+    thread.receive(some(2451, 60))
     const rows = thread.messages.value
     expect(rows.length).toBe(2000)
     expect([thread.hasOlder.value, thread.hasNewer.value]).toEqual([...isLeft])
     expect(rows.filter(({ id }) => Math.abs(id - read) < 20).length).toBeGreaterThan(37)
     // However much came at once.
-    thread.heard(some(2511, 9000))
+    thread.receive(some(2511, 9000))
     expect(thread.messages.value.filter(({ id }) => Math.abs(id - read) < 20).length).toBeGreaterThan(37)
     thread.close()
   }
@@ -217,7 +217,7 @@ test('an event that cannot be read, and a listener that throws, take nothing els
     }),
     live.onMessages(messages => heard.push(...messages.map(({ text }) => text))),
   ]
-  live.happened(() => JSON.parse('{'))
+  live.queueEvent(() => JSON.parse('{'))
   await write(panel, 'all the same')
   await isListed('default', 'all the same')
   for (const end of ends) end()
