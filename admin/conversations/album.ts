@@ -1,6 +1,6 @@
 /**
- * The pictures and videos of a conversation, as one goes from one to the next at large: those that are loaded
- * around the one that was opened, and more at both ends before they are needed.
+ * The pictures and videos of a conversation, for the full-size view: those around the opened one, and more at
+ * both ends before they are needed.
  */
 import { batch, computed, signal } from '@preact/signals'
 import { call, type Message } from '../api.ts'
@@ -10,48 +10,48 @@ import { storedAs } from './pieces.ts'
 import { messagesAfter, threadOf } from './thread.ts'
 import { isThere, type MediaProps, mediaOf } from './use-blob.ts'
 
-/** What is looked at large; undefined: nothing. */
+/** The album in the full-size view; undefined when that is closed. */
 export const album = signal<Album | undefined>(undefined)
 
-/** Opens a picture or a video at large. */
-export function look(at: MediaProps): void {
+/** Opens a picture or a video in the full-size view. */
+export function openFullSize(at: MediaProps): void {
   album.value = new Album(at)
   void loadLayers()
 }
 
 const kinds = ['IMAGE', 'VIDEO'] as const
 const pageSize = 30
-/** More is asked for when so few are left in a direction. */
+/** Load more when this few items are left in a direction. */
 const ahead = 3
 
-const shown = (messages: readonly Message[]): MediaProps[] =>
+const mediaIn = (messages: readonly Message[]): MediaProps[] =>
   messages.flatMap(mediaOf).filter(one => kinds.some(kind => kind === one.item.kind) && isThere(one))
 
 export class Album {
   readonly #all = signal<readonly MediaProps[]>([])
-  /** Row and place of the one that is shown: the row keeps its number when the message changes. */
+  /** Row id and media index of the shown item. They stay the same when the message changes. */
   readonly #key = signal({ row: 0, index: 0 })
   readonly #place = computed(() => {
     const { row, index } = this.#key.value
     return this.#all.value.findIndex(one => one.message.id === row && one.index === index)
   })
-  /** The one that is shown. */
+  /** The shown item. */
   readonly at = computed(() => this.#all.value[this.#place.value])
-  /** Where it goes to; undefined at an end, or as long as it is not known. */
+  /** The neighbours of the shown item; undefined at an end, or while not loaded. */
   readonly before = computed(() => this.#all.value[this.#place.value - 1])
   readonly after = computed(() => this.#all.value[this.#place.value + 1])
-  /** The one that was opened. */
+  /** The item that was opened. */
   readonly first: MediaProps
   readonly #wanted: { session: string; user_id: string }
-  /** Rows from here to there are known. */
+  /** The first and the last row id that are loaded. */
   #oldest: number
   #newest: number
   #hasOlder = true
   #hasNewer = true
   readonly #loading = new Set<'older' | 'newer'>()
-  /** Steps that wait until there is something to go to; below 0: backwards. */
+  /** Steps to take once their target is loaded; negative: backwards. */
   #steps = 0
-  /** What came since the newer ones were asked for: the answer may be older. */
+  /** Messages that came since newer ones were requested. The answer may be older than they. */
   #meanwhile: Message[] = []
   readonly #gone = new AbortController()
   readonly #stop: () => void
@@ -71,18 +71,18 @@ export class Album {
     }
     this.#oldest = rows[0]!.id
     this.#newest = rows.findLast(({ id }) => id > 0)?.id ?? 0
-    this.#all.value = shown(rows)
+    this.#all.value = mediaIn(rows)
     this.#key.value = { row: message.id, index }
     this.#stop = onMessages(news => {
       for (const one of news) this.#receive(one)
     })
-    void this.#reach()
+    void this.#loadAhead()
   }
 
   go(step: 1 | -1): void {
     this.#steps += step
     this.#walk()
-    void this.#reach()
+    void this.#loadAhead()
   }
 
   close(): void {
@@ -91,8 +91,8 @@ export class Album {
   }
 
   /**
-   * Takes the steps that can be taken. The others wait while more is loading in their direction, else they
-   * end here.
+   * Takes the steps whose target is loaded. The others wait while there is more to load, else they are
+   * dropped.
    */
   #walk(): void {
     while (this.#steps !== 0) {
@@ -108,7 +108,7 @@ export class Album {
     }
   }
 
-  async #reach(): Promise<void> {
+  async #loadAhead(): Promise<void> {
     const place = this.#place.peek()
     await Promise.all([
       place < ahead && this.#hasOlder && this.#load('older'),
@@ -116,7 +116,7 @@ export class Album {
     ])
   }
 
-  /** A failed call ends the loading, and the steps that wait for it. The next step tries again. */
+  /** If a call fails, waiting steps are dropped. The next step tries again. */
   async #load(which: 'older' | 'newer'): Promise<void> {
     if (this.#loading.has(which)) return
     this.#loading.add(which)
@@ -129,7 +129,7 @@ export class Album {
       this.#loading.delete(which)
     }
     this.#walk()
-    if (!this.#gone.signal.aborted) await this.#reach()
+    if (!this.#gone.signal.aborted) await this.#loadAhead()
   }
 
   async #older(): Promise<void> {
@@ -138,7 +138,7 @@ export class Album {
     const pages = await Promise.all(
       kinds.map(msg_type => call('list_messages', { ...filter, msg_type }, { signal: gone })),
     )
-    // As far back as the pages of both kinds reach.
+    // The pages of both kinds are complete back to this row.
     this.#oldest = Math.max(0, ...pages.map(({ next_before = 0 }) => next_before))
     this.#hasOlder = this.#oldest > 0
     this.#add(pages.flatMap(({ messages }) => messages.filter(({ id }) => id >= this.#oldest)))
@@ -167,10 +167,10 @@ export class Album {
     else if (this.#loading.has('newer')) this.#meanwhile.push(message)
   }
 
-  /** In the order of the conversation; what is on its way stands last, until its row takes its place. */
+  /** Keeps the order of the conversation. Unsent messages are last, until their stored row replaces them. */
   #add(messages: readonly Message[]): void {
     const rows = new Map(messages.map(message => [message.id, message]))
-    const media = shown([...rows.values()])
+    const media = mediaIn([...rows.values()])
     const storedRow = (id: number) => media.find(({ message }) => message.id === storedAs.get(id))?.message.id
     const others = this.#all
       .peek()

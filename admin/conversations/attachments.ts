@@ -1,4 +1,4 @@
-/** Files that are about to be sent: they go up at once, so that sending them later takes no time. */
+/** Files to be sent. They are uploaded at once, so that the send itself is fast. */
 import { type Signal, signal } from '@preact/signals'
 import { ApiError, upload } from '../api.ts'
 import { status } from '../live.ts'
@@ -9,17 +9,17 @@ export interface Attachment {
   id: number
   file: File
   kind: AttachedKind
-  /** Of a picture. */
+  /** Object URL of a picture. */
   preview: string | undefined
-  /** Share that is up, 0 to 1. */
+  /** The uploaded share, 0 to 1. */
   progress: Signal<number>
   error: Signal<unknown>
-  /** Settles when it is up, or failed. */
+  /** Resolves with the upload id, or with undefined after a failure. */
   uploaded: Promise<string | undefined>
   abort: AbortController
 }
 
-/** What WeChat shows as such; anything else goes as a file. */
+/** The kind that WeChat can show; anything else is sent as a file. */
 function kindOf({ type }: Pick<File, 'type'>): AttachedKind {
   if (/^image\/(png|jpeg|gif|webp|bmp)$/.test(type)) return 'image'
   return /^video\/(mp4|quicktime)$/.test(type) ? 'video' : 'file'
@@ -27,20 +27,24 @@ function kindOf({ type }: Pick<File, 'type'>): AttachedKind {
 
 let lastAttachment = 0
 
-/** Takes a file, and begins to upload it. */
+/** Makes an attachment of a file and starts its upload. */
 export function attachmentOf(file: File): Attachment {
   const kind = kindOf(file)
   const one: Attachment = {
-    ...{ id: ++lastAttachment, file, kind },
+    id: ++lastAttachment,
+    file,
+    kind,
     preview: kind === 'image' ? URL.createObjectURL(file) : undefined,
-    ...{ progress: signal(0), error: signal(undefined) },
-    ...{ uploaded: Promise.resolve(undefined), abort: new AbortController() },
+    progress: signal(0),
+    error: signal(undefined),
+    uploaded: Promise.resolve(undefined),
+    abort: new AbortController(),
   }
   uploadAgain(one)
   return one
 }
 
-/** Uploads it, anew after a failure. */
+/** Uploads the file, or tries again after a failure. */
 export function uploadAgain(one: Attachment): void {
   const limit = status.value?.max_upload_bytes
   one.error.value = undefined
@@ -61,7 +65,7 @@ export function uploadAgain(one: Attachment): void {
   })()
 }
 
-/** It is not wanted any more. */
+/** Drops an attachment: stops its upload and frees its preview. */
 export function letGo({ abort, preview }: Attachment): void {
   abort.abort()
   if (preview) URL.revokeObjectURL(preview)

@@ -1,6 +1,6 @@
 /**
- * Bytes of media for the page. Fetched a few at a time, since a browser keeps only six lines to one host and the live
- * events hold one; kept while there is room, since the service asks WeChat anew each time.
+ * Bytes of media for the page. Only a few are fetched at a time: a browser opens six connections to a host,
+ * and the event stream holds one. They are cached, because the service downloads them from WeChat each time.
  */
 import { ApiError, bytesOf } from '../api.ts'
 
@@ -10,8 +10,8 @@ export interface Blobbed {
   size: number
 }
 
-const roomBytes = 64_000_000
-const atOnce = 3
+const cacheBytes = 64_000_000
+const mostFetches = 3
 
 interface Entry {
   promise: Promise<Blobbed>
@@ -19,32 +19,33 @@ interface Entry {
   done?: Blobbed
 }
 
-// By row: the message id of a sent one changes when WeChat has taken it.
+// By row id: the message id of a sent message changes when WeChat accepts it.
 const keyOf = (row: number, item: number) => `${row} ${item}`
 const entries = new Map<string, Entry>()
 const waiting: (() => void)[] = []
 let running = 0
 
-const turn = (): Promise<void> | undefined => {
-  if (running < atOnce) {
+/** Waits for a free slot to fetch in. */
+const takeSlot = (): Promise<void> | undefined => {
+  if (running < mostFetches) {
     running++
     return undefined
   }
   return new Promise(resolve => waiting.push(resolve))
 }
 
-const turnOver = (): void => {
+const releaseSlot = (): void => {
   const next = waiting.pop()
   if (next) next()
   else running--
 }
 
-/** Lets go of what nobody looks at, the oldest first, until there is room. */
+/** Frees media that is not on screen, the oldest first, until the cache is small enough. */
 function makeRoom(): void {
   let bytes = 0
   for (const { done } of entries.values()) bytes += done?.size ?? 0
   for (const [key, { done, users }] of entries) {
-    if (bytes <= roomBytes) return
+    if (bytes <= cacheBytes) return
     if (!done || users > 0) continue
     URL.revokeObjectURL(done.url)
     entries.delete(key)
@@ -53,7 +54,7 @@ function makeRoom(): void {
 }
 
 /**
- * The bytes of one piece of media as an address that this page may show. Whoever asks gives it back by `release`.
+ * Gets media as an object URL. The caller must call `release` when it no longer needs it.
  *
  * @param onProgress bytes so far
  */
@@ -68,19 +69,19 @@ export function holdBlob(
   if (!entry) {
     const own: Entry = { users: 0, promise: Promise.resolve(undefined as never) }
     own.promise = (async () => {
-      await turn()
+      await takeSlot()
       try {
-        // Nobody looks any more: whoever comes next asks again.
+        // All callers have released it; the next one fetches it again.
         if (own.users === 0) throw new DOMException('', 'AbortError')
         const blob = await bytesOf(url, onProgress)
         own.done = { url: URL.createObjectURL(blob), type: blob.type, size: blob.size }
         return own.done
       } catch (error) {
         entries.delete(key)
-        // It broke off on its way.
+        // The download broke off.
         throw error instanceof TypeError ? new ApiError(502, { code: 'upstream_error' }) : error
       } finally {
-        turnOver()
+        releaseSlot()
         makeRoom()
       }
     })()
@@ -88,7 +89,7 @@ export function holdBlob(
     entry = own
   }
   entry.users++
-  // The one that was looked at last goes last.
+  // The map is in order of use: the one used last is freed last.
   entries.delete(key)
   entries.set(key, entry)
   const held = entry
@@ -105,10 +106,10 @@ export function holdBlob(
   }
 }
 
-/** Whether the bytes are here, or on their way. */
+/** Whether the bytes are cached or being fetched. */
 export const isHeld = (row: number, item: number): boolean => entries.has(keyOf(row, item))
 
-/** A file of this page, shown as the media of a row before WeChat has it, and after. */
+/** Uses a file of this page as the media of a row, also before WeChat has it. */
 export function seedBlob(row: number, item: number, file: File): void {
   if (entries.has(keyOf(row, item))) return
   const done = { url: URL.createObjectURL(file), type: file.type, size: file.size }
@@ -121,7 +122,7 @@ export interface Shape {
   height: number
 }
 
-/** The shape that a picture turned out to have, so that its place is right the next time. */
+/** The real size of a picture that was loaded before, so that the next time its box is right at once. */
 export const knownShape = (row: number, item: number): Shape | undefined => shapes.get(keyOf(row, item))
 export const learnShape = (row: number, item: number, shape: Shape): void =>
   void shapes.set(keyOf(row, item), shape)

@@ -1,4 +1,4 @@
-/** One message as people see it. */
+/** The bubble of a message. */
 import { useSignal } from '@preact/signals'
 import { memo } from 'preact/compat'
 import { call, type Message } from '../api.ts'
@@ -27,22 +27,22 @@ import { Voice } from './voice.tsx'
 
 interface BubbleProps {
   message: Message
-  /** A time of the day under which it stands, unix ms. */
+  /** A time of the day whose heading is above the message, Unix ms. */
   ofDay: number
-  /** Whether it begins, and ends, a row of messages of one side. */
+  /** Whether it is the first and the last of several messages from one side. */
   first: boolean
   last: boolean
-  /** Whether a person can say yes or no here. */
+  /** Whether it has the buttons to approve or decline. */
   decides: boolean
   needle: string
-  /** The one that was asked for. */
+  /** Whether the URL asks for this message. */
   looked: boolean
-  /** Rows whose long text is shown whole. */
+  /** Row ids whose long text is shown in full. */
   unfolded: Set<number>
   onQuote(quote: NonNullable<Message['ref_msg']>): void
-  /** Whether what was refused is still at hand. */
+  /** Whether the content of a refused message is still available. */
   hasAgain: boolean
-  /** Sends it once more. */
+  /** Sends it again. */
   onAgain(message: Message, queue: boolean): void
 }
 
@@ -50,13 +50,13 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
   const { message, ofDay, first, last, decides, needle, looked, unfolded, hasAgain, onQuote, onAgain } = props
   const { direction, items, ref_msg, group_id, status } = message
   const sent = direction === 'sent'
-  // What is on its way still says more itself.
+  // A message that is not stored yet has its own notes.
   const note = sent && message.id > 0 ? deliveryNote(message) : ''
   const onlyPicture =
     items.length === 1 && (items[0]!.kind === 'IMAGE' || items[0]!.kind === 'VIDEO') && !ref_msg
   const endsInText = items.at(-1)?.kind === 'TEXT'
   let media = 0
-  const shown =
+  const content =
     items.length === 0 ? (
       <Unknown />
     ) : (
@@ -95,7 +95,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
           </span>
         )}
         {ref_msg && <Quote quote={ref_msg} onQuote={onQuote} />}
-        {shown}
+        {content}
         <span class="meta" dir="ltr">
           <Time at={message.timestamp}>
             {!sameDay(message.timestamp, ofDay) && `${day(message.timestamp)} `}
@@ -137,7 +137,9 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
   )
 })
 
-/** Once the user has written again, nothing is in the way of what was closed or held. */
+/**
+ * What helps after a failed send. If the user has written since, the window is open and sending again works.
+ */
 function remedyOf(message: Message): Remedy {
   const remedy = remedyFor(isCancelled(message) ? 'not_found' : (message.reason_code ?? ''))
   const wrote = userOf(message.session, message.to_user)?.last_received ?? 0
@@ -151,10 +153,10 @@ function Text(props: { text: string; row: number; nth: number; needle: string; u
   const whole = useSignal(unfolded.has(row))
   const cut = cutAt(text)
   const folds = cut < text.length
-  const shown = !folds || whole.value ? text : text.slice(0, cut)
+  const visible = !folds || whole.value ? text : text.slice(0, cut)
   return (
     <div class="text foreign" dir="auto" data-nth={nth}>
-      <Rich text={shown} needle={needle} />
+      <Rich text={visible} needle={needle} />
       {folds && !whole.value && '…'}
       {folds && (
         <button
@@ -211,10 +213,7 @@ interface DecideProps {
   act(outboxId: string): Promise<unknown>
 }
 
-/**
- * Takes a waiting message back, or says yes to it; with it go the parts that were to be sent in the same
- * breath.
- */
+/** Cancels or approves a waiting message, with all parts of the same send. */
 function Decide({ row, text, act, look }: DecideProps) {
   const { busy, work } = useWork()
   const decide = async () => {

@@ -1,4 +1,4 @@
-/** What one may do with a conversation besides answering. */
+/** The menu of a conversation. */
 import { useSignal } from '@preact/signals'
 import { t } from '../i18n.ts'
 import { conversationOf } from '../live.ts'
@@ -11,7 +11,7 @@ import { Jump } from './jump.tsx'
 import { mark } from './read-marks.ts'
 import type { Thread } from './thread.ts'
 
-/** Searches in this conversation; on a phone that is another page. */
+/** Opens the search in this conversation. On a phone that is another page. */
 const searchHere = ({ session, userId, q }: Place) => {
   const filter = { account: session, person: userId }
   const wide = !matchMedia(narrowly).matches
@@ -28,14 +28,14 @@ export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
   }
   const toMedia = () => navigate(hrefOf({ ...place, media: 'IMAGE', m: undefined }))
   const talk = conversationOf(place.session, place.userId)
-  // An open chat with somebody at it is read: it closes, and they come back to it.
-  const putOff = () => {
+  // An open chat counts as read, so it must be closed first.
+  const markUnread = () => {
     if (!talk) return
     navigate(hrefOf({ q: place.q, filter: place.filter }))
     document.getElementById('main')?.focus()
     void mark({ ...talk, unread: 0 })
   }
-  const unread: Action = { id: 'unread', label: t('chat.mark_unread'), icon: 'unread', run: putOff }
+  const unread: Action = { id: 'unread', label: t('chat.mark_unread'), icon: 'unread', run: markUnread }
   return (
     <>
       <Menu
@@ -48,7 +48,7 @@ export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
           { id: 'copy', label: t('chat.copy_id'), icon: 'copy', run: copyId },
         ]}
       />
-      {asking.value && <Jump {...{ thread, place }} onClose={() => ask(false)} />}
+      {asking.value && <Jump thread={thread} place={place} onClose={() => ask(false)} />}
     </>
   )
 }

@@ -1,4 +1,4 @@
-/** The chat, loaded when one is opened, or ahead of that: the list alone is there sooner. */
+/** The chat, in a chunk of its own, so that the list alone loads faster. */
 import { later } from '../ui/lazy-page.tsx'
 
 export const ChatPage = later(

@@ -1,4 +1,4 @@
-/** One conversation: who it is with, what was said, and where one answers. */
+/** A conversation: its header, its messages, and the message field. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
@@ -29,22 +29,22 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const thread = threadOf(session, userId)
   const desk = deskOf(session, userId)
   const right = rightOf(session, userId)
-  // What an account that was logged out had to say stays to be read; of one that never was there is nothing.
+  // Messages of a logged-out account can still be read. An account that never existed has none.
   const isNothing = right.kind === 'gone' && thread.messages.value.length === 0
   const account = accountOf(session)
   const health = account ? healthOf(account, status.value, now.value) : 'well'
   const heading = useRef<HTMLHeadingElement>(null)
   const dragging = useSignal(false)
   const inGallery = place.media !== ''
-  // Alone on the page, it is its title.
+  // On a narrow screen the chat is the whole page.
   const Heading = narrow ? 'h1' : 'h2'
   useEffect(() => {
-    // A phone would open its keyboard.
+    // On a phone, focus in the message field would open the keyboard.
     if (narrow) heading.current?.focus({ preventScroll: true })
   }, [thread, narrow])
 
   useEffect(() => {
-    // A file that misses its place must not take the page away.
+    // Without this, a file dropped outside of the chat would replace the page.
     const hold = (event: DragEvent) => {
       if (event.dataTransfer?.types.includes('Files')) event.preventDefault()
     }
@@ -101,7 +101,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
                 {session}
               </span>
             )}
-            {/* Of an account that cannot send, its state says it all. */}
+            {/* For an account that cannot send, the state of the account is enough. */}
             {!isNothing && right.kind !== 'expired' && right.kind !== 'damaged' && (
               <RightBadge right={right} full />
             )}
@@ -112,17 +112,17 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
             )}
           </div>
         </div>
-        <ChatMenu {...{ thread, place }} />
+        <ChatMenu thread={thread} place={place} />
       </header>
       {isNothing && thread.state.value === 'ready' ? (
         <NoAccount name={session} />
       ) : inGallery ? (
         <Gallery place={place} narrow={narrow} />
       ) : (
-        <Log key={`${session}/${userId}`} {...{ thread, desk, place }} />
+        <Log key={`${session}/${userId}`} thread={thread} desk={desk} place={place} />
       )}
       {!isNothing && !inGallery && (
-        <Composer key={`composer ${session}/${userId}`} {...{ desk, right, narrow }} />
+        <Composer key={`composer ${session}/${userId}`} desk={desk} right={right} narrow={narrow} />
       )}
       {dragging.value && <div class="drop">{t('composer.drop')}</div>}
       <Lightbox />

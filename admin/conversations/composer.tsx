@@ -1,4 +1,4 @@
-/** Where one answers. Enter sends, Shift and Enter break the line. */
+/** The message field. Enter sends; Shift+Enter breaks the line. */
 import { useComputed } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { errorText } from '../errors.ts'
@@ -29,20 +29,20 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
   const queueing = desk.queueing.value
   const waitsFor = right.kind === 'closed' || right.kind === 'used'
   const lacks = right.kind === 'open' && cost > right.answers
-  // A text that needs more answers than there ever are would wait for nothing.
+  // A text that needs more answers than there ever are could never be sent.
   const mayQueue = waitsFor || (lacks && costOf(desk.text.value, 0) <= allAnswers)
   const canWrite = right.kind === 'open' || (waitsFor && queueing)
   const broken = files.some(({ error }) => error.value !== undefined)
   const canSend = canWrite && cost > 0 && !broken && (!lacks || queueing)
 
-  // Before the next letter, which may come before the first drawing.
+  // A layout effect runs before the next key press, which may come before the first drawing.
   useLayoutEffect(() => {
-    // Where fingers write, that would open the keyboard.
+    // On a touch screen this would open the keyboard.
     if (!narrow && !matchMedia('(pointer: coarse)').matches) field.current?.focus({ preventScroll: true })
   }, [narrow])
   useGrowing(field, desk.text.value)
   useEffect(() => {
-    // The window is open again: there is nothing to wait for.
+    // The reply window is open again, so nothing needs to wait.
     if (!mayQueue && queueing) desk.queueing.value = false
   }, [mayQueue, queueing])
 
@@ -55,7 +55,7 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
     queueMicrotask(() => field.current?.focus())
   }
   const onKeyDown = (event: KeyboardEvent) => {
-    // While an input method composes, Enter chooses a word (Safari says so by 229 alone).
+    // While an input method composes, Enter chooses a word. Safari reports that only by key code 229.
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229) return
     event.preventDefault()
     send()
@@ -158,7 +158,7 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
         <button
           type="submit"
           class="button primary icon-only"
-          // Stays in the order of the keyboard; the note above says what is missing.
+          // Not `disabled`, so that Tab reaches it. The note above says what is missing.
           aria-disabled={!canSend}
           aria-label={t(queueing && mayQueue ? 'composer.queue' : 'composer.send')}
           title={t(queueing && mayQueue ? 'composer.queue' : 'composer.send')}
@@ -209,7 +209,7 @@ function Attached({ one, onRemove }: { one: Attachment; onRemove(): void }) {
   )
 }
 
-/** Browsers that cannot do it in CSS are told the height. */
+/** Sets the height of the field in browsers that lack `field-sizing`. */
 function useGrowing(field: { current: HTMLTextAreaElement | null }, text: string): void {
   useLayoutEffect(() => {
     const area = field.current

@@ -1,7 +1,4 @@
-/**
- * How far a sent message has come, as far as that is known. There is no second check: WeChat tells nobody
- * what was read.
- */
+/** The delivery state of a sent message. There is no read state: WeChat does not report it. */
 import type { Message } from '../api.ts'
 import { ownWords, whyOf } from '../errors.ts'
 import { isEnglish, type TextKey, t } from '../i18n.ts'
@@ -20,7 +17,7 @@ const states: Readonly<Record<SentStatus, { icon: IconName; text: TextKey; about
   unknown: { icon: 'question', text: 'delivery.unknown', about: 'delivery.unknown_about' },
 }
 
-/** The state as a sign; said in full to who points at it, and to who listens. */
+/** The state as an icon, with a tooltip and a text for screen readers. */
 export function Delivery({ status, size = 14 }: { status: SentStatus; size?: number }) {
   const { icon, text, about } = states[status]
   return (
@@ -31,15 +28,15 @@ export function Delivery({ status, size = 14 }: { status: SentStatus; size?: num
   )
 }
 
-/** A person has to say yes first. */
+/** Whether it waits for a person's approval. */
 export const asksFirst = ({ status, reason_code }: Message): boolean =>
   status === 'queued' && reason_code === 'approval'
 
-/** Taken back before it went out, or not wanted by whoever was asked: no failure. */
+/** Whether it was cancelled or declined before it was sent. That is no failure. */
 export const isCancelled = ({ status, reason, reason_code = reason }: Message): boolean =>
   status === 'refused' && (reason_code === 'cancelled' || reason_code === 'declined')
 
-/** What helps stands where one writes. */
+/** Reasons of which the message field says what helps. */
 export const closed: Readonly<Record<string, TextKey>> = {
   window_closed: 'delivery.closed',
   quota_exhausted: 'delivery.used',
@@ -52,7 +49,7 @@ const refusals: Readonly<Record<string, TextKey>> = {
   ...closed,
 }
 
-/** What to say below a message whose state asks for attention; '' for the rest. */
+/** The note below a message whose state needs attention; '' for others. */
 export function deliveryNote(message: Message): string {
   const { status, reason, reason_code: code = '' } = message
   if (isCancelled(message))
@@ -70,8 +67,8 @@ export function deliveryNote(message: Message): string {
 }
 
 /**
- * The service's own words, where they are not the note itself; where a file is from that somebody is to say
- * yes to.
+ * The service's own words, if the note does not have them. For a file that waits for approval: where it is
+ * from.
  */
 export const quotedReason = (message: Message): string => {
   const { status, reason = '', reason_code: code = '', reason_quote: quote = '' } = message
@@ -81,10 +78,10 @@ export const quotedReason = (message: Message): string => {
     : ''
 }
 
-/** What helps after a refusal; `later`: it goes out by itself, when the user writes or the pace allows. */
+/** What helps after a failed send. `later`: it is sent by itself when the user writes or the pace allows. */
 export type Remedy = 'again' | 'queue' | 'later' | 'login' | 'none'
 
-/** @param code of the error catalogue; '' of what an older version sent */
+/** @param code from the error catalogue; '' for messages of an older version */
 export function remedyFor(code: string): Remedy {
   if (code === 'window_closed' || code === 'quota_exhausted') return 'queue'
   if (code === 'rate_limited') return 'later'
@@ -96,13 +93,13 @@ export function remedyFor(code: string): Remedy {
 interface RemedyProps {
   remedy: Remedy
   session: string
-  /** What "again" is called here. */
+  /** The label for `again`. */
   again: string
-  /** Sends it once more; `queue`: as soon as it can go. */
+  /** Sends it again; with `queue` as soon as it can be sent. */
   onAgain(queue: boolean): void
 }
 
-/** The one thing that helps. */
+/** The button for a remedy. */
 export function RemedyButton({ remedy, session, again, onAgain }: RemedyProps) {
   if (remedy === 'none') return null
   if (remedy === 'login') {

@@ -1,4 +1,4 @@
-/** The messages under way in all conversations. They end when the person who wrote them signs out. */
+/** The desks of all conversations. They end when the person signs out. */
 import { effect, untracked } from '@preact/signals'
 import { signedOut } from '../live.ts'
 import { Desk } from './outgoing.ts'
@@ -15,7 +15,7 @@ export function deskOf(session: string, userId: string): Desk {
   return desk
 }
 
-/** Goes on with what was under way when the page went, in whatever conversation. */
+/** Goes on with the unsent messages of an earlier visit. */
 export function sendOn(unsent: readonly (readonly [session: string, userId: string])[]): void {
   for (const [session, userId] of unsent) deskOf(session, userId)
 }

@@ -1,4 +1,4 @@
-/** What narrows the search: an account, a person, a kind, days. */
+/** The filters of the search: account, person, kind, days. */
 import { useId } from 'preact/hooks'
 import { type TextKey, t } from '../i18n.ts'
 import { conversations, nameOf, sessions } from '../live.ts'
@@ -22,7 +22,7 @@ export function Filters({ filter, onChange }: { filter: Filter; onChange(filter:
   }
   const { account = '', person = '', kind = '', since = '', until = '' } = filter
   const accounts = (sessions.value ?? []).map(({ name }) => name)
-  // One that was logged out has its messages still.
+  // A logged-out account still has its messages.
   if (account !== '' && !accounts.includes(account)) accounts.push(account)
   const people = new Map(
     (conversations.value ?? [])
@@ -90,8 +90,11 @@ function Day({ label, value, min, max, onChange }: DayProps) {
       <input
         class="input"
         type="date"
-        {...{ id, value, max, ...(min && { min }) }}
-        // While one types a year it is of the first century.
+        id={id}
+        value={value}
+        max={max}
+        {...(min && { min })}
+        // A year that is being typed looks like one of the first century.
         onChange={event => {
           const { value: day } = event.currentTarget
           if (day === '' || day > '1971') onChange(day)

@@ -10,7 +10,7 @@ import { month } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { ShortTime } from '../ui/marks.tsx'
-import { look } from './album.ts'
+import { openFullSize } from './album.ts'
 import { Picture, Plain } from './media.tsx'
 import { isThere, type MediaProps, mediaOf } from './use-blob.ts'
 import { Voice } from './voice.tsx'
@@ -74,7 +74,7 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it must take the focus
       tabIndex={0}
       aria-busy={busy.value}
-      onKeyDown={walk}
+      onKeyDown={moveFocus}
     >
       <nav aria-label={t('gallery.title')}>
         {Object.entries(kinds).map(([media, { text }]) => (
@@ -139,11 +139,11 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
   )
 }
 
-/** A film, which plays at large. */
+/** A video, which plays in the full-size view. */
 function FilmTile(props: MediaProps) {
   if (!isThere(props)) return <Plain {...props} problem={t('chat.no_file')} />
   return (
-    <button type="button" class="film" aria-haspopup="dialog" onClick={() => look(props)}>
+    <button type="button" class="film" aria-haspopup="dialog" onClick={() => openFullSize(props)}>
       <span class="visually-hidden">
         {t('chat.play')}: {t('chat.video')}
       </span>
@@ -155,7 +155,7 @@ function FilmTile(props: MediaProps) {
   )
 }
 
-/** The newest first, under the month of each. */
+/** Media by month, the newest first. */
 function monthsOf(all: readonly MediaProps[]): { name: string; media: MediaProps[] }[] {
   const months = new Map<string, MediaProps[]>()
   for (const one of all) {
@@ -167,14 +167,14 @@ function monthsOf(all: readonly MediaProps[]): { name: string; media: MediaProps
   return [...months].map(([name, media]) => ({ name, media }))
 }
 
-/** The arrow keys, Home and End go from one to another, as they lie on the page. */
-function walk(event: TargetedKeyboardEvent<HTMLElement>): void {
+/** Moves the focus by the arrow keys, Home and End, along the rows and columns of the page. */
+function moveFocus(event: TargetedKeyboardEvent<HTMLElement>): void {
   const target = event.target as HTMLElement
   const at = target.closest('li')
   if (!at || target.matches('input') || event.ctrlKey || event.metaKey || event.altKey) return
   const all = [...event.currentTarget.querySelectorAll('li')]
   const here = at.getBoundingClientRect()
-  /** In the nearest row above or below, the nearest one. */
+  /** The nearest item of the next row above or below. */
   const across = (step: 1 | -1) => {
     const boxes = all.map(one => ({ one, box: one.getBoundingClientRect() }))
     const beyond = boxes.filter(({ box }) => (box.top - here.top) * step > 1)
@@ -183,7 +183,7 @@ function walk(event: TargetedKeyboardEvent<HTMLElement>): void {
     return beyond.sort((one, other) => distance(one) - distance(other))[0]?.one
   }
   const index = all.indexOf(at)
-  const ways: Readonly<Record<string, () => HTMLElement | undefined>> = {
+  const targets: Readonly<Record<string, () => HTMLElement | undefined>> = {
     ArrowRight: () => all[index + 1],
     ArrowLeft: () => all[index - 1],
     ArrowDown: () => across(1),
@@ -191,11 +191,11 @@ function walk(event: TargetedKeyboardEvent<HTMLElement>): void {
     Home: () => all[0],
     End: () => all.at(-1),
   }
-  const to = ways[event.key]?.()
+  const to = targets[event.key]?.()
   if (!to) return
   event.preventDefault()
   to.scrollIntoView({ block: 'nearest' })
-  // One that was out of sight is drawn first.
+  // An item that was outside of the view must be drawn first.
   const focus = (tries: number) => {
     const isDrawn = to.querySelector('.tile, .strip')?.firstElementChild
     if (!isDrawn && tries > 0) requestAnimationFrame(() => focus(tries - 1))
@@ -204,7 +204,7 @@ function walk(event: TargetedKeyboardEvent<HTMLElement>): void {
   focus(60)
 }
 
-/** What nobody scrolls to is not fetched: it may be many megabytes. */
+/** Renders its children once they come near the view. Media that nobody scrolls to is not fetched. */
 function InView({ tall, children }: { tall: boolean; children: ComponentChildren }) {
   const seen = useSignal(false)
   const frame = useRef<HTMLDivElement>(null)

@@ -1,4 +1,4 @@
-/** Asks for a day, and goes to what was said then. */
+/** A dialog that goes to the messages of a day. */
 import { useSignal } from '@preact/signals'
 import { useId, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
@@ -17,7 +17,7 @@ export function Jump({ thread, place, onClose }: { thread: Thread; place: Place;
     if (day === '') return field.current?.focus()
     problem.value = ''
     const m = await thread.firstSince(dayFrom(day))
-    // Closed meanwhile.
+    // The dialog was closed.
     if (!field.current) return
     if (m === undefined) {
       problem.value = t('chat.jump_none')

@@ -1,6 +1,7 @@
 /**
- * What is written and not sent yet, kept in this browser: it outlives a failed send, a reload and a closed tab. Texts
- * lie where writing takes effect at once, files and messages in IndexedDB. What the browser does not keep is warned of.
+ * Unsent drafts, files and messages, saved in this browser. They survive a failed send, a reload and a closed
+ * tab. Texts are in localStorage, which writes at once; files and messages are in IndexedDB. If the browser
+ * cannot save them, it asks before the page is left.
  */
 import { signal } from '@preact/signals'
 import { clear, createStore, del, entries, get, set } from 'idb-keyval'
@@ -8,18 +9,18 @@ import { ApiError, type ProblemDetails } from '../api.ts'
 import { base } from '../service-urls.ts'
 import type { Outgoing } from './pieces.ts'
 
-/** A message that was to be sent. */
+/** A message that is not sent yet. */
 export interface KeptMessage {
   /** The idempotency key. */
   key: string
   text: string
   files: readonly File[]
   queue: boolean
-  /** Newest row when it was sent. */
+  /** The newest row id when it was sent. */
   after: number
   /** Unix ms. */
   at: number
-  /** Why it was refused; absent of one that was under way. */
+  /** Why it failed; absent while it is under way. */
   error?: KeptError
 }
 
@@ -35,7 +36,10 @@ interface KeptError {
 const keptError = (error: unknown): KeptError =>
   error instanceof ApiError
     ? {
-        ...{ status: error.status, code: error.code, detail: error.message, hint: error.hint },
+        status: error.status,
+        code: error.code,
+        detail: error.message,
+        hint: error.hint,
         details: error.details,
         ...(error.retryAfter !== undefined && { retry_after: error.retryAfter }),
       }
@@ -47,7 +51,7 @@ export function keptFrom({ key, text, files, queue, after, at, error }: Outgoing
   return problem === undefined ? kept : { ...kept, error: keptError(problem) }
 }
 
-/** Files beside the draft, and those of stored messages that were refused, by row. */
+/** The files of the draft, and the files of stored messages that WeChat refused, by row id. */
 interface KeptFiles {
   attached: readonly File[]
   refused: ReadonlyMap<number, File>
@@ -56,21 +60,21 @@ interface KeptFiles {
 type Key = ['message', session: string, userId: string, key: string] | ['files', string, string]
 
 const disk = createStore(`svc${base}`, 'unsent')
-/** Where there is no database at all, a call fails as it does where nothing can be written: later. */
+/** Without a database a call rejects, as it does when the disk is full. It does not throw. */
 const store: typeof disk = async (mode, work) => disk(mode, work)
 const draftPrefix = `svc.draft${base} `
 const draftAt = (session: string, userId: string) => draftPrefix + JSON.stringify([session, userId])
 
-/** A message that was not sent: its text, or else the names of its files; and the newest row when it was written. */
+/** An unsent message: its text or the names of its files, and the newest row id when it was written. */
 interface Unsent {
   words: string
   after: number
 }
-/** What was not sent last in a conversation, by JSON of session and user. */
+/** The last unsent message of each conversation, by `unsentAt`. */
 export const unsent = signal<ReadonlyMap<string, Unsent>>(new Map())
 export const unsentAt = (session: string, userId: string): string => JSON.stringify([session, userId])
 
-/** What would be lost with the page. */
+/** Keys of what would be lost if the page were closed. */
 const atRisk = new Set<string>()
 addEventListener('beforeunload', event => {
   if (atRisk.size > 0) event.preventDefault()
@@ -79,11 +83,11 @@ addEventListener('beforeunload', event => {
 let writing: Promise<unknown> = Promise.resolve()
 const longestWriteMs = 1000
 
-/** When what was kept and forgotten so far is on the disk, or after a second where the browser does not say. */
-export const written = (): Promise<unknown> =>
+/** Resolves when all changes so far are on disk, or after a second if the browser does not answer. */
+export const whenWritten = (): Promise<unknown> =>
   Promise.race([writing, new Promise(resolve => setTimeout(resolve, longestWriteMs))])
 
-/** Whoever wrote it has signed out. */
+/** Whether the writer has signed out. */
 let isOver = false
 
 function keep(key: Key, value: KeptMessage | KeptFiles): void {
@@ -92,7 +96,7 @@ function keep(key: Key, value: KeptMessage | KeptFiles): void {
   atRisk.add(name)
   const kept = set(key, value, store).then(
     () => atRisk.delete(name),
-    // No room, or a browser that keeps nothing: it asks before the page is left.
+    // The disk is full, or the browser saves nothing. Then it asks before the page is left.
     () => {},
   )
   writing = Promise.all([writing, kept])
@@ -137,7 +141,7 @@ export function keepMessage(session: string, userId: string, message: KeptMessag
   keep(['message', session, userId, message.key], message)
 }
 
-/** @param left what else of this conversation is unsent, the last of it */
+/** Deletes a saved message. @param left the last of the other unsent messages of the conversation */
 export function forgetMessage(session: string, userId: string, key: string, left?: KeptMessage): void {
   const all = new Map(unsent.value)
   if (left) all.set(unsentAt(session, userId), unsentOf(left))
@@ -146,7 +150,7 @@ export function forgetMessage(session: string, userId: string, key: string, left
   forget(['message', session, userId, key])
 }
 
-/** Whether a message still waits here to be sent; so it does where the browser keeps nothing. */
+/** Whether a message is still saved. True if the browser saves nothing. */
 export async function isKept(session: string, userId: string, key: string): Promise<boolean> {
   const at: Key = ['message', session, userId, key]
   return (
@@ -158,7 +162,7 @@ export async function isKept(session: string, userId: string, key: string): Prom
   )
 }
 
-/** What is kept of a conversation; messages in the order in which they were written. */
+/** What is saved of a conversation, messages in the order in which they were written. */
 export async function keptOf(session: string, userId: string) {
   const own = (await everything()).filter(([key]) => key[1] === session && key[2] === userId)
   const messages = own.flatMap(([key, value]) => (key[0] === 'message' ? [value as KeptMessage] : []))
@@ -166,13 +170,13 @@ export async function keptOf(session: string, userId: string) {
   return { messages: messages.sort((one, other) => one.at - other.at), files }
 }
 
-/** @returns the conversations with messages that were to be sent */
+/** @returns the conversations with unsent messages */
 export async function lookForUnsent(): Promise<readonly (readonly [session: string, userId: string])[]> {
   const found = (await everything()).filter(([key]) => key[0] === 'message')
   return found.map(([[, session, userId]]) => [session, userId] as const)
 }
 
-/** Nothing of it shall be there for the next person at this browser. */
+/** Deletes everything, so that the next person at this browser finds nothing. */
 export async function forgetEverything(): Promise<void> {
   isOver = true
   for (const at of Object.keys(localStorage)) if (at.startsWith(draftPrefix)) localStorage.removeItem(at)

@@ -1,4 +1,4 @@
-/** A picture or a video as large as there is room for, over the page, and those before and after it. */
+/** The full-size view: one picture or video over the page, with steps to its neighbours. */
 import { useComputed, useSignal } from '@preact/signals'
 import type { TargetedPointerEvent } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
@@ -21,7 +21,7 @@ const close = () => {
 
 export function Lightbox() {
   const open = album.value
-  // Leaving the conversation closes it.
+  // Close it when the conversation is left.
   useEffect(() => close, [])
   return open?.at.value ? <Open key={open.first.message.id} album={open} at={open.at.value} /> : null
 }
@@ -35,12 +35,12 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
   const { message, item, index } = at
   const { direction, session, timestamp } = message
   const peer = peerOf(message)
-  const beside = useMemo(besides, [])
+  const beside = useMemo(closeOnClickBeside, [])
   useEffect(() => () => album.close(), [album])
   // Before the first drawing: a key that is pressed right after it is not lost.
   useLayoutEffect(() => {
     const onKey = ({ key, ctrlKey, metaKey, altKey, shiftKey, target }: KeyboardEvent) => {
-      // Those of a video are its own.
+      // A video handles its keys itself.
       if (ctrlKey || metaKey || altKey || shiftKey || target instanceof HTMLVideoElement) return
       if (key === 'ArrowLeft') album.go(-1)
       if (key === 'ArrowRight') album.go(1)
@@ -95,10 +95,10 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
         ) : (
           <Photo key={`${message.id} ${index}`} {...at} album={album} />
         )}
-        <Turn album={album} step={-1} />
-        <Turn album={album} step={1} />
+        <StepButton album={album} step={-1} />
+        <StepButton album={album} step={1} />
       </div>
-      {/* Here before they are wanted. */}
+      {/* Load the neighbours ahead. */}
       {[album.before.value, album.after.value].map(
         one => one?.item.kind === 'IMAGE' && <Ahead key={`${one.message.id} ${one.index}`} {...one} />,
       )}
@@ -106,8 +106,10 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
   )
 }
 
-/** A click beside what is shown closes it; one that turns over, or moves a picture, is none. */
-function besides() {
+/**
+ * Handlers that close the view on a click beside the picture. A drag or a swipe does not count as a click.
+ */
+function closeOnClickBeside() {
   let from: PointerEvent | undefined
   return {
     onPointerDown(event: TargetedPointerEvent<HTMLElement>) {
@@ -124,13 +126,13 @@ function Ahead(props: MediaProps) {
   return null
 }
 
-function Turn({ album, step }: { album: Album; step: 1 | -1 }) {
+function StepButton({ album, step }: { album: Album; step: 1 | -1 }) {
   const isEnd = (step === 1 ? album.after : album.before).value === undefined
   const text: TextKey = step === 1 ? 'lightbox.next' : 'lightbox.previous'
   return (
     <button
       type="button"
-      class={`turn button icon-only ${step === 1 ? 'next' : 'previous'}`}
+      class={`step button icon-only ${step === 1 ? 'next' : 'previous'}`}
       aria-label={t(text)}
       title={t(text)}
       aria-disabled={isEnd}
@@ -141,7 +143,7 @@ function Turn({ album, step }: { album: Album; step: 1 | -1 }) {
   )
 }
 
-/** By arrow keys and Page keys, px. */
+/** The moves of a zoomed picture by key, px. */
 const strides: Readonly<Record<string, readonly [number, number]>> = {
   ArrowUp: [0, 80],
   ArrowDown: [0, -80],
@@ -157,7 +159,7 @@ function Photo({ album, ...props }: MediaProps & { album: Album }) {
   const natural = useSignal<Shape | undefined>(undefined)
   const stage = useRef<HTMLDivElement>(null)
   const zoom = useZoom(stage, natural, step => album.go(step))
-  const beside = useMemo(besides, [])
+  const beside = useMemo(closeOnClickBeside, [])
   const transform = useComputed(() => {
     const { x, y, zoom: by } = zoom.view.value
     return `translate(-50%, -50%) translate(${x}px, ${y}px) scale(${by})`

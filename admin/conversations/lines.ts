@@ -1,4 +1,4 @@
-/** What the list shows, line by line. */
+/** The lines of the list. */
 import type { Conversation, Message } from '../api.ts'
 import { number, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
@@ -13,9 +13,9 @@ export type Line =
   | { kind: 'more' }
 
 /**
- * All conversations; while something is searched for, those of that name, and the messages found.
+ * All conversations. During a search: the conversations of that name, and the messages found.
  *
- * @param key of the search, '' for none
+ * @param key the key of the search, '' without one
  */
 export function linesOf(
   all: readonly Conversation[],
@@ -25,7 +25,7 @@ export function linesOf(
 ): readonly Line[] {
   if (key === '') return all.map(one => ({ kind: 'conversation', one }))
   const wanted = needle.toLowerCase()
-  // Where kinds and days alone are asked for, messages are.
+  // A search without a text finds only messages.
   const candidates = needle === '' ? [] : all
   const named = candidates.filter(
     ({ session, user_id }) =>
@@ -39,7 +39,7 @@ export function linesOf(
   if (!found || found.messages.length === 0) return lines
   const { total, totalIsLowerBound } = found
   if (found.key !== key) {
-    // Until the answer is there: what was found before and still fits.
+    // Until the answer comes: earlier results that still fit.
     const fitting = found.messages.filter(message => contains(wordsOf(message), needle))
     return [...lines, ...fitting.map(message => ({ kind: 'hit' as const, message }))]
   }
@@ -54,7 +54,7 @@ export function linesOf(
   return lines
 }
 
-/** Tells it from the others. */
+/** A key that is unique in the list. */
 export const keyOf = (line: Line): string =>
   line.kind === 'conversation'
     ? `c ${line.one.session}/${line.one.user_id}`

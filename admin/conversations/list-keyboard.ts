@@ -1,16 +1,16 @@
-/** The list by keyboard. */
+/** Keyboard control of the list. */
 import { useState } from 'preact/hooks'
 import { keyOf, type Line } from './lines.ts'
 import type { VirtualList } from './virtual.ts'
 
-/** One stop of Tab for the whole list; inside it the arrows, Home and End go from row to row. */
+/** Tab stops once in the whole list. Inside it, the arrow keys, Home and End go from row to row. */
 export function useArrows(
   lines: readonly Line[],
   list: VirtualList,
   scroller: { current: HTMLElement | null },
   open: number,
 ) {
-  // The row, not its place: a message that comes moves the rows.
+  // Keep the row's key, not its index: new messages move the rows.
   const [row, setRow] = useState('')
   const isStop = (index: number) => lines[index] !== undefined && lines[index].kind !== 'head'
   const first = lines.findIndex((_line, index) => isStop(index))
@@ -22,7 +22,7 @@ export function useArrows(
     if (!isStop(index)) return
     setRow(keyOf(lines[index]!))
     list.scrollToIndex(index, { align: 'auto' })
-    // A row that was out of sight is drawn first.
+    // A row that was outside of the view must be drawn first.
     const focus = (tries: number) => {
       const row = scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"] [data-stop]`)
       if (row) row.focus({ preventScroll: true })

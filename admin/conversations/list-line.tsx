@@ -1,4 +1,4 @@
-/** One line of the list: a conversation, a message that was found, a heading. */
+/** A line of the list: a conversation, a found message, or a heading. */
 
 import type { Conversation, Message } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
@@ -29,8 +29,9 @@ interface LineViewProps {
 export function LineView({ line, place, needle, search, tabIndex, isOpen }: LineViewProps) {
   if (line.kind === 'head') return <h2 class="list-section small soft">{line.text}</h2>
   if (line.kind === 'conversation')
-    return <ConversationLine one={line.one} {...{ needle, tabIndex, isOpen, place, q: needle }} />
-  if (line.kind === 'hit') return <Hit message={line.message} {...{ needle, tabIndex, place }} />
+    return <ConversationLine one={line.one} tabIndex={tabIndex} isOpen={isOpen} place={place} q={needle} />
+  if (line.kind === 'hit')
+    return <Hit message={line.message} needle={needle} tabIndex={tabIndex} place={place} />
   return (
     <button
       type="button"
@@ -45,7 +46,7 @@ export function LineView({ line, place, needle, search, tabIndex, isOpen }: Line
   )
 }
 
-/** Through which account, where there are several. */
+/** The account, if there are several. */
 const Account = ({ name }: { name: string }) =>
   (sessions.value?.length ?? 0) > 1 ? <span class="session-tag cut">{name}</span> : null
 
@@ -96,7 +97,7 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
   )
 }
 
-/** Beside a conversation, where a pointer or the keyboard is. */
+/** Marks a conversation as read or unread. Shown while the pointer or the focus is on its row. */
 export function MarkButton({ one, tabIndex }: { one: Conversation; tabIndex: number }) {
   const isUnread = one.unread > 0
   const text = t(isUnread ? 'chat.mark_read' : 'chat.mark_unread')

@@ -1,4 +1,4 @@
-/** Everybody there are messages with; or, while something is searched for, who and what was found. */
+/** The list of conversations, or the results of a search. */
 import { useSignal } from '@preact/signals'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { errorText } from '../errors.ts'
@@ -41,9 +41,10 @@ export function List({ place }: { place: Place }) {
   const key = keyOfSearch(needle, filter)
 
   useEffect(() => search.ask(key), [key])
-  // Passive effects begin, and end, after the next drawing alone: by then somebody has typed on, or gone elsewhere.
+  // Layout effects. A passive effect runs only after the next drawing: the person may have typed more or left
+  // by then.
   useLayoutEffect(() => {
-    // Back and forward bring another search.
+    // Back and forward change the search.
     if (q !== typed.peek().trim()) typed.value = q
   }, [q])
   useLayoutEffect(() => {
@@ -74,7 +75,7 @@ export function List({ place }: { place: Place }) {
   )
   const { current, onKeyDown, onFocus } = useArrows(lines, list, scroller, open)
 
-  // The list of an account alone has it in its path, which goes when another is chosen.
+  // This drops the account from the path, so that another one can be chosen.
   const narrow = (wanted: Filter) =>
     navigate(hrefOf({ ...place, q: needle, filter: wanted }), { replace: true })
   return (
@@ -152,7 +153,7 @@ export function List({ place }: { place: Place }) {
         ) : lines.length === 0 && key === '' && person === '' ? (
           <Nobody only={only} />
         ) : (
-          // biome-ignore lint/a11y/useSemanticElements: the rows stand where the account of heights says
+          // biome-ignore lint/a11y/useSemanticElements: the virtual list positions its rows
           <div
             role="list"
             aria-label={t('nav.conversations')}
@@ -176,7 +177,10 @@ export function List({ place }: { place: Place }) {
                     style={{ transform: `translateY(${start}px)`, blockSize: `${size}px` }}
                   >
                     <LineView
-                      {...{ line, place, needle, search }}
+                      line={line}
+                      place={place}
+                      needle={needle}
+                      search={search}
                       tabIndex={index === current ? 0 : -1}
                       isOpen={index === open}
                     />

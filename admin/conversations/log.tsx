@@ -1,4 +1,4 @@
-/** The messages of a conversation, as far as they are in view. */
+/** The messages of a conversation. Only those in view are rendered. */
 
 import { useComputed, useSignal } from '@preact/signals'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
@@ -21,7 +21,7 @@ import { nearPx, useStayAtEnd } from './stay-at-end.ts'
 import type { Thread } from './thread.ts'
 import { useVirtual } from './virtual.ts'
 
-/** More is loaded when so few rows are left in a direction. */
+/** Load more when this few rows are left in a direction. */
 const aheadRows = 20
 
 export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place: Place }) {
@@ -42,21 +42,21 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const hasFailed = thread.state.value === 'failed'
   const stays = useStayAtEnd(scroller, () => !thread.hasNewer.peek(), !hasFailed)
 
-  // To ask the page for it costs a layout.
+  // Keep the width: reading it from the page would force a layout.
   const width = useRef(800)
   const list = useVirtual({
     count: rows.length,
     getScrollElement: () => scroller.current,
     getItemKey: useCallback((index: number) => rows[index]!.key, [rows]),
     estimateSize: useCallback((index: number) => heightOf(rows[index]!, width.current), [rows]),
-    // The first drawings hold what is seen.
+    // Draw only the visible rows at first.
     overscan: drawsAhead.value ? 6 : 0,
     paddingStart: 52,
     paddingEnd: 12,
     scrollPaddingStart: 60,
     scrollPaddingEnd: 60,
     anchorTo: 'end',
-    // What was left out between is no news.
+    // Rows that fill a gap are not new messages.
     followOnAppend: !hasNewer && !hadNewer.current,
     scrollEndThreshold: nearPx,
     onChange: () => look(),
@@ -76,25 +76,25 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     if (range.endIndex > rows.length - aheadRows && thread.hasNewer.peek()) void thread.newer()
   }
 
-  // Where to look first, and each time another message is asked for.
+  // The scroll position: set at first, and each time the URL asks for another message.
   const positioned = useRef<Thread | undefined>(undefined)
-  const shown = useRef<number | undefined>(undefined)
+  const positionedAt = useRef<number | undefined>(undefined)
   const drawnRows = useRef<readonly Row[]>([])
   const ready = thread.state.value === 'ready'
-  // Drawn are the rows at the end, where one will look: not those before them first, and these when the page has scrolled.
+  // Draw the rows at the end at once. Without this, others would be drawn before the page has scrolled.
   const staysAtEnd = positioned.current === thread ? stays.current && !hasNewer : place.m === undefined
   if (ready && staysAtEnd && drawnRows.current !== rows && list.scrollRect)
     list.scrollOffset = Math.max(0, list.getTotalSize() - list.scrollRect.height)
   drawnRows.current = rows
-  // Asked before the first drawing, which takes its time.
+  // Send the request before the first drawing, which is slow.
   useLayoutEffect(() => {
     void thread.open(place.m)
   }, [thread, place.m])
   useLayoutEffect(() => {
     if (!ready || rows.length === 0) return
     const index = place.m === undefined ? -1 : rows.findIndex(({ key }) => key === place.m)
-    if (index >= 0 && shown.current !== place.m) {
-      shown.current = place.m
+    if (index >= 0 && positionedAt.current !== place.m) {
+      positionedAt.current = place.m
       positioned.current = thread
       stays.current = false
       list.scrollToIndex(index, { align: 'center' })
@@ -102,15 +102,15 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
       positioned.current = thread
       const unreadAt = rows.findIndex(({ unreadFromHere }) => unreadFromHere)
       if (unreadAt > 0) list.scrollToIndex(unreadAt, { align: 'start' })
-      // Few unread ones leave the end in view.
+      // With few unread messages, the end is still in view.
       stays.current = unreadAt <= 0 || list.isAtEnd(nearPx)
       if (stays.current) list.scrollToEnd()
     }
-    if (place.m === undefined) shown.current = undefined
+    if (place.m === undefined) positionedAt.current = undefined
   }, [ready, rows, place.m, thread])
   useEffect(() => {
     if (!ready || settled.peek()) return
-    // Heights are known after a frame: nobody is to see how the rows find their places.
+    // Row heights are known after a frame. Until then the rows are hidden, because they still move.
     let timer: ReturnType<typeof setTimeout> | undefined
     let frame = requestAnimationFrame(() => {
       frame = requestAnimationFrame(() => {
@@ -124,7 +124,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     }
   }, [ready])
 
-  // Whoever sends looks at what was sent.
+  // After a send, show the sent message.
   const sentBefore = useRef(outgoing.length)
   useLayoutEffect(() => {
     if (outgoing.length > sentBefore.current) void toEnd()
@@ -168,10 +168,10 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const onQuote = useCallback(
     async (quote: NonNullable<Message['ref_msg']>) => {
       const id = await rowOf(thread, quote)
-      // Whoever has gone elsewhere meanwhile stays there.
+      // If the person has left the chat, stay there.
       if (!scroller.current) return
       if (id === undefined) return tellDoubt(t('chat.quote_gone'))
-      shown.current = undefined
+      positionedAt.current = undefined
       navigate(hrefOf({ ...latest.current, m: id }), { replace: latest.current.m === id })
     },
     [thread],
@@ -194,7 +194,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
         class="log"
         ref={scroller}
         role="log"
-        // What comes is said once, below; what scrolls into view is not news.
+        // New messages are announced once, below. Rows that scroll into view are not new.
         aria-live="off"
         aria-label={t('chat.messages')}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it must take the focus
@@ -224,7 +224,11 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
                     style={{ transform: `translateY(${start}px)` }}
                   >
                     <RowView
-                      {...{ row, unfolded, onQuote, onAgain, desk }}
+                      row={row}
+                      unfolded={unfolded}
+                      onQuote={onQuote}
+                      onAgain={onAgain}
+                      desk={desk}
                       needle={place.q}
                       looked={row.key === place.m}
                     />

@@ -1,24 +1,24 @@
-/** Pictures, films and files inside a message. */
+/** Pictures, videos and files of a message. */
 import { useSignal } from '@preact/signals'
 import { useMemo } from 'preact/hooks'
 import { mediaUrl, waits } from '../api.ts'
 import { bytes, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
-import { look } from './album.ts'
+import { openFullSize } from './album.ts'
 import { knownShape, learnShape, type Shape } from './blobs.ts'
 import { fileName, itemWords } from './message-summary.ts'
 import { isThere, type MediaProps, useBlob } from './use-blob.ts'
 
 const box: Shape = { width: 264, height: 320 }
-/** Between a picture that fills the box and a small one: neither is to move much when it comes. */
+/** The box for a picture of unknown size: a middle size, so that little moves when the picture comes. */
 const unknownShape: Shape = { width: 160, height: 120 }
-/** On less the time has no room: it stands below. */
+/** The smallest picture with the time on it. On smaller ones the time is below. */
 const room: Shape = { width: 96, height: 72 }
-/** What a finger can press. */
+/** The smallest size that a finger can press. */
 const tap: Shape = { width: 24, height: 24 }
 
-/** Fills the box in one direction, as far as `most` allows; never less than `least`. */
+/** Scales a shape to fit the box, by at most `most`, and to at least `least`. */
 function fitted({ width, height }: Shape, most: number, least: Shape): Shape {
   const scale = Math.min(most, box.width / width, box.height / height)
   return {
@@ -29,12 +29,12 @@ function fitted({ width, height }: Shape, most: number, least: Shape): Shape {
 
 const shapeOf = ({ message, item: { width, height }, index }: MediaProps): Shape => {
   const known = knownShape(message.id, index)
-  // No picture is blown up. What WeChat names is the size of its small copy, and says the proportions alone.
+  // Never enlarge a picture. WeChat gives the size of a thumbnail, so only its proportions are used.
   if (known) return fitted(known, 1, tap)
   return width && height ? fitted({ width, height }, Number.POSITIVE_INFINITY, room) : unknownShape
 }
 
-/** The way to the bytes themselves. */
+/** A link to the file. */
 export const Download = ({ message, index, item }: MediaProps) =>
   item.has_media || waits(message) ? (
     <a
@@ -54,7 +54,7 @@ export function Picture(props: MediaProps) {
   const { blob, problem } = held.value
   const broken = useSignal(false)
   const learned = useSignal(0)
-  // `learned` says when the shape is known.
+  // `learned` changes when the size becomes known.
   const shape = useMemo(() => shapeOf(props), [message.id, index, learned.value])
   const isTiny = shape.width < room.width || shape.height < room.height
   if (problem !== '' || broken.value || !isThere(props)) {
@@ -68,7 +68,7 @@ export function Picture(props: MediaProps) {
       aria-label={t('chat.open_picture')}
       aria-haspopup="dialog"
       aria-busy={!blob}
-      onClick={() => look({ message, item, index })}
+      onClick={() => openFullSize({ message, item, index })}
     >
       {blob && (
         <img
@@ -82,7 +82,7 @@ export function Picture(props: MediaProps) {
             if (!width || !height) return
             style.maxInlineSize = `${width}px`
             style.maxBlockSize = `${height}px`
-            // What was reserved stays, unless the picture is smaller.
+            // Keep the reserved box, unless the picture is smaller.
             if (item.width && item.height && width >= shape.width && height >= shape.height) return
             learnShape(message.id, index, { width, height })
             learned.value++
@@ -93,7 +93,7 @@ export function Picture(props: MediaProps) {
   )
 }
 
-/** A film on the page, which comes when somebody wants it; in its own shape where it has all the room. */
+/** A video, which loads when it is pressed. With `large` it has its own shape. */
 export function Film({ large, plays, ...props }: MediaProps & { large?: boolean; plays?: boolean }) {
   const wanted = useSignal(plays ?? false)
   const broken = useSignal(false)
@@ -137,7 +137,7 @@ export function Film({ large, plays, ...props }: MediaProps & { large?: boolean;
   )
 }
 
-/** A file, and whatever cannot be shown as what it is. */
+/** A file, or other media that cannot be shown. */
 export function Plain(props: MediaProps & { problem?: string }) {
   const { item, problem } = props
   const name = item.file_name ? fileName(item.file_name) : itemWords(item)

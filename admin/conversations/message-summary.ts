@@ -1,4 +1,4 @@
-/** Messages in few words. */
+/** Short texts about messages. */
 import type { Message } from '../api.ts'
 import { number, type TextKey, t } from '../i18n.ts'
 
@@ -19,13 +19,13 @@ const kinds: Readonly<Record<string, TextKey>> = {
 }
 
 /**
- * What a name shows. Marks that turn the direction of reading are left out: they make `photo‮gpj.exe` look like a
- * picture.
+ * A file name to show. Marks that reverse the reading direction are left out: they make `photo‮gpj.exe` look
+ * like a picture.
  */
 export const fileName = (name: string): string =>
   name.replace(/[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\p{Cc}]/gu, '')
 
-/** An item that is no text, in a word or two. */
+/** An item other than a text, in a few words. */
 export function itemWords(item: Pick<Item, 'kind' | 'playtime' | 'file_name' | 'transcript'>): string {
   const key = kinds[item.kind]
   if (!key) return t('chat.unknown_kind')
@@ -34,7 +34,7 @@ export function itemWords(item: Pick<Item, 'kind' | 'playtime' | 'file_name' | '
   return t(key)
 }
 
-/** What a message is found by: its texts, names of files, what WeChat heard in a voice. */
+/** The searchable text of a message: its texts, file names, transcripts. */
 export const wordsOf = ({ items }: Message): string =>
   items
     .flatMap(
@@ -42,7 +42,7 @@ export const wordsOf = ({ items }: Message): string =>
     )
     .join('\n')
 
-/** A message as one line of the list. */
+/** A message in one line. */
 export function preview(message: Pick<Message, 'items' | 'text'>): string {
   const first = message.items.find(({ kind }) => kind !== 'TEXT')
   const text = message.text.slice(0, 200).replace(/\s+/g, ' ').trim()

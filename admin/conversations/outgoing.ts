@@ -1,7 +1,7 @@
 /**
- * What is written and on its way in one conversation: the draft, its files, and messages that the service has
- * not stored yet. Outlives the view, so that going elsewhere interrupts nothing; and, as far as the browser
- * keeps it, the page.
+ * The desk of a conversation: the draft, its files, and messages that the service has not stored yet. It
+ * outlives the view, so that opening another page interrupts nothing. What `kept.ts` saves also survives a
+ * reload.
  */
 import { batch, effect, type Signal, signal, untracked } from '@preact/signals'
 import { ApiError, call, type Message } from '../api.ts'
@@ -19,7 +19,7 @@ import {
   keepMessage,
   keptFrom,
   keptOf,
-  written,
+  whenWritten,
 } from './kept.ts'
 import {
   costOf,
@@ -37,11 +37,9 @@ import {
 import { RefusedFiles } from './refused-files.ts'
 import { threadOf } from './thread.ts'
 
-/**
- * What was under way when the page went is sent on without asking, unless the person has been away for long.
- */
+/** Messages of an earlier visit are sent without asking if they are not older than this. */
 const sendOnMs = 10 * 60_000
-/** The service knows a key for a day. */
+/** Resend only within this time: the service remembers an idempotency key for a day. */
 const keyMs = 20 * 60 * 60_000
 const interrupted = { status: 0, code: 'interrupted', detail: '' }
 
@@ -50,12 +48,12 @@ export class Desk {
   readonly userId: string
   readonly text: Signal<string>
   readonly files = signal<readonly Attachment[]>([])
-  /** The writer wants it sent when the user writes. */
+  /** Whether the draft is to wait until the user writes. */
   readonly queueing = signal(false)
   readonly outgoing = signal<readonly Outgoing[]>([])
   readonly #claimed = new Set<number>()
   readonly #refused = new RefusedFiles(() => this.#keepFiles())
-  /** Tried once more without asking. */
+  /** Keys of messages that were already resent without asking. */
   readonly #sentOn = new Set<string>()
   #chain: Promise<void>
   readonly #stops: (() => void)[]
@@ -78,7 +76,7 @@ export class Desk {
     this.#chain = this.#restore()
   }
 
-  /** Ends the desk when its person signs out: it sends nothing more and keeps nothing more. */
+  /** Ends the desk when the person signs out: it sends and saves nothing more. */
   end(): void {
     this.#isOver = true
     for (const stop of this.#stops) stop()
@@ -86,16 +84,14 @@ export class Desk {
     for (const { abort } of this.outgoing.value.flatMap(({ files }) => files)) abort.abort()
   }
 
-  /**
-   * The service is there again: what it did not answer goes out once more under its key, and so not twice.
-   */
+  /** When the service is back, resends unanswered messages. The same key prevents a double send. */
   async #sendUnanswered(): Promise<void> {
     for (const one of this.outgoing.value) {
       if (!isUnanswered(one.error.value) || timeNow() - one.at > sendOnMs || this.#sentOn.has(one.key))
         continue
       this.#sentOn.add(one.key)
       const isWanted = await isKept(this.session, this.userId, one.key)
-      // Another tab sent or discarded it.
+      // Another tab has sent or discarded it.
       if (!isWanted) this.outgoing.value = this.outgoing.value.filter(other => other !== one)
       else if (!this.#isOver && isUnanswered(one.error.value)) this.retry(one)
     }
@@ -117,7 +113,7 @@ export class Desk {
     this.#keepFiles()
   }
 
-  /** Sends what is written. @returns whether there was anything */
+  /** Sends the draft. @returns whether there was anything to send */
   send(): boolean {
     const text = this.text.value
     const files = this.files.value
@@ -130,7 +126,7 @@ export class Desk {
     return true
   }
 
-  /** Tries again what was refused before it was stored. */
+  /** Tries a failed message again that was not stored. */
   retry(one: Outgoing): void {
     batch(() => {
       one.state.value = 'sending'
@@ -139,10 +135,10 @@ export class Desk {
       for (const file of one.files) if (file.error.value) uploadAgain(file)
     })
     this.#keep(one)
-    this.#line(one)
+    this.#enqueue(one)
   }
 
-  /** The same, to wait until the user writes. */
+  /** Tries it again, to wait until the user writes. */
   queue(one: Outgoing): void {
     this.drop(one)
     this.#go(one.text, one.files, true)
@@ -154,10 +150,10 @@ export class Desk {
     forgetMessage(this.session, this.userId, one.key, left && keptFrom(left))
   }
 
-  /** Whether a message that was refused can be sent once more. */
+  /** Whether a refused message can be sent again. */
   hasAgain = ({ id, text }: Message): boolean => text !== '' || this.#refused.files.value.has(id)
 
-  /** Sends what was refused once more, as a new message; `queue`: when the user writes. */
+  /** Sends a refused message again, as a new message; with `queue` when the user writes. */
   again({ id, text }: Message, queue: boolean): void {
     const file = this.#refused.files.value.get(id)
     this.#go(text, file ? [attachmentOf(file)] : [], queue || this.queueing.value)
@@ -175,22 +171,19 @@ export class Desk {
     })
     this.#keep(one)
     this.outgoing.value = [...this.outgoing.value, one]
-    this.#line(one)
+    this.#enqueue(one)
   }
 
-  /**
-   * What was left when the page went: the files come back, what was under way goes on, the rest waits for the
-   * person.
-   */
+  /** Restores an earlier visit: files return, messages under way go on, the rest waits for the person. */
   async #restore(): Promise<void> {
-    // After the first drawing: to open the database takes its time.
+    // After the first drawing: opening the database is slow.
     await breath()
     const { messages, files } = await keptOf(this.session, this.userId)
     if (files) {
       this.files.value = [...Array.from(files.attached, attachmentOf), ...this.files.value]
       this.#refused.restore(files.refused)
     }
-    // How long ago that was is told by the service's clock.
+    // The age of a message is measured by the service's clock.
     if (messages.some(({ error }) => !error || isUnanswered(error))) await timeIsKnown
     if (this.#isOver) return
     const known = new Set(this.outgoing.value.map(({ key }) => key))
@@ -205,7 +198,7 @@ export class Desk {
       })
     if (before.length === 0) return
     const under = before.filter(({ state }) => state.value === 'sending')
-    // What the service stored before the page went never stands beside its row.
+    // Do not show a message beside its stored row.
     const stored = under.length > 0 ? await this.#stored().catch(() => []) : []
     batch(() => {
       this.outgoing.value = [...before, ...this.outgoing.value]
@@ -214,7 +207,7 @@ export class Desk {
     for (const one of under) await this.#run(one)
   }
 
-  /** What the service stored last of what was sent, oldest first. */
+  /** The sent messages that the service stored last, oldest first. */
   async #stored(): Promise<Message[]> {
     const wanted = { session: this.session, user_id: this.userId, limit: 60 }
     const { messages } = await call('list_messages', { ...wanted, direction: 'sent' })
@@ -231,7 +224,7 @@ export class Desk {
     keepFiles(this.session, this.userId, { attached, refused: this.#refused.files.value })
   }
 
-  /** What is stored now, or in another state. */
+  /** Takes messages that were stored or changed their state. */
   #receive(messages: readonly Message[]): void {
     for (const message of messages) {
       if (message.direction !== 'sent') continue
@@ -240,34 +233,34 @@ export class Desk {
     }
   }
 
-  /** One after the other: they shall arrive in the order in which they were written. */
-  #line(one: Outgoing): void {
+  /** Sends messages one after the other, in the order in which they were written. */
+  #enqueue(one: Outgoing): void {
     this.#chain = this.#chain.then(() => this.#run(one))
   }
 
   async #run(one: Outgoing): Promise<void> {
     const stored = () => one.pieces.value.length < (one.text === '' ? 0 : 1) + one.files.length
     try {
-      // By then the service may have forgotten its key.
+      // The service may have forgotten the key by now.
       if (timeNow() - one.at > keyMs) {
         this.#receive(await this.#stored())
         if (stored()) return this.drop(one)
       }
-      // A page that goes in the middle finds it under its key, and no draft of it beside that.
-      await written()
+      // If the page is closed now, the next visit finds the message with its key, and no draft of it.
+      await whenWritten()
       const ids = await Promise.all(one.files.map(({ uploaded }) => uploaded))
       const failed = one.files.find(({ error }) => error.value)
       if (failed) throw failed.error.value
       if (this.#isOver) return
       await call('send', sendingOf(this, one, ids))
-      // The answer may be there before the events.
+      // The answer may come before the events.
       const thread = threadOf(this.session, this.userId)
       if (one.pieces.value.length > 0) await thread.catchUp()
       this.#receive(thread.messages.value.slice(-60))
       if (one.pieces.value.length > 0) this.#receive(await this.#stored().catch(() => []))
       this.drop(one)
     } catch (error) {
-      // What was stored shows itself what became of it; its event may be behind the answer.
+      // A stored message has its own row, which shows the outcome. Its event may come after the answer.
       if (!stored()) this.#receive(await this.#stored().catch(() => []))
       if (stored()) return this.drop(one)
       this.#fail(one, error)
@@ -283,7 +276,7 @@ export class Desk {
     this.#keep(one)
   }
 
-  /** A message that was just stored takes the place of the one that stood for it. */
+  /** Replaces a piece by the message that was just stored for it. */
   #claim(message: Message): void {
     if (this.#claimed.has(message.id)) return
     for (const one of this.outgoing.value) {
@@ -295,7 +288,7 @@ export class Desk {
       const file = one.files[one.files.length - piecesFrom(one, piece)]?.file
       if (file && piece.msg_type !== 'TEXT') {
         seedBlob(message.id, 0, file)
-        this.#refused.sent(message.id, file)
+        this.#refused.keep(message.id, file)
       }
       one.pieces.value = one.pieces.value.filter(other => other !== piece)
       return

@@ -1,4 +1,7 @@
-/** A message that the service has not stored yet, and the pieces that stand for it in the chat until it has. */
+/**
+ * An outgoing message that the service has not stored yet, and the pieces that show it in the chat until
+ * then.
+ */
 import { type Signal, signal } from '@preact/signals'
 import { splitText, textLimitBytes } from '../../src/send/split.ts'
 import { ApiError, type Input, type Message } from '../api.ts'
@@ -9,22 +12,22 @@ import { seedBlob } from './blobs.ts'
 const encoder = new TextEncoder()
 
 export interface Outgoing {
-  /** The idempotency key: however often it is tried, it is sent once. */
+  /** The idempotency key: the message is sent once, however often it is tried. */
   key: string
   text: string
   files: readonly Attachment[]
   queue: boolean
-  /** Newest row when it was sent: its own come later. */
+  /** The newest row id when it was sent; its own rows are newer. */
   after: number
   /** Unix ms. */
   at: number
   state: Signal<'sending' | 'failed'>
   error: Signal<unknown>
-  /** What the service has not stored yet, as messages to look at; their row ids are negative. */
+  /** The parts that the service has not stored yet, as messages with negative row ids. */
   pieces: Signal<readonly Message[]>
 }
 
-/** How many answers this takes, as the service splits it. A text that no number of answers holds is not split at each letter. */
+/** The number of answers that this takes, by the service's own split. A huge text is only estimated. */
 export function costOf(text: string, files: number): number {
   if (text.trim() === '') return files
   const least =
@@ -34,25 +37,34 @@ export function costOf(text: string, files: number): number {
 }
 
 const wireKind = { image: 'IMAGE', video: 'VIDEO', file: 'FILE' } as const
-/** An idempotency key. crypto.randomUUID is there for pages served by TLS alone, or from this machine. */
+/** A new idempotency key. Pages without TLS have no crypto.randomUUID, unless they are from this machine. */
 export const newKey = () =>
   Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(16).padStart(8, '0')).join('')
 
 let lastPiece = 0
 
-/** The rows as which pieces were stored, by their ids. */
+/** The row ids of stored pieces, by piece id. */
 export const storedAs = new Map<number, number>()
 
-/** One that is about to go out. */
+/** Makes an outgoing message. */
 export function outgoingOf(
   { session, userId }: { session: string; userId: string },
   what: Pick<Outgoing, 'key' | 'text' | 'files' | 'queue' | 'after' | 'at'>,
 ): Outgoing {
   const { text, files, queue, at } = what
-  const piece = (kind: Message['msg_type'], item: object, its: string): Message => ({
-    ...{ id: --lastPiece, message_id: '', session, bot_id: '', direction: 'sent' },
-    ...{ status: queue ? 'queued' : 'sending', from_user: '', to_user: userId, msg_type: kind },
-    ...{ text: its, timestamp: at, items: [{ kind, has_media: false, ...item }] },
+  const piece = (kind: Message['msg_type'], item: object, pieceText: string): Message => ({
+    id: --lastPiece,
+    message_id: '',
+    session,
+    bot_id: '',
+    direction: 'sent',
+    status: queue ? 'queued' : 'sending',
+    from_user: '',
+    to_user: userId,
+    msg_type: kind,
+    text: pieceText,
+    timestamp: at,
+    items: [{ kind, has_media: false, ...item }],
   })
   const pieces = [
     ...(text === '' ? [] : [piece('TEXT', { text }, text)]),
@@ -65,7 +77,7 @@ export function outgoingOf(
   return { ...what, state: signal('sending'), error: signal(undefined), pieces: signal(pieces) }
 }
 
-/** The call that sends it. @param uploads the upload of each of its files */
+/** The input of the call that sends it. @param uploads the upload ids of its files */
 export const sendingOf = (
   { session, userId }: { session: string; userId: string },
   { text, files, key, queue }: Outgoing,
@@ -85,23 +97,23 @@ export const sendingOf = (
   ...(queue && { when_closed: 'queue' as const }),
 })
 
-/** The service was not there, as far as one can tell. */
+/** Whether the service did not answer. */
 export const isUnanswered = (error: unknown): boolean =>
   (error as { code?: string } | undefined)?.code === 'unreachable'
 
-/** No answer came: it may have been sent. Trying again is safe, the key is the same. */
+/** Whether it may have been sent, because no answer came. Trying again with the same key is safe. */
 export const isDoubtful = (error: unknown): boolean =>
   error instanceof ApiError && ['unreachable', 'interrupted'].includes(error.code)
 
-/** Whether a stored message may be what a piece stands for. */
+/** Whether a stored message may be the one that a piece shows. */
 export const standsFor = ({ msg_type, text, items }: Message, message: Message): boolean =>
   msg_type === message.msg_type &&
   (msg_type === 'TEXT'
     ? text.trimStart().startsWith(message.text.slice(0, 500).trim())
-    : // Names are made safe on their way; sizes of files stay.
+    : // The service may change a file name; the size stays.
       msg_type !== 'FILE' || items[0]?.size === message.items[0]?.size)
 
-/** Place of a piece of media, counted from the end: those before it may be stored already. */
+/** The position of a piece counted from the end, because earlier ones may be stored already. */
 export const piecesFrom = (one: Outgoing, piece: Message): number =>
   one.pieces.value.length - one.pieces.value.indexOf(piece)
 

@@ -1,9 +1,9 @@
-/** Where a quoted message is. */
+/** Finds quoted messages. */
 import { call, type Message } from '../api.ts'
 import { tellError } from '../ui/toasts.tsx'
 import type { Thread } from './thread.ts'
 
-/** The row of a quoted message: one that is loaded, else the one of that time that bears its id. */
+/** The row id of a quoted message: a loaded one, else one of that time with the same message id. */
 export async function rowOf(
   thread: Thread,
   quote: NonNullable<Message['ref_msg']>,

@@ -1,4 +1,4 @@
-/** Who has seen what. */
+/** Marks conversations as read and unread. */
 import { useSignal, useSignalEffect } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { type Conversation, call } from '../api.ts'
@@ -7,7 +7,7 @@ import { markTalkRead, markTalkUnread } from '../talks.ts'
 import { tellError } from '../ui/toasts.tsx'
 import type { Thread } from './thread.ts'
 
-/** Tells the service, and the list, that the newest message was seen: it is in view, and somebody is here. */
+/** Marks the conversation as read while its newest message is in view and the page has the focus. */
 export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
   const focus = useSignal(document.hasFocus())
   useEffect(() => {
@@ -15,13 +15,13 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
       focus.value = document.hasFocus() && document.visibilityState === 'visible'
     }
     for (const event of ['focus', 'blur', 'visibilitychange']) addEventListener(event, look)
-    // Somebody may have come since the first drawing.
+    // The focus may have changed since the first drawing.
     look()
     return () => {
       for (const event of ['focus', 'blur', 'visibilitychange']) removeEventListener(event, look)
     }
   }, [])
-  /** Seen up to this row. What is marked as unread after that stays unread. */
+  /** The row id up to which it was marked as read here. A later mark as unread stays. */
   const seen = useRef(0)
   const telling = useSignal(false)
   useSignalEffect(() => {
@@ -33,7 +33,7 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
     seen.current = last.id
     const mark = { session: thread.session, user_id: thread.userId, up_to: last.id }
     showMark(changed => void markTalkRead(changed, mark))
-    // One at a time, however fast messages come.
+    // One call at a time, even when many messages come.
     telling.value = true
     void call('mark_read', mark)
       .catch(tellError)
@@ -43,10 +43,7 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
   })
 }
 
-/**
- * Marks a conversation as read, or as unread, for all panels: at once in the list, and back where the service
- * refuses.
- */
+/** Toggles the read mark of a conversation. The list shows it at once, and reverts it if the call fails. */
 export async function mark({ session, user_id, unread, last_message }: Conversation): Promise<void> {
   try {
     if (unread > 0) {

@@ -1,4 +1,4 @@
-/** The files of messages that were refused, at hand to be sent once more. */
+/** The files of refused messages, kept so that they can be sent again. */
 import { type ReadonlySignal, signal } from '@preact/signals'
 import type { Message } from '../api.ts'
 
@@ -6,7 +6,7 @@ const most = 20
 
 export class RefusedFiles {
   readonly #files = signal<ReadonlyMap<number, File>>(new Map())
-  /** Of stored messages whose outcome is open, by row. */
+  /** Files of stored messages whose outcome is open, by row id. */
   readonly #open = new Map<number, File>()
   readonly #changed: () => void
 
@@ -14,17 +14,17 @@ export class RefusedFiles {
     this.#changed = changed
   }
 
-  /** By row. */
+  /** Files of refused messages, by row id. */
   get files(): ReadonlySignal<ReadonlyMap<number, File>> {
     return this.#files
   }
 
-  /** A message with a file was stored. */
-  sent(row: number, file: File): void {
+  /** Keeps the file of a message that was just stored. */
+  keep(row: number, file: File): void {
     this.#open.set(row, file)
   }
 
-  /** Keeps the file of a refused message, and lets go of one that went out. */
+  /** Takes the new state of a message: keeps the file if it was refused, drops it if it was sent. */
   receive({ id, status }: Message): void {
     const file = this.#open.get(id)
     if (!file || status === 'sending' || status === 'queued') return
@@ -32,7 +32,7 @@ export class RefusedFiles {
     if (status === 'refused') this.#set([...this.#files.value, [id, file]])
   }
 
-  /** Those that were kept when the page went. */
+  /** Takes back the files of an earlier visit. */
   restore(kept: ReadonlyMap<number, File>): void {
     this.#set([...kept, ...this.#files.value])
   }

@@ -1,4 +1,4 @@
-/** A message with what stands above and below it. */
+/** A message with its headings above and its notes below. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { ApiError, Message } from '../api.ts'
@@ -38,29 +38,37 @@ export function RowView({ row, desk, ...props }: RowViewProps) {
           <span>{t('chat.unread_line')}</span>
         </p>
       )}
-      <Bubble {...props} {...{ message, ofDay, first, last, decides }} hasAgain={desk.hasAgain(message)} />
+      <Bubble
+        {...props}
+        message={message}
+        ofDay={ofDay}
+        first={first}
+        last={last}
+        decides={decides}
+        hasAgain={desk.hasAgain(message)}
+      />
       {outgoing && <OnItsWay one={outgoing} desk={desk} />}
     </>
   )
 }
 
-/** What WeChat has been asked for is stored: until then it is the pace that holds a text back. */
+/** A text is stored before it goes to WeChat. If that takes longer, svc's pace holds it back. */
 const paceMs = 2000
 
 function Waits() {
-  const told = useSignal(false)
+  const isSlow = useSignal(false)
   useEffect(() => {
-    const timer = setTimeout(set(told, true), paceMs)
+    const timer = setTimeout(set(isSlow, true), paceMs)
     return () => clearTimeout(timer)
-  }, [told])
-  return told.value ? (
+  }, [isSlow])
+  return isSlow.value ? (
     <p class="note small" role="status">
       {t('delivery.pace_note')}
     </p>
   ) : null
 }
 
-/** How the upload goes; and, of what was refused before it was stored, why and what to do. */
+/** The progress of the upload; or why the message failed before it was stored, and what to do. */
 function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
   if (one.state.value === 'sending') {
     const files = one.files.filter(({ progress }) => progress.value < 1)
@@ -72,7 +80,7 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
   const { title, hint } = errorText(error)
   const { code = '', message = '', details } = error as Partial<ApiError>
   const words = ownWords(code, message, details?.quote)
-  // Waiting already, it can only be tried again.
+  // A message that was to wait can only be tried again.
   const remedy = one.queue && remedyFor(code) !== 'none' ? 'again' : remedyFor(code)
   return (
     <div class="failed small" role="alert">
@@ -83,7 +91,7 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
         })}
       </span>
       {message !== title && words !== '' && <span class="foreign soft">{words}</span>}
-      <span class="ways-on">
+      <span class="remedies">
         <RemedyButton
           remedy={remedy}
           session={desk.session}

@@ -1,4 +1,4 @@
-/** The lines of a chat: each message with what stands above it. */
+/** The rows of a chat: each message with its headings. */
 import type { Message } from '../api.ts'
 import { sameDay } from '../times.ts'
 import { asksFirst } from './delivery.tsx'
@@ -7,23 +7,23 @@ import type { Outgoing } from './pieces.ts'
 export interface Row {
   key: number
   message: Message
-  /** Its day is written above it. */
+  /** Whether the heading of its day is above it. */
   newDay: boolean
-  /** A time of the day under which it stands, unix ms. */
+  /** A time of the day whose heading is above the message, Unix ms. */
   ofDay: number
-  /** Nobody had looked at it, and at what follows, when the conversation was opened. */
+  /** Whether it and the following messages were unread when the conversation was opened. */
   unreadFromHere: boolean
   first: boolean
   last: boolean
-  /** A person has to say yes, and is asked here: of several parts below the last one, since it is one yes. */
+  /** Whether the approval buttons are here. Several parts have one approval, below the last part. */
   decides: boolean
-  /** On its way; of its pieces the last one's row alone. */
+  /** The outgoing message; set only on the row of its last piece. */
   outgoing: Outgoing | undefined
 }
 
 const togetherMs = 3 * 60_000
 
-/** Whether one side wrote both. What is on its way has no sender yet. */
+/** Whether both are from the same side. An outgoing piece has no sender yet. */
 const sameSide = (one: Message, next: Message | undefined): boolean =>
   next !== undefined &&
   one.direction === next.direction &&
@@ -38,10 +38,10 @@ export function rowsOf(
 ): Row[] {
   const coming = outgoing.flatMap(one => one.pieces.value.map(message => ({ message, one })))
   const all = [...stored, ...coming.map(({ message }) => message)]
-  // What waited and went out later stands where it was written, and its time is later than what follows.
+  // A message that waited stays where it was written, though its time is later than that of the next rows.
   const days = stored.map(({ timestamp }) => timestamp)
   for (let at = days.length - 2; at >= 0; at--) days[at] = Math.min(days[at]!, days[at + 1]!)
-  // What was not sent stands below what came since.
+  // Unsent messages are below newer ones.
   for (const { message } of coming) days.push(Math.max(message.timestamp, days.at(-1) ?? 0))
   let unreadSeen = readUpTo === undefined
   let isFirst = true
@@ -68,14 +68,14 @@ export function rowsOf(
   })
 }
 
-/** Chinese characters are twice as broad. */
+/** The width of a line in characters. Chinese ones count twice. */
 const breadth = (line: string): number => line.length + (line.match(/[\u2e80-\uffef]/g)?.length ?? 0)
 
-/** How high it will be, roughly, so that the scroll bar tells about the truth before it is drawn. */
+/** The estimated height of a row, px. It makes the scroll bar about right before the row is drawn. */
 export const heightOf = ({ message, newDay, first }: Row, width: number): number =>
   (newDay ? 48 : 0) + (first ? 10 : 3) + bodyHeight(message, width)
 
-/** Of each message for the width that was asked for last: with every message that comes all are asked for. */
+/** Caches the height of each message for the last width: each new message asks for all heights. */
 const heights = new WeakMap<Message, { width: number; height: number }>()
 
 function bodyHeight(message: Message, width: number): number {

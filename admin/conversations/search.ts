@@ -1,4 +1,4 @@
-/** What is searched for: conversations by name at once, messages of all of them as the service finds them. */
+/** The search for messages. */
 import { signal } from '@preact/signals'
 import { call, type Message, type MessageQuery } from '../api.ts'
 import type { Filter } from '../place.ts'
@@ -8,7 +8,7 @@ const waitMs = 150
 const pageSize = 40
 
 export interface Found {
-  /** What was searched for: see `keyOfSearch`. */
+  /** The key of the search, from `keyOfSearch`. */
   key: string
   messages: readonly Message[]
   total: number
@@ -16,7 +16,7 @@ export interface Found {
   next: number | undefined
 }
 
-/** What the service is to be asked; undefined where an account or a person alone is looked at. */
+/** The query for the service; undefined if only an account or a person is given. */
 function queryOf(q: string, { account, person, kind, since, until }: Filter): MessageQuery | undefined {
   if (q === '' && !kind && !since && !until) return undefined
   return {
@@ -29,7 +29,7 @@ function queryOf(q: string, { account, person, kind, since, until }: Filter): Me
   }
 }
 
-/** Tells one search from the others; '' for none. */
+/** The key of a search; '' without one. */
 export const keyOfSearch = (q: string, filter: Filter): string => JSON.stringify(queryOf(q, filter)) ?? ''
 
 export class Search {
@@ -39,13 +39,13 @@ export class Search {
   #abort = new AbortController()
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  /** Asks when no more is typed for a moment; an answer to an older question is dropped. */
+  /** Searches after a short pause in typing. Drops the answer to an older search. */
   ask(key: string): void {
     clearTimeout(this.#timer)
     this.#abort.abort()
     this.error.value = undefined
     if (key === '') this.found.value = undefined
-    // What was found is there still.
+    // The result may be there already.
     this.busy.value = key !== '' && this.found.value?.key !== key
     if (!this.busy.value) return
     this.#timer = setTimeout(() => void this.#page(key), waitMs)

@@ -1,12 +1,15 @@
-/** The end of a chat stays in view as long as one is there, whatever grows: a picture, what is written below, the window. */
+/**
+ * Keeps the end of a chat in view while the reader is there, also when a picture, the draft or the window
+ * grows.
+ */
 import { useLayoutEffect, useRef } from 'preact/hooks'
 
-/** So near to the end counts as being there. */
+/** This close to the end counts as the end. */
 export const nearPx = 80
 
 /**
- * @param isWhole whether what is shown reaches to the newest message; the end of less is no place to stay
- * @returns whether one is at the end; set it when somebody is taken there, or away from there
+ * @param isWhole whether the newest message is loaded; otherwise the end is not kept in view
+ * @returns whether the reader is at the end; set it after scrolling by code
  */
 export function useStayAtEnd(
   scroller: { current: HTMLElement | null },
@@ -19,12 +22,12 @@ export function useStayAtEnd(
   useLayoutEffect(() => {
     const area = scroller.current
     if (!area) return
-    // Where a new one is; to ask would cost a layout.
+    // A new list starts at the top. Reading the position would force a layout.
     let top = 0
     const look = () => {
       const rest = area.scrollHeight - area.clientHeight - area.scrollTop
       if (rest <= nearPx) stays.current = whole.current()
-      // What grows moves nothing up: somebody wants to read there.
+      // Growing content never scrolls up, so the reader did.
       else if (area.scrollTop < top - 1) stays.current = false
       top = area.scrollTop
     }

@@ -1,7 +1,6 @@
 /**
- * The messages of one conversation as far as they are loaded: one stretch without holes, oldest first, that
- * grows at both ends and is never longer than what a person scrolls through; what is far away is let go and
- * comes again.
+ * The loaded messages of a conversation: one range without gaps, oldest first. It grows at both ends. Rows
+ * far from the reader are dropped and loaded again when needed.
  */
 import { batch, effect, signal } from '@preact/signals'
 import { call, type Message, type MessageQuery } from '../api.ts'
@@ -9,30 +8,30 @@ import { conversationOf, online, onMessages, peerOf } from '../live.ts'
 
 const firstPage = 60
 const nextPage = 120
-/** Rows kept at most, and rows that may be added to them before the thread is shortened. */
+/** The number of rows to keep, and how many more may come before the thread is shortened. */
 const longest = 2000
 const slack = 500
-/** `newer` is content with so many. */
+/** `newer` stops after this many messages. */
 const enough = 40
 
 export class Thread {
   readonly session: string
   readonly userId: string
   readonly messages = signal<readonly Message[]>([])
-  /** Whether there are older ones, and newer ones, than those loaded. */
+  /** Whether there are messages before and after the loaded ones. */
   readonly hasOlder = signal(false)
   readonly hasNewer = signal(false)
   readonly state = signal<'loading' | 'ready' | 'failed'>('loading')
   readonly error = signal<unknown>(undefined)
-  /** Whether somebody looks at the newest ones, or nobody at any. */
+  /** Whether the reader is at the end. True when no chat is open. */
   isAtEnd = true
-  /** Row id of the first message in view, while that is not the end. */
+  /** Row id of the first message in view; used while the reader is not at the end. */
   readsAt = 0
-  /** What is being loaded at the ends. */
+  /** The end at which more is being loaded. */
   readonly loading = signal<'' | 'older' | 'newer'>('')
-  /** Row id after which nobody has looked yet, as it was when the conversation was opened. */
+  /** Row id up to which messages were read when the conversation was opened. */
   readonly readUpTo = signal<number | undefined>(undefined)
-  /** Events since each question that has no answer yet. */
+  /** For each unanswered request, the events since it was sent. */
   readonly #unanswered = new Set<Message[]>()
   #abort = new AbortController()
   #stops: (() => void)[]
@@ -49,14 +48,14 @@ export class Thread {
         this.receive(own)
       }),
       effect(() => {
-        // What happened while nobody listened.
+        // Load what happened while the service was out of reach.
         if (online.value && !wasOnline) void this.catchUp()
         wasOnline = online.value
       }),
     ]
   }
 
-  /** Loads the newest ones, or those around a message. */
+  /** Loads the newest messages, or those around the row `at`. */
   async open(at?: number): Promise<void> {
     if (at !== undefined && this.messages.value.some(({ id }) => id === at)) return
     if (at === undefined && this.state.value === 'ready' && !this.hasNewer.value) return
@@ -85,7 +84,7 @@ export class Thread {
     }
   }
 
-  /** Row id of the first message at or after a time (unix ms); undefined where there is none. */
+  /** Row id of the first message at or after a time (Unix ms); undefined if there is none. */
   async firstSince(since: number): Promise<number | undefined> {
     const { signal: gone } = this.#abort
     const before = await this.#page({ limit: 1, until: since }, gone)
@@ -129,7 +128,7 @@ export class Thread {
     }
   }
 
-  /** Joins what is newest to what is there; after a silence, or when a message is known to be missing. */
+  /** Loads the newest messages after an interruption, or when a message is missing. */
   async catchUp(): Promise<void> {
     if (this.state.value !== 'ready' || this.hasNewer.value) return
     const { signal: gone } = this.#abort
@@ -137,7 +136,7 @@ export class Thread {
       await this.#applyAnswer(this.#page({ limit: firstPage }, gone), gone, (page, replay) => {
         const last = this.messages.value.at(-1)
         const joins = !last || page.next_before === undefined || page.messages.some(({ id }) => id <= last.id)
-        // Where it does not reach what is there, that would leave a hole.
+        // If the page does not reach the loaded rows, keep only the page: a gap is not allowed.
         if (joins) this.receive([...page.messages].reverse())
         else {
           this.messages.value = [...page.messages].reverse()
@@ -150,20 +149,20 @@ export class Thread {
     }
   }
 
-  /** Messages of this conversation that are new, or are in another state now. */
+  /** Takes messages of this conversation that are new or have changed. */
   receive(messages: readonly Message[]): void {
     const all = [...this.messages.value]
     for (const message of messages) {
       const at = all.findLastIndex(({ id }) => id <= message.id)
       if (all[at]?.id === message.id) all[at] = message
-      // Before what is loaded, or after a hole: it comes when one scrolls there.
+      // A message before the loaded ones, or after a gap, is loaded when the reader scrolls there.
       else if (!(at < 0 && this.hasOlder.value) && !(at === all.length - 1 && this.hasNewer.value))
         all.splice(at + 1, 0, message)
     }
     this.messages.value = this.#shortened(all)
   }
 
-  /** Drops the rows that are farthest from the reader, once there are enough of them. */
+  /** Drops the rows that are farthest from the reader, if there are too many. */
   #shortened(all: readonly Message[]): readonly Message[] {
     if (all.length <= longest + slack) return all
     const at = this.isAtEnd ? -1 : all.findIndex(({ id }) => id >= this.readsAt)
@@ -187,13 +186,13 @@ export class Thread {
 
   #failed(error: unknown): void {
     this.error.value = error
-    // A moment's rest: scrolling on asks again.
+    // Wait a moment; scrolling then tries again.
     setTimeout(() => {
       this.loading.value = ''
     }, 2000)
   }
 
-  /** Takes in an answer; `replay` the events since it was asked for, since it may be older than they. */
+  /** Applies an answer. `replay` repeats the events since the request: the answer may be older than they. */
   async #applyAnswer<T>(
     asked: Promise<T>,
     gone: AbortSignal,
@@ -227,9 +226,8 @@ export class Thread {
 }
 
 /**
- * Those of a conversation that follow a row, oldest first, without a hole. Pages lead from new to old alone,
- * so one is asked for that begins a little later than that row; the stride grows where few of the rows are
- * wanted.
+ * The messages of a conversation after a row, oldest first, without a gap. Pages go only from new to old. So
+ * this requests a page that ends some rows later; the stride grows if few of those rows match.
  */
 export async function messagesAfter(
   wanted: Pick<MessageQuery, 'msg_type'> & { session: string; user_id: string },
@@ -253,7 +251,7 @@ export async function messagesAfter(
   }
 }
 
-/** The conversations that were looked at last stay as they are, so that going back to them takes no time. */
+/** The threads used last. They stay loaded, so that they open at once. */
 const kept = new Map<string, Thread>()
 const keptAtMost = 8
 

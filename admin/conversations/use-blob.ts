@@ -1,4 +1,4 @@
-/** Media of a message while it is on screen. */
+/** Loads media of a message while it is on screen. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type Message, mediaUrl, waits } from '../api.ts'
@@ -8,17 +8,17 @@ import { type Blobbed, holdBlob, isHeld } from './blobs.ts'
 export interface MediaProps {
   message: Message
   item: Message['items'][number]
-  /** Which of the message's media. */
+  /** The index among the media of the message. */
   index: number
 }
 
-/** The media of a message, each with its place among them. */
+/** The items of a message with their media indexes. */
 export function mediaOf(message: Message): MediaProps[] {
   let media = 0
   return message.items.map(item => ({ message, item, index: item.has_media ? media++ : media }))
 }
 
-/** Whether the bytes are there, or can be asked for. */
+/** Whether the bytes are here or can be requested. */
 export const isThere = ({ message, item }: MediaProps) => item.has_media || message.id < 0 || waits(message)
 
 export interface Held {
@@ -27,13 +27,13 @@ export interface Held {
   bytes: number
 }
 
-/** Media while it is on screen; `wanted` says whether to load it. */
+/** Media while it is on screen. It is loaded only if `wanted`. */
 export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
   const held = useSignal<Held>({ blob: undefined, problem: '', bytes: 0 })
   const { id, status } = message
   const canAsk = item.has_media || waits(message)
   useEffect(() => {
-    // The bytes of this page's own files are here; of others that are on their way the service has none to give.
+    // Unsent files of this page are cached. Files that others are sending cannot be requested yet.
     if (!wanted || !(canAsk || isHeld(id, index))) return
     let gone = false
     const hold = holdBlob(id, index, mediaUrl(message, index), loaded => {
@@ -54,7 +54,8 @@ export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
       gone = true
       hold.release()
     }
-    // A row keeps its bytes when its message id changes; what was not found may be there once it has been sent.
+    // The row id is stable, unlike the message id. A change of status retries: the file may exist after the
+    // send.
   }, [id, index, wanted, canAsk, status])
   return held
 }

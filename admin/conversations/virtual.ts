@@ -1,4 +1,4 @@
-/** Long lists of which only what is seen is in the page; @tanstack/virtual-core keeps the account of heights. */
+/** Long lists that render only the visible rows. @tanstack/virtual-core keeps the heights. */
 import {
   elementScroll,
   observeElementOffset,
@@ -15,7 +15,7 @@ type VirtualListOptions = Pick<
 > &
   Partial<VirtualizerOptions<HTMLElement, HTMLElement>>
 
-/** Renders again when other rows come into view. */
+/** A virtual list. The component renders again when other rows come into view. */
 export function useVirtual(options: VirtualListOptions): VirtualList {
   const [, render] = useReducer((n: number) => n + 1, 0)
   const whole = {

@@ -1,4 +1,4 @@
-/** A voice message: played where the browser can, else named; with the words WeChat heard in it. */
+/** A voice message with a player, if the browser supports the format, and WeChat's transcript. */
 import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'

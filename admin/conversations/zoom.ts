@@ -1,4 +1,4 @@
-/** A picture on a stage: as large as fits, closer by wheel, fingers, keys and buttons, and moved about while it is close. */
+/** Zooms and moves a picture on a stage, by wheel, mouse, fingers, keys and buttons. */
 import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals'
 import type { RefObject } from 'preact'
 import { useEffect } from 'preact/hooks'
@@ -9,16 +9,19 @@ interface Point {
   y: number
 }
 
-/** How a picture lies: `zoom` 1 fits it to the stage; `x` and `y` are px from the middle to its middle. */
+/**
+ * The view of a picture: at `zoom` 1 it fits the stage. `x` and `y` are px from the stage's centre to its
+ * centre.
+ */
 interface View extends Point {
   zoom: number
 }
 
 export interface Zoom {
   view: ReadonlySignal<View>
-  /** Size that fits, px; undefined until the picture is there. */
+  /** The size that fits the stage, px; undefined until the picture is loaded. */
   size: ReadonlySignal<Shape | undefined>
-  /** Of the picture's own size. */
+  /** The scale relative to the picture's own size. */
   scale: ReadonlySignal<number>
   isClose: ReadonlySignal<boolean>
   isClosest: ReadonlySignal<boolean>
@@ -29,21 +32,21 @@ export interface Zoom {
 
 const middle: Point = { x: 0, y: 0 }
 const fitting: View = { ...middle, zoom: 1 }
-/** One of a few pixels is shown so large that it can be seen. */
+/** A tiny picture is enlarged to this size, px. */
 const leastPx = 64
-/** Times its own size, or what fits. */
+/** The largest scale, relative to the larger of its own size and the size that fits. */
 const closest = 4
 const step = 1.5
 const tapMs = 300
 const tapPx = 24
-/** A finger that goes so far turns over. */
+/** A finger that moves this far makes a swipe. */
 const swipePx = 60
 
-/** @param onTurn a swipe: 1 to the next one, -1 to the one before */
+/** @param onSwipe gets 1 for the next picture, -1 for the previous one */
 export function useZoom(
   stage: RefObject<HTMLElement | null>,
   natural: ReadonlySignal<Shape | undefined>,
-  onTurn: (step: 1 | -1) => void,
+  onSwipe: (step: 1 | -1) => void,
 ): Zoom {
   const view = useSignal(fitting)
   const room = useSignal<Shape>({ width: 0, height: 0 })
@@ -59,7 +62,7 @@ export function useZoom(
     return own && scale !== undefined ? { width: own.width * scale, height: own.height * scale } : undefined
   })
 
-  /** As far as there is something to see. */
+  /** Sets the view, limited so that the picture cannot be moved out of the stage. */
   const set = ({ zoom, x, y }: View) => {
     const fits = size.peek() ?? { width: 0, height: 0 }
     const within = (at: number, length: number, of: number) => {
@@ -75,14 +78,14 @@ export function useZoom(
   const to = (wanted: number, at: Point) => {
     const { zoom, x, y } = view.peek()
     const next = Math.min(most(), Math.max(1, wanted))
-    // What is under the pointer stays there.
+    // Keep the point under the pointer in place.
     const along = (from: number, point: number) => point - ((point - from) * next) / zoom
     set({ zoom: next, x: along(x, at.x), y: along(y, at.y) })
   }
   const fit = () => {
     view.value = fitting
   }
-  /** Its own size, or as broad or as high as the stage where that is less; and back. */
+  /** Zooms to its own size, or to the width or height of the stage if that is less; or back. */
   const toggle = (at: Point) => {
     const [own, scale] = [natural.peek(), fitScale.peek()]
     if (!own || scale === undefined) return
@@ -108,7 +111,7 @@ export function useZoom(
       fit,
       move,
       toggle,
-      onTurn,
+      onSwipe,
       drag(x) {
         view.value = { zoom: 1, x, y: 0 }
       },
@@ -140,13 +143,13 @@ interface Acts {
   fit(): void
   move(x: number, y: number): void
   toggle(at: Point): void
-  /** What a finger has moved so far of a picture that fits. */
+  /** Moves a picture that fits by the distance of a finger, px. */
   drag(x: number): void
-  onTurn(step: 1 | -1): void
+  onSwipe(step: 1 | -1): void
 }
 
-/** Wheel, mouse and fingers. */
-function listen(frame: HTMLElement, { view, to, fit, move, toggle, drag, onTurn }: Acts): () => void {
+/** Handles wheel, mouse and fingers. @returns stops it */
+function listen(frame: HTMLElement, { view, to, fit, move, toggle, drag, onSwipe }: Acts): () => void {
   const fingers = new Map<number, Point>()
   let from = middle
   let moved: 'no' | 'one' | 'two' = 'no'
@@ -163,12 +166,12 @@ function listen(frame: HTMLElement, { view, to, fit, move, toggle, drag, onTurn 
 
   const onWheel = (event: WheelEvent) => {
     event.preventDefault()
-    // Lines of some mice; the fingers on a touch pad that pinch come as small steps with Ctrl.
+    // Some mice scroll by lines. A pinch on a touch pad comes as small steps with Ctrl.
     const steps = event.deltaY * (event.deltaMode === 0 ? 1 : 20) * (event.ctrlKey ? 8 : 1)
     to(view.peek().zoom * Math.exp(-steps / 600), pointOf(event))
   }
   const onDown = (event: PointerEvent) => {
-    // A button on it, as to download what cannot be shown, is no place to drag.
+    // Do not start a drag on a button, such as the download of a broken picture.
     if (event.button !== 0 || (event.target as Element).closest('a, button')) return
     const isFirst = fingers.size === 0
     fingers.set(event.pointerId, pointOf(event))
@@ -209,7 +212,7 @@ function listen(frame: HTMLElement, { view, to, fit, move, toggle, drag, onTurn 
     fit()
     const [x, y] = [now.x - from.x, now.y - from.y]
     if (moved === 'one' && !isCut && Math.abs(x) > swipePx && Math.abs(x) > Math.abs(y))
-      onTurn(x < 0 ? 1 : -1)
+      onSwipe(x < 0 ? 1 : -1)
   }
   frame.addEventListener('wheel', onWheel, { passive: false })
   frame.addEventListener('pointerdown', onDown)

@@ -84,13 +84,13 @@ test('what was searched for is found and marked in either Unicode form', async (
 
 test('a browser without a database keeps nothing, and is asked before the page is left', async () => {
   expect(typeof indexedDB).toBe('undefined')
-  const { forgetMessage, keepFiles, keptOf, lookForUnsent, written } = await import(
+  const { forgetMessage, keepFiles, keptOf, lookForUnsent, whenWritten } = await import(
     '../../admin/conversations/kept.ts'
   )
   const isAsked = () => !dispatchEvent(new Event('beforeunload', { cancelable: true }))
   const attached = [new File(['x'], 'draft.pdf')]
   keepFiles('default', 'somebody', { attached, refused: new Map() })
-  await written()
+  await whenWritten()
   expect([await keptOf('default', 'somebody'), await lookForUnsent()]).toEqual([
     { messages: [], files: undefined },
     [],
@@ -98,7 +98,7 @@ test('a browser without a database keeps nothing, and is asked before the page i
   expect(isAsked()).toBe(true)
   keepFiles('default', 'somebody', { attached: [], refused: new Map() })
   forgetMessage('default', 'somebody', 'none')
-  await written()
+  await whenWritten()
   expect(isAsked()).toBe(false)
 })
 
