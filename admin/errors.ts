@@ -50,7 +50,7 @@ const names: Readonly<Record<NameProblem, TextKey>> = {
 /** What is wrong with a person's input, by the argument that holds it. */
 const given: Readonly<Record<string, TextKey>> = {
   url: 'webhooks.url_bad',
-  headers: 'webhooks.headers_refused',
+  headers: 'webhooks.headers_rejected',
   from: 'webhooks.replay_gone',
   media: 'error.file_bad',
 }
@@ -88,7 +88,7 @@ export function errorText(error: unknown): { title: string; hint: string } {
     }
   return isEnglish()
     ? { title: error.message, hint: error.hint }
-    : { title: t('error.refused'), hint: nameReason(error) || rejectionText(error) }
+    : { title: t('error.rejected'), hint: nameReason(error) || rejectionText(error) }
 }
 
 /** Our text for an error code; '' if only the service's words explain it. */

@@ -65,7 +65,7 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
   const { View } = kinds[kind]
   const isGrid = kind === 'IMAGE' || kind === 'VIDEO'
   const months = monthsOf((found.value ?? []).flatMap(mediaOf).filter(({ item }) => item.kind === kind))
-  // Below the chat's own.
+  // One level below the heading of the chat.
   const Heading = narrow ? 'h2' : 'h3'
   return (
     <section

@@ -57,7 +57,7 @@ export function SignIn() {
         )}
         <div class="field">
           <label for="token">{t('signin.token')}</label>
-          {/* Password managers keep a password under a name. */}
+          {/* Password managers need a user name to save a password. */}
           <input type="text" name="username" autocomplete="username" value="svc" readOnly hidden />
           <div class="token">
             <input

@@ -30,14 +30,14 @@ export function rightOf(session: string, userId: string): Right {
   return answers <= 0 ? { kind: 'used' } : { kind: 'open', answers, until }
 }
 
-/** Little is left: whoever means to answer should know before the conversation is opened. */
+/** Whether little time or few answers are left, so that the list of conversations should show it. */
 export const isShort = (right: Right): boolean =>
   right.kind === 'used' ||
   (right.kind === 'open' &&
     right.until !== undefined &&
     (right.until - timeNow() < soonMs || right.answers <= fewAnswers))
 
-/** How much is left, as a badge; `full` says it in words. */
+/** A badge with the time or the answers left; with `full` in words. */
 export function RightBadge({ right, full }: { right: Right; full?: boolean }) {
   if (right.kind !== 'open') {
     const text = right.kind === 'used' ? t('right.used') : t('right.closed')

@@ -38,7 +38,7 @@ export function AddWebhook({ onClose, onAdded }: AddProps) {
     } catch (error) {
       problem.value =
         error instanceof ApiError && error.code === 'forbidden'
-          ? { title: t('webhooks.private_refused'), command: commandFor(typed) }
+          ? { title: t('webhooks.private_rejected'), command: commandFor(typed) }
           : errorText(error)
     }
   }

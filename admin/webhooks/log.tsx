@@ -68,7 +68,7 @@ function Delivery({ one, onReplay }: { one: WebhookDelivery; onReplay(): void })
         </p>
         {why !== undefined && <p class="small problem foreign">{why}</p>}
       </div>
-      {/* A test is no event: it has no place in the log to begin at. */}
+      {/* A test is no event, so no replay can begin there. */}
       {type !== 'webhook.test' && (
         <button type="button" class="button plain small" onClick={onReplay}>
           <Icon name="clock" />

@@ -10,7 +10,7 @@ import { wordsOf } from '../support/panel-hand.ts'
 const words = wordsOf('en')
 
 const hour = 3_600_000
-/** Where it is about noon now. All pages are there, since one place is one context. */
+/** A time zone where it is about noon. All pages use it, so that they share a browser context. */
 const ahead = 12 - new Date().getUTCHours()
 const timezoneId = `Etc/GMT${ahead > 0 ? '-' : '+'}${Math.abs(ahead)}`
 const chatOf = (user: string, session = 'default') =>
@@ -18,7 +18,7 @@ const chatOf = (user: string, session = 'default') =>
 const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
 const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })
 const bubble = (page: Page, text: string) => log(page).locator('article', { hasText: text })
-/** What a user got: texts, and kinds of what is none. */
+/** What a user received: texts, and the kinds of other items. */
 const sentTexts = async ({ sandbox }: TestPanel, user: string) =>
   (await sandbox.messages({ user, from: 'bot', limit: 1000 })).map(
     ({ items }) => items[0]?.text ?? items[0]?.kind,
@@ -30,7 +30,7 @@ const stored = (panel: TestPanel, count: number) =>
     async () => (await panel.gateway.history.page({ limit: 1, offset: 0 })).total >= count || undefined,
   )
 
-/** How far the end is out of view, once nothing moves any more. */
+/** How far the end is out of view in px, once nothing moves any more. */
 const away = (page: Page): Promise<number> =>
   log(page).evaluate(async it => {
     const rest = () => it.scrollHeight - it.clientHeight - it.scrollTop
@@ -53,7 +53,7 @@ const pictureOf = (page: Page, width: number, height: number): Promise<number[]>
     { width, height },
   )
 
-/** Notes the text of each message that is drawn, also of one that goes at once. */
+/** Records the text of each message that is drawn, even if it is removed at once. */
 function noteDrawn(): void {
   const drawn: string[] = []
   Object.assign(window, { drawn })
@@ -84,7 +84,7 @@ test.skipIf(!hasBrowser)('the end of the chat stays in view, on a wide page and 
     await log(page).getByText('message 60 ').waitFor()
     const found: Record<string, number> = { 'when it opens': await away(page) }
     const drawn = await page.evaluate(() => (window as unknown as { drawn: string[] }).drawn)
-    // The rows at the other end are not drawn first, to be taken away again.
+    // Rows at the other end are never drawn.
     expect(drawn.filter(text => /message 1 /.test(text))).toEqual([])
     expect(drawn.filter(text => /message 60 /.test(text))).not.toEqual([])
     const tall = Buffer.from(await pictureOf(page, 300, 900))
@@ -110,14 +110,14 @@ test.skipIf(!hasBrowser)('the end of the chat stays in view, on a wide page and 
     await page.setViewportSize(viewport)
     found['without it'] = await away(page)
     await sandbox.say('line\n'.repeat(12), from)
-    // Other messages have the word too.
+    // Other messages have the word "line" too.
     await log(page)
       .locator('article.in', { hasText: /(line\s+){11}line/ })
       .waitFor()
     found['after a long message came'] = await away(page)
     expect(Object.entries(found).filter(([, px]) => px > 1)).toEqual([])
 
-    // Whoever reads above is left alone.
+    // A reader above the end stays there.
     await log(page).hover()
     await page.mouse.wheel(0, -700)
     await panel.until('it has moved', async () => (await away(page)) > 500)
@@ -133,66 +133,64 @@ test.skipIf(!hasBrowser)('the end of the chat stays in view, on a wide page and 
   expect(panel.complaints).toEqual([])
 })
 
-test.skipIf(!hasBrowser)(
-  'no picture is shown larger than it is, in the chat and among its pictures',
-  async () => {
-    await using panel = await withPanel()
-    const { user_id } = panel.bots.get('default')!
-    const chat = `${panel.url}/conversations/default/${encodeURIComponent(user_id)}`
-    const page = await panel.open({ timezoneId })
-    const sizes = [
-      [16, 16],
-      [12, 600],
-      [600, 40],
-      [900, 600],
-    ] as const
-    for (const [width, height] of sizes)
-      await panel.sandbox.media('image', Buffer.from(await pictureOf(page, width, height)))
-    await panel.receive(sizes.length)
-    for (const path of ['', '?media=IMAGE']) {
-      await page.goto(chat + path)
-      const pictures = page.locator('.picture:not(.loading) img')
-      await panel.until(`all are there${path}`, async () => (await pictures.count()) === sizes.length)
-      const blownUp = () =>
-        pictures.evaluateAll(all =>
-          (all as HTMLImageElement[])
-            .map(({ naturalWidth, naturalHeight, offsetWidth, offsetHeight }) => ({
-              natural: `${naturalWidth} × ${naturalHeight}`,
-              // As `object-fit: cover` makes them.
-              scale: Math.max(offsetWidth / (naturalWidth || 1), offsetHeight / (naturalHeight || 1)),
-            }))
-            .filter(({ scale }) => scale > 1),
-        )
-      await panel.until(`none is blown up${path}`, async () => (await blownUp()).length === 0)
-      const boxes = await page
-        .locator('.picture')
-        .evaluateAll(all => all.map(one => [one.clientWidth, one.clientHeight]))
-      // In the chat no box is larger than its picture, but for what a finger needs; the last is scaled.
-      if (path === '')
-        expect(boxes).toEqual([
-          [24, 24],
-          [24, 320],
-          [264, 24],
-          [264, 176],
-        ])
-      else expect(Math.min(...boxes.map(([width = 0]) => width))).toBeGreaterThanOrEqual(72)
-      // Where the time has no room on a picture, it stands below.
-      const covers = await page.locator('.bubble').evaluateAll(all =>
-        all.map(one => {
-          const [time, picture] = ['.meta', '.picture'].map(what =>
-            one.querySelector(what)!.getBoundingClientRect(),
-          )
-          return time!.top < picture!.bottom
-        }),
+test.skipIf(!hasBrowser)('no picture is enlarged, in the chat and in the gallery', async () => {
+  await using panel = await withPanel()
+  const { user_id } = panel.bots.get('default')!
+  const chat = `${panel.url}/conversations/default/${encodeURIComponent(user_id)}`
+  const page = await panel.open({ timezoneId })
+  const sizes = [
+    [16, 16],
+    [12, 600],
+    [600, 40],
+    [900, 600],
+  ] as const
+  for (const [width, height] of sizes)
+    await panel.sandbox.media('image', Buffer.from(await pictureOf(page, width, height)))
+  await panel.receive(sizes.length)
+  for (const path of ['', '?media=IMAGE']) {
+    await page.goto(chat + path)
+    const pictures = page.locator('.picture:not(.loading) img')
+    await panel.until(`all are there${path}`, async () => (await pictures.count()) === sizes.length)
+    const blownUp = () =>
+      pictures.evaluateAll(all =>
+        (all as HTMLImageElement[])
+          .map(({ naturalWidth, naturalHeight, offsetWidth, offsetHeight }) => ({
+            natural: `${naturalWidth} × ${naturalHeight}`,
+            // The scale of `object-fit: cover`.
+            scale: Math.max(offsetWidth / (naturalWidth || 1), offsetHeight / (naturalHeight || 1)),
+          }))
+          .filter(({ scale }) => scale > 1),
       )
-      expect(covers).toEqual(path === '' ? [false, false, false, true] : [])
-    }
-    expect(panel.complaints).toEqual([])
-  },
-)
+    await panel.until(`none is blown up${path}`, async () => (await blownUp()).length === 0)
+    const boxes = await page
+      .locator('.picture')
+      .evaluateAll(all => all.map(one => [one.clientWidth, one.clientHeight]))
+    // In the chat no box is larger than its picture, except for the minimum for a finger; the last is
+    // scaled down.
+    if (path === '')
+      expect(boxes).toEqual([
+        [24, 24],
+        [24, 320],
+        [264, 24],
+        [264, 176],
+      ])
+    else expect(Math.min(...boxes.map(([width = 0]) => width))).toBeGreaterThanOrEqual(72)
+    // If the time has no room on a picture, it is below.
+    const covers = await page.locator('.bubble').evaluateAll(all =>
+      all.map(one => {
+        const [time, picture] = ['.meta', '.picture'].map(what =>
+          one.querySelector(what)!.getBoundingClientRect(),
+        )
+        return time!.top < picture!.bottom
+      }),
+    )
+    expect(covers).toEqual(path === '' ? [false, false, false, true] : [])
+  }
+  expect(panel.complaints).toEqual([])
+})
 
 describe.skipIf(!hasBrowser)('conversations', () => {
-  test('by keyboard alone: search, choose, answer, and read what comes in; nothing that is written there does harm', async () => {
+  test('by keyboard: search, choose, answer, read new messages; hostile texts do no harm', async () => {
     await using panel = await withPanel({ sessions: ['default', '客服'] })
     const { sandbox } = panel
     const user = userOf(panel)
@@ -225,7 +223,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.getByText('New message: and back').waitFor({ state: 'attached' })
     expect(await field(page).evaluate(it => it === document.activeElement)).toBe(true)
 
-    // Texts, ids and file names full of HTML, marks and length.
+    // Texts, ids and file names with HTML, direction marks and great length.
     const bot = panel.bots.get('default')!
     const from = '<img src=x onerror=alert(1)>"\u202e/%2F@im.wechat'
     await sandbox.phone('POST', 'users', { id: from, name: 'odd' })
@@ -260,7 +258,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
       expect(await wide()).toBeLessThanOrEqual(0)
     }
 
-    // On a phone the list and the chat come one after the other.
+    // On a phone the list and the chat are separate pages.
     await page.setViewportSize({ width: 360, height: 740 })
     await page.getByRole('link', { name: 'Back to the list' }).click()
     await page.getByRole('link', { name: /and back/ }).click()
@@ -271,7 +269,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('a long conversation: only what is seen is in the page, nothing is missing, and a search leads anywhere', async () => {
+  test('a long conversation: only visible rows are in the page, none is missing, a search leads to any of them', async () => {
     await using panel = await withPanel()
     const { sandbox } = panel
     await sandbox.bulk(600, 'number {n} of many')
@@ -310,7 +308,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('the address of an account shows its conversations alone; of one that there is not it says so', async () => {
+  test('the URL of an account shows only its conversations; the URL of a missing account says so', async () => {
     await using panel = await withPanel({ sessions: ['one', '客服', 'left'] })
     const { sandbox, bots } = panel
     for (const [name, bot] of bots) {
@@ -325,7 +323,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.getByText('to one').waitFor()
     expect(page.url()).toBe(`${panel.url}/conversations`)
 
-    // One that was logged out stays to be read.
+    // Messages of a logged-out account can still be read.
     await page.getByRole('link', { name: /to left/ }).click()
     await log(page).getByText('to left').waitFor()
     await page.getByText(en['composer.gone']).waitFor()
@@ -336,7 +334,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(await page.getByText('Nobody has written yet').count()).toBe(0)
     await page.getByRole('link', { name: 'Show all accounts' }).click()
     await page.waitForURL(`${panel.url}/sessions`)
-    // So does a conversation of one.
+    // A conversation of a missing account says so too.
     await page.goto(`${panel.url}/conversations/nope/someone`)
     for (const width of [1280, 390]) {
       await page.setViewportSize({ width, height: 800 })
@@ -346,7 +344,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('what one writes goes out once, and says what became of it where it has to wait or is refused', async () => {
+  test('a message is sent once, and says why if it has to wait or is refused', async () => {
     await using panel = await withPanel()
     const { sandbox } = panel
     const { bot_id: to, user_id: from } = panel.bots.get('default')!
@@ -365,7 +363,8 @@ describe.skipIf(!hasBrowser)('conversations', () => {
         to,
       )
 
-    // What went out a day after it was written stands where it was, under the day of what follows.
+    // A message that was sent a day after it was written stays in its place, under the day of the next
+    // message.
     await says(7, 'yesterday', 20)
     await stored(panel, 1)
     const { outbox_id } = await panel.send({ text: 'approved today', approval: 'nobody' })
@@ -378,7 +377,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     const times = await log(page).locator('article time').allTextContents()
     expect(times.map(text => text.length > '14:05 PM'.length)).toEqual([false, true, false])
 
-    /** Another user writes, whose chat is shown then. */
+    /** Another user writes, and their chat is opened. @returns the user */
     const goToAnother = async (text: string) => {
       const user = await sandbox.addUser()
       await sandbox.say(text, { from: user, to })
@@ -387,7 +386,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
       return user
     }
 
-    // What was written is kept, a word being composed is not sent, and a picture and a file go out with a text.
+    // A draft is saved, a word being composed is not sent, and a picture and a file are sent with a text.
     const painter = await goToAnother('draw me something')
     await field(page).fill('half a thought')
     await page.reload()
@@ -404,7 +403,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     ])
     await page.getByRole('button', { name: 'Remove too much.pdf' }).click()
     await page.getByText(words('composer.cost', { cost: 3, count: 10 })).waitFor()
-    // Three times what one message holds, but three bytes of it are a character.
+    // 16,384 bytes fit into a message, and each of these characters has three bytes.
     await field(page).fill('长'.repeat(16_384))
     await page.getByText(words('composer.cost', { cost: 6, count: 10 })).waitFor()
     await field(page).fill('half a thought')
@@ -418,7 +417,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.getByRole('dialog', { name: 'Picture' }).getByRole('img', { name: 'Picture' }).waitFor()
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
-    // A damaged picture stands there as a file does, and its mark is as dark as that of any message.
+    // A damaged picture is shown as a file, and its delivery mark has the usual colour.
     await page.locator('input[type=file]').setInputFiles({
       name: 'broken.png',
       mimeType: 'image/png',
@@ -431,7 +430,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await broken.getByText('Sent', { exact: true }).waitFor()
     expect(await colour(broken)).toBe(await colour(bubble(page, 'half a thought')))
 
-    // A message to nobody says so in the viewer's words, and is not offered again.
+    // A message to an unknown user says so in the viewer's language, and has no button to send it again.
     await panel.send({ to: 'nobody@im.wechat', text: 'who are you?' }).catch(() => {})
     await page.goto(panel.url + chatOf('nobody@im.wechat'))
     const note = bubble(page, 'who are you?').locator('.note')
@@ -440,14 +439,14 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(await note.getByRole('button').count()).toBe(0)
     expect(panel.complaints).toEqual([])
 
-    // An answer that got lost is tried again and arrives once.
+    // A message whose answer is lost is tried again and arrives once.
     const loser = await goToAnother('say it once')
-    // Refused before it reaches the service: nothing of it is stored.
+    // The call fails before it reaches the service: nothing is stored.
     await page.route('**/api/call/send', route => route.abort(), { times: 1 })
     await field(page).fill('once')
     await field(page).press('Enter')
     await log(page).getByRole('alert').getByText('May have arrived').waitFor()
-    // Reached, and the answer lost: the service holds the message and its key.
+    // The call reaches the service and the answer is lost: the service has the message and its key.
     await page.route(
       '**/api/call/send',
       async route => {
@@ -461,7 +460,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(await log(page).locator('article.out').count()).toBe(1)
     expect(await sentTexts(panel, loser)).toEqual(['once'])
 
-    // What WeChat refused says why, and what got no answer says that it may have arrived.
+    // A message that WeChat refused says why. A message without an answer says that it may have arrived.
     const refuser = await goToAnother('say more')
     await sandbox.fail('sendmessage', 'ret', { code: -1, errmsg: 'not on a Sunday' })
     await field(page).fill('refused')
@@ -472,7 +471,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(await refused.getByRole('button', { name: 'Send again' }).count()).toBe(1)
     await sandbox.say('go on', { from: refuser, to })
     await bubble(page, 'go on').waitFor()
-    // It holds what follows until the user writes: again now would be refused again.
+    // This refusal holds the lane until the user writes: sending again now would be refused again.
     await sandbox.fail('sendmessage', 'ret', { code: -2, errmsg: 'prepare failed' })
     await field(page).fill('held')
     await field(page).press('Enter')
@@ -492,7 +491,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(await log(page).locator('article.out').count()).toBe(4)
     expect(await violationsInBothThemes(page)).toEqual([])
 
-    // With the window closed it waits until the user writes, or is taken back.
+    // While the window is closed, a message waits until the user writes, or it is cancelled.
     panel.complaints.length = 0
     const late = await goToAnother('long ago')
     panel.clock.advance(25 * hour)

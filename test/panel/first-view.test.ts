@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
 
-/** What a first view may take: kB over the line, where it is counted, and its scripts. */
+/** The limits of a first view: transferred kB (if limited), and the number of scripts. */
 const most: Readonly<Record<string, { kilobytes?: number; scripts: number }>> = {
   '/': { kilobytes: 70, scripts: 1 },
   '/conversations': { kilobytes: 78, scripts: 4 },
@@ -11,30 +11,30 @@ const most: Readonly<Record<string, { kilobytes?: number; scripts: number }>> = 
   '/settings': { kilobytes: 63, scripts: 2 },
 }
 
-/** Begins nothing that a page begins a second or more after something: pages are loaded ahead, not for the first view. */
-function holdLater(): void {
+/** Drops timers of a second or more: they load other pages ahead, which is not part of the first view. */
+function dropLongTimers(): void {
   const begin = window.setTimeout
   window.setTimeout = ((work: TimerHandler, ms = 0) => (ms < 1000 ? begin(work, ms) : 0)) as typeof setTimeout
 }
 
 test.skipIf(!hasBrowser)(
-  'the first view of each page is small, and the page names each of its scripts and has the texts in it',
+  'the first view of each page is small, and its HTML names all scripts and contains the texts',
   async () => {
     await using panel = await withPanel()
     await panel.sandbox.bulk(100, 'Message {n} of a usual length, as people write them. 第 {n} 条消息')
     await panel.receive(100)
     const { session, user_id } = (await panel.gateway.conversations.list())[0]!
     const page = await panel.open({ path: '/icon.svg' })
-    await page.addInitScript(holdLater)
+    await page.addInitScript(dropLongTimers)
     const cdp = await page.context().newCDPSession(page)
     await cdp.send('Network.enable')
-    // A visitor who was nowhere before.
+    // A visitor without a cache.
     await cdp.send('Network.setCacheDisabled', { cacheDisabled: true })
     const begun = new Set<string>()
     const taken = new Map<string, number>()
     const asked: string[] = []
     cdp.on('Network.requestWillBeSent', ({ requestId, type, request }) => {
-      // News come as long as the page is open; that a worker's script has come is told to the worker's own session.
+      // The event stream never ends, and the end of a worker's script is reported to another CDP session.
       if (type !== 'EventSource' && !request.url.endsWith('/language-data.js')) begun.add(requestId)
     })
     cdp.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
@@ -50,7 +50,7 @@ test.skipIf(!hasBrowser)(
       await page.goto(`${panel.url}${path}`)
       await page.getByRole('heading', { level: 1 }).waitFor()
       await page.locator('[aria-busy=true]').waitFor({ state: 'detached' })
-      // Nothing that an icon or a text of the page still waits for.
+      // Wait until nothing is left to load.
       const quiet = () =>
         page.evaluate(() => new Promise<boolean>(resolve => requestIdleCallback(() => resolve(true))))
       await panel.until(
@@ -59,7 +59,7 @@ test.skipIf(!hasBrowser)(
       )
       const kilobytes = [...taken.values()].reduce((sum, size) => sum + size, 0) / 1000
       expect({ name, isSmall: kilobytes < limit, kilobytes }).toMatchObject({ name, isSmall: true })
-      // Nothing waits for a second answer.
+      // The HTML names every file, so no file waits for another one.
       const html = await (await fetch(`${panel.url}${path}`)).text()
       const files = asked.filter(one => /^\/(assets|locales)\//.test(one))
       expect(files.filter(one => !html.includes(one))).toEqual([])
@@ -68,7 +68,7 @@ test.skipIf(!hasBrowser)(
   },
 )
 
-test('long answers go compressed to who takes that, and read the same', async () => {
+test('long answers are compressed for clients that accept it, with the same content', async () => {
   await using panel = await withPanel()
   await panel.sandbox.bulk(100)
   await panel.receive(100)

@@ -1,4 +1,7 @@
-/** Every page, and every dialog that no other test opens, in both languages and both themes, on a small phone. */
+/**
+ * Accessibility of all pages, and of dialogs that no other test opens, in both languages and themes, on a
+ * small phone.
+ */
 import { describe, expect, test } from 'bun:test'
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,7 +14,7 @@ import { wordsOf } from '../support/panel-hand.ts'
 
 const languages = ['en', 'zh'] as const
 
-describe.skipIf(!hasBrowser)('fit for everybody', () => {
+describe.skipIf(!hasBrowser)('accessibility', () => {
   test.each(languages)('pages and dialogs: %s', async language => {
     const t = wordsOf(language)
     await using panel = await withPanel({ sessions: ['default', 'shop'] })
@@ -34,7 +37,7 @@ describe.skipIf(!hasBrowser)('fit for everybody', () => {
       )
       expect([what, wide, await violationsInBothThemes(page)]).toEqual([what, [], []])
     }
-    /** Open and closed again, with what opened it in focus. */
+    /** Opens a dialog, checks it, and closes it. */
     const asks = async (what: string, open: () => Promise<void>) => {
       await open()
       await dialog.waitFor()
@@ -83,7 +86,7 @@ describe.skipIf(!hasBrowser)('fit for everybody', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('states that pass', async () => {
+  test('passing states', async () => {
     await using panel = await withPanel({ sessions: ['default', 'shop'] })
     await write(panel, 'hello')
     await panel.sandbox.fail('sendmessage', 'ret', { times: 1, code: -3, delay_ms: 0 })

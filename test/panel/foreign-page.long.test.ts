@@ -1,6 +1,6 @@
 /**
- * What a page of somebody else can do to the panel from the same browser, with a person signed in beside it: nothing.
- * One lies on 127.0.0.1 at another port, which browsers call the same site; another's name was rebound to us.
+ * A foreign page in a browser with a signed-in panel can do nothing to it. One foreign page is on 127.0.0.1
+ * at another port, which browsers treat as the same site. The name of another one is rebound to our address.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { BrowserContext, Page } from 'playwright-core'
@@ -9,11 +9,11 @@ import { type Admin, startAdmin } from '../support/admin.ts'
 import { hasBrowser, launchBrowser } from '../support/browser.ts'
 
 const token = 'correct-horse-battery-staple'
-// The name of the attacker leads to this machine, as its DNS server would have it.
+// The name of the attacker resolves to this machine, as the attacker's DNS server would do.
 const browser = hasBrowser ? launchBrowser('--host-resolver-rules=MAP evil.example 127.0.0.1') : undefined
 afterAll(async () => void (await (await browser)?.close()))
 
-/** Everything a page can call, by method, path and body. */
+/** All calls that a page can make: method, path, body. */
 const calls: readonly (readonly [string, string, string?])[] = [
   ['GET', '/api/status'],
   ['GET', '/api/sessions'],
@@ -42,8 +42,9 @@ describe.skipIf(!hasBrowser).each([
   let admin: Admin
   let elsewhere: RunningServer
   let context: BrowserContext
-  /** The person's own panel, and the foreign page beside it. */
+  /** The panel of the person. */
   let own: Page
+  /** The foreign page. */
   let page: Page
   let secret: string
 
@@ -74,8 +75,8 @@ describe.skipIf(!hasBrowser).each([
     await admin?.[Symbol.asyncDispose]()
   })
 
-  /** Nothing was changed, and the person is still signed in. */
-  async function untouched(): Promise<void> {
+  /** Checks that nothing has changed and the person is still signed in. */
+  async function expectUntouched(): Promise<void> {
     const sessions = await admin.test.gateway.accounts.list()
     expect(sessions.map(({ name, status }) => [name, status])).toEqual([['default', 'connected']])
     expect(await admin.test.sandbox.messages({ from: 'bot' })).toEqual([])
@@ -98,14 +99,17 @@ describe.skipIf(!hasBrowser).each([
                   if (body === undefined && type !== 'text/plain') continue
                   try {
                     const answer = await fetch(base + path, {
-                      ...{ method, mode, credentials, redirect: 'follow' },
+                      method,
+                      mode,
+                      credentials,
+                      redirect: 'follow',
                       ...(body !== undefined && { body, headers: { 'content-type': type } }),
                     })
                     const text = await answer.text()
                     if (answer.type !== 'opaque' || text !== '')
                       seen.push(`${method} ${path} ${mode}: ${text}`)
                   } catch {
-                    // Nothing to see.
+                    // The browser blocked it.
                   }
                 }
           return seen
@@ -113,11 +117,11 @@ describe.skipIf(!hasBrowser).each([
         { base: admin.url, calls },
       )
       expect(seen).toEqual([])
-      await untouched()
+      await expectUntouched()
     },
   )
 
-  test('forms change nothing, by POST nor GET', async () => {
+  test('forms change nothing, by POST or by GET', async () => {
     for (const [method, path, body = '{}'] of calls) {
       if (method === 'DELETE') continue
       await foreign()
@@ -127,12 +131,12 @@ describe.skipIf(!hasBrowser).each([
           const form = document.createElement('form')
           Object.assign(form, { action, method, enctype: 'text/plain' })
           const field = document.createElement('input')
-          // As text/plain this is nearly JSON.
+          // As text/plain this is almost JSON.
           field.name = body.slice(0, -1)
           field.value = body.slice(-1)
           form.append(field)
           document.body.append(form)
-          // Once this call has its answer.
+          // After this evaluation has returned.
           setTimeout(() => form.submit())
         },
         { action: admin.url + path, method, body },
@@ -142,10 +146,10 @@ describe.skipIf(!hasBrowser).each([
       const isPage = method === 'GET' && !path.startsWith('/api')
       expect([method, path, answer.status()]).toEqual([method, path, isPage ? 200 : 403])
     }
-    await untouched()
+    await expectUntouched()
   })
 
-  test('pictures, scripts, styles, frames, objects, sockets and streams bring nothing in', async () => {
+  test('pictures, scripts, styles, frames, objects, sockets and streams load nothing', async () => {
     await foreign()
     const seen = await page.evaluate(
       async ({ base }) => {
@@ -192,10 +196,10 @@ describe.skipIf(!hasBrowser).each([
       { base: admin.url },
     )
     expect(seen).toEqual([])
-    await untouched()
+    await expectUntouched()
   })
 
-  test('nobody frames the panel, nor keeps a hold on a window that shows it', async () => {
+  test('no page can frame the panel or keep access to a window that shows it', async () => {
     await foreign()
     for (const path of ['/', '/sessions/default', '/api/status', '/openapi.json']) {
       await page.evaluate(
@@ -230,10 +234,10 @@ describe.skipIf(!hasBrowser).each([
       }
     })
     expect(readable).toBe('nothing')
-    await untouched()
+    await expectUntouched()
   })
 
-  test('a name that was rebound to the panel itself gets nothing, not even the page', async () => {
+  test('a name that is rebound to the panel itself gets nothing, not even the page', async () => {
     const { port } = admin.server
     const answer = await page.goto(`http://evil.example:${port}/`)
     expect(answer!.status()).toBe(403)
@@ -253,6 +257,6 @@ describe.skipIf(!hasBrowser).each([
       calls,
     )
     expect(statuses).toEqual(calls.map(([method, path]) => `${method} ${path} 403`))
-    await untouched()
+    await expectUntouched()
   })
 })

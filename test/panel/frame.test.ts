@@ -11,11 +11,11 @@ const words = wordsOf('en')
 
 const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'settings.title': 'Réglages' }
 
-/** Goes there as a link of the panel does: nothing is loaded anew. */
+/** Navigates like a link of the panel, without a page load. */
 const visit = (page: Page, path: string) => page.evaluate(to => history.pushState(null, '', to), path)
 
 describe.skipIf(!hasBrowser)('the frame and the settings', () => {
-  test('a language is one file: it is offered, chosen and kept', async () => {
+  test('a file adds a language: it is offered, chosen and saved', async () => {
     await using panel = await withPanel({ files: { 'locales/fr.json': JSON.stringify(french) } })
     const page = await panel.open({ path: '/settings', locale: 'zh-CN' })
     const choice = page.getByRole('combobox')
@@ -44,7 +44,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
       await page.getByRole('combobox').selectOption('zh')
       await other.getByRole('heading', { level: 1, name: zh['nav.sessions'] }).waitFor()
       expect(await other.evaluate(() => document.documentElement.lang)).toBe('zh')
-      // What forgets all choices forgets the theme; a language is left as it is.
+      // Clearing the storage resets the theme; the language of an open page stays.
       await page.evaluate(() => localStorage.clear())
       await other.locator('html[data-theme=light]').waitFor()
       await other.getByRole('heading', { level: 1, name: zh['nav.sessions'] }).waitFor()
@@ -55,7 +55,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     }
   })
 
-  test('times and numbers are written as the browser’s own locale writes them, in every language of the panel', async () => {
+  test('times and numbers follow the browser’s locale in every language of the panel', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
     const [{ timestamp } = { timestamp: 0 }] = (await panel.gateway.history.page({ limit: 1, offset: 0 }))
@@ -72,13 +72,17 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
       { locale: 'en-US', language: 'en', date: 'en-US' },
       { locale: 'en-GB', language: 'en', date: 'en-GB' },
       { locale: 'de-DE', language: 'en', date: 'en-DE', number: '100.000' },
-      // Browsers know no English of Brazil, nor Chinese of the United States.
+      // Browsers do not know English of Brazil, nor Chinese of the United States.
       { locale: 'pt-BR', language: 'en', date: 'en-001' },
       {
-        ...{ locale: 'en-US', language: 'zh', at: 'zh-CN', date: 'zh-CN', number: '100,000' },
+        locale: 'en-US',
+        language: 'zh',
+        at: 'zh-CN',
+        date: 'zh-CN',
+        number: '100,000',
         options: { ...clock, hourCycle: 'h12' } as const,
       },
-      // Its texts are in our characters, not in those of Taiwan.
+      // The texts stay in simplified characters.
       { locale: 'zh-TW', language: 'zh', at: 'zh-Hans-TW', date: 'zh-Hans-TW' },
     ]) {
       await page.evaluate(wanted => sessionStorage.setItem('wanted', wanted), `${locale} ${language}`)
@@ -87,21 +91,21 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
         await page.getByText(number).waitFor()
       }
       await page.goto(panel.url + chat)
-      const shown = page.locator('article time')
-      await shown.waitFor()
-      // As the browser itself has it: not all know the same.
-      const time = (locale: string, options: Intl.DateTimeFormatOptions) =>
+      const time = page.locator('article time')
+      await time.waitFor()
+      // Ask the browser: locale data differs between browsers.
+      const formatted = (locale: string, options: Intl.DateTimeFormatOptions) =>
         page.evaluate(
           ({ timestamp, locale, options }) => new Intl.DateTimeFormat(locale, options).format(timestamp),
           { timestamp, locale, options },
         )
-      const wanted = { locale, language, shown: await time(at, options) }
-      expect({ locale, language, shown: await shown.innerText() }).toEqual(wanted)
-      // The whole of it, on pointing.
-      const title = (await shown.getAttribute('title')) ?? ''
+      const wanted = { locale, language, text: await formatted(at, options) }
+      expect({ locale, language, text: await time.innerText() }).toEqual(wanted)
+      // The tooltip has the full date.
+      const title = (await time.getAttribute('title')) ?? ''
       expect([locale, title]).toEqual([
         locale,
-        expect.stringContaining(await time(date, { dateStyle: 'full' })),
+        expect.stringContaining(await formatted(date, { dateStyle: 'full' })),
       ])
     }
     await page.evaluate(() => {
@@ -110,7 +114,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('who has not signed in is asked for the token, and nothing is asked of the service', async () => {
+  test('before the sign-in the page asks for the token and sends no requests', async () => {
     const token = 'a token of the test, long enough'
     await using panel = await withPanel({ token })
     const page = await panel.open({ path: '/icon.svg' })
@@ -118,17 +122,18 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     page.on('request', request => void (request.url().includes('/api/') && asked.push(request.url())))
     const field = page.getByRole('textbox', { name: /Token/i })
     await page.goto(`${panel.url}/settings`)
-    // What follows the service begins before the page is drawn.
+    // The requests of the live state would begin before the page is drawn.
     await field.waitFor()
     expect([asked, panel.complaints]).toEqual([[], []])
     await field.fill(token)
     await page.keyboard.press('Enter')
     const settings = page.getByRole('heading', { level: 1, name: 'Settings' })
     await settings.waitFor()
-    // It is live.
+    // The page is live.
     await panel.sandbox.say('hello')
     await page.getByRole('navigation').locator('.count').waitFor()
-    // The page as it was before is not taken out of the browser's memory, nor one without the cookie for that of nobody.
+    // The browser must not restore the page from before the sign-in, and a link from another site must not
+    // look signed out.
     await page.goto('data:text/html,<p>elsewhere')
     await page.goBack()
     await settings.waitFor()
@@ -138,7 +143,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('settings: the theme is kept, the facts can be copied, and everything is fit for everybody', async () => {
+  test('settings: the theme is saved, facts can be copied, and the page is accessible', async () => {
     await using panel = await withPanel()
     const page = await panel.open({
       path: '/settings',
@@ -159,7 +164,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.emulateMedia({ colorScheme: 'light' })
     await page.getByRole('radio', { name: 'Dark' }).check()
     await page.locator('html[data-theme=dark]').waitFor()
-    // Kept, also at an address of nothing, which leads back.
+    // The theme is saved. An unknown URL shows it too, and leads back.
     await page.goto(`${panel.url}/nowhere`)
     await page.locator('html[data-theme=dark]').waitFor()
     await page.getByText(en['missing.title']).waitFor()
@@ -170,11 +175,11 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('a page that fails says so, and the rest goes on', async () => {
+  test('a page that throws shows an error, and the rest works', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/settings' })
     await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
-    // What no version of the service would say.
+    // An answer that no version of the service gives.
     await page.route('**/api/call/status', async route => {
       const answer = await route.fetch()
       await route.fulfill({
@@ -187,7 +192,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.unroute('**/api/call/status')
     await page.getByRole('link', { name: 'Overview' }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
-    // What the watch of all these tests is for: errors, what the policy forbids, and requests to others.
+    // Checks that `watch` sees errors, violations of the policy and requests to other hosts.
     await page.evaluate(to => fetch(to).catch(() => {}), `${panel.sandbox.url}/elsewhere`)
     await page.evaluate(() => {
       const script = document.createElement('script')
@@ -202,10 +207,10 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     expect(await page.title()).toContain('svc')
   })
 
-  test('a page whose code does not come can be tried again', async () => {
+  test('a page whose code cannot be loaded can be tried again', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/icon.svg' })
-    // Before it comes by itself, soon after the first page.
+    // Block it before it is loaded ahead of time.
     await page.route('**/assets/settings-*.js', route => route.abort())
     await page.goto(panel.url)
     await page.getByRole('link', { name: 'Settings' }).click()
@@ -215,7 +220,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
   })
 
-  test('pages that nobody has visited open while the service is away', async () => {
+  test('unvisited pages open while the service is down', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ hastens: 2000 })
     const wanted = ['sessions', 'conversations', 'settings']
@@ -225,7 +230,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
         const codes = names.map(one =>
           loaded.find(url => url.includes(`/assets/${one}`) && url.endsWith('.js')),
         )
-        // An entry may stand for what others are still to come for.
+        // The entry may be there before the imports of the module are loaded.
         await Promise.all(codes.map(code => code && import(code)))
         return codes.every(Boolean)
       }, wanted),
@@ -237,7 +242,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     }
   })
 
-  test('Ctrl and K go to the search from every page, also from where one writes', async () => {
+  test('Ctrl+K goes to the search from every page, also from a text field', async () => {
     await using panel = await withPanel()
     await panel.sandbox.say('hi')
     await panel.receive(1)
@@ -250,7 +255,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
       await page.getByRole('searchbox').and(page.locator(':focus')).waitFor()
       expect(new URL(page.url()).pathname).toBe('/conversations')
     }
-    // Where one does not write, so does a slash.
+    // Outside of text fields a slash does the same.
     await visit(page, '/settings')
     await page.getByRole('heading', { level: 1 }).waitFor()
     await page.keyboard.press('/')
@@ -266,7 +271,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('on a small phone the frame stays where it is, and dialogs and notes can be read', async () => {
+  test('on a small phone the frame does not scroll, and dialogs and notes can be read', async () => {
     const name = '客服中心-上海-第一组-夜班'
     await using panel = await withPanel({ sessions: ['default', name] })
     const { user_id, bot_id } = panel.bots.get(name)!
@@ -305,12 +310,12 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('a service that falls silent is told above the page, which stays where it can be used', async () => {
+  test('an interruption is reported above the page, which stays usable', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ hastens: 1500 })
     await page.locator('.sentence', { hasText: en['overview.says_well_one'] }).waitFor()
     const resume = await panel.silence()
-    // The page asks again by itself as well: that is kept waiting, else it might come before the button.
+    // The page also retries by itself. Hold that back, so that the button is what reconnects.
     const asked = Promise.withResolvers<void>()
     let isPressed = false
     await page.route('**/api/events', route => (isPressed ? route.continue() : asked.resolve()))
@@ -326,7 +331,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByText('The service does not answer.').waitFor({ state: 'detached' })
   })
 
-  test('an answer that got lost while the service is heard is asked for again', async () => {
+  test('an answer that is lost while the stream works is requested again', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
     const page = await panel.open({ path: '/icon.svg', hastens: 1000 })
@@ -334,7 +339,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.goto(panel.url)
     await page.getByRole('link', { name: /hello/ }).waitFor()
     await page.locator('.offline').waitFor({ state: 'detached' })
-    // The browser notes what got lost.
+    // The browser logs the failed request.
     expect(panel.complaints.filter(line => !line.includes('ERR_FAILED'))).toEqual([])
   })
 })

@@ -1,4 +1,4 @@
-/** How an account is, and what is wrong with it, as every page of the panel says it: judged without a browser. */
+/** The health of accounts and the problems that the pages show, tested without a browser. */
 import { expect, test } from 'bun:test'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { withPanelState } from '../support/panel-state.ts'
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 
-/** A panel in English, and what it would say now. */
+/** A panel in English, with functions that compute what it shows now. */
 async function withJudgement(options?: TestPanelOptions) {
   const panel = await withPanelState(options)
   const { call } = await import('../../admin/api.ts')
@@ -40,7 +40,7 @@ async function withJudgement(options?: TestPanelOptions) {
       ...sentenceOf(snapshot, concerns),
     }
   }
-  /** Until it is so; the panel's own seconds pass meanwhile. */
+  /** Waits until the state matches, while the panel's clock advances. */
   const seenOnce = async (what: string, isSo: (seen: Awaited<ReturnType<typeof look>>) => boolean) => {
     let seen = await look()
     await panel.until(what, async () => {
@@ -53,7 +53,7 @@ async function withJudgement(options?: TestPanelOptions) {
   return { ...panel, look, seenOnce, t, silenceOf, chooseLanguage }
 }
 
-test('accounts that expired or are damaged: each is named, trouble stands first, and more than three are one', async () => {
+test('expired and damaged accounts are named, problems come first, and more than three are one problem', async () => {
   const names = ['default', 'a', 'b', 'c', 'd']
   await using judged = await withJudgement({ sessions: names })
   const { t } = judged
@@ -78,7 +78,7 @@ test('accounts that expired or are damaged: each is named, trouble stands first,
   expect(four.concerns).toEqual([{ kind: 'logins', sessions: ['a', 'b', 'c', 'd'] }])
 })
 
-test('an account that expired has no last contact and no answers left; a login under way and a webhook that fails are named', async () => {
+test('an expired account has no last contact and no answers; a pending login and a failing webhook are named', async () => {
   await using judged = await withJudgement({ sessions: ['default', 'gone'] })
   const { follow } = await import('../../admin/follow.ts')
   const { sessions } = await import('../../admin/live.ts')
@@ -115,7 +115,7 @@ test('an account that expired has no last contact and no answers left; a login u
   }
 })
 
-test('an account that may be muted is named, in place of what may not have been shown', async () => {
+test('an account that may be muted is named instead of its suspect messages', async () => {
   await using judged = await withJudgement()
   const { t } = judged
   await write(judged, 'hi')
@@ -128,7 +128,7 @@ test('an account that may be muted is named, in place of what may not have been 
   expect(seen).toMatchObject({ tone: 'warn', text: t('overview.says_muted', { count: 1 }) })
 })
 
-test('of a store that fails it says so, and of what may not have been shown how many', async () => {
+test('a failing store is named, and suspect messages are counted', async () => {
   await using judged = await withJudgement({ switches: { send_reply: 'ret' } })
   const { t } = judged
   await write(judged, 'kept')
@@ -156,7 +156,7 @@ test('of a store that fails it says so, and of what may not have been shown how 
   })
 })
 
-test('an account that has not answered since the start connects; after some minutes it is silent, and says since when', async () => {
+test('an account without an answer since the start is connecting; after some minutes it is silent', async () => {
   await using judged = await withJudgement({
     start: false,
     sessions: [],
@@ -183,7 +183,7 @@ test('an account that has not answered since the start connects; after some minu
   await write(judged, 'hello')
   const heard = await judged.look()
   expect(heard).toMatchObject({ healths: { default: 'well' }, tone: 'good' })
-  // An error is no old news; the time alone is.
+  // An error is always shown; the time only when it is old.
   const times = await import('../../admin/times.ts')
   const [session] = heard.snapshot.sessions as [SessionWithUsers]
   const now = times.now.value
@@ -194,7 +194,7 @@ test('an account that has not answered since the start connects; after some minu
   expect(judged.silenceOf([at(now)], now)).toBe('')
 })
 
-test('a process that takes over is no trouble, however long it has followed', async () => {
+test('a process that takes over causes no problem, however long it has followed', async () => {
   await using judged = await withJudgement({ start: false, sessions: [] })
   const { clock, gateway } = judged
   clock.step(-hourMs)
@@ -208,23 +208,23 @@ test('a process that takes over is no trouble, however long it has followed', as
   clock.step(10 * minuteMs)
   expect(await judged.look()).toMatchObject({ kinds: [], healths: { default: 'well' } })
   await poller.gateway.close()
-  const said: unknown[] = []
+  const problems: unknown[] = []
   await judged.seenOnce('it took over', ({ snapshot, kinds }) => {
-    said.push(...kinds)
+    problems.push(...kinds)
     return snapshot.status.role === 'poller'
   })
   await write(judged, 'hello')
   expect(await judged.look()).toMatchObject({ kinds: [], healths: { default: 'well' } })
-  expect(said).toEqual([])
+  expect(problems).toEqual([])
 })
 
-test('polls that fail: the last error, in English as it was said, elsewhere in the words of the viewer', async () => {
+test('failing polls: the last error, in English in the original words, otherwise in the viewer’s language', async () => {
   await using judged = await withJudgement({ clock: testClock() })
   const { t } = judged
   const { pollProblem } = await import('../../admin/errors.ts')
   await write(judged, 'hello')
   await judged.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
-  // A poll that is held is answered with it; one that begins later fails.
+  // The message answers the running poll; the next poll fails.
   await judged.sandbox.say('ends the poll')
   const { kinds, text, snapshot } = await judged.seenOnce(
     'failing',
@@ -233,7 +233,7 @@ test('polls that fail: the last error, in English as it was said, elsewhere in t
   expect({ kinds, text }).toEqual({ kinds: ['silent'], text: t('overview.silent', { count: 1 }) })
   const [session] = snapshot.sessions as [SessionWithUsers]
   const { poll_error = '', poll_error_code, poll_error_quote = '' } = session
-  // At once, not after the minutes that silence alone may last.
+  // At once, not after the minutes that an account may be silent without an error.
   expect(session.failing_since).toBeNumber()
   const { healthOf } = await import('../../admin/sessions/health.ts')
   expect(healthOf({ ...session, last_poll_at: snapshot.now }, snapshot.status, snapshot.now)).toBe('silent')
@@ -246,7 +246,7 @@ test('polls that fail: the last error, in English as it was said, elsewhere in t
   expect(pollProblem(session)).not.toContain(poll_error)
 })
 
-test('why a delivery failed, and why a name or a webhook is refused, in the words of the viewer', async () => {
+test('why a delivery failed, and why a name or a webhook is rejected, in the viewer’s language', async () => {
   await using judged = await withJudgement()
   const { t } = judged
   const { call } = await import('../../admin/api.ts')
@@ -265,13 +265,13 @@ test('why a delivery failed, and why a name or a webhook is refused, in the word
       t(key),
     )
   for (const [given, key] of [
-    [{ url: 'https://1.1.1.1/', headers: { Host: 'a' } }, 'webhooks.headers_refused'],
+    [{ url: 'https://1.1.1.1/', headers: { Host: 'a' } }, 'webhooks.headers_rejected'],
     [{ url: 'ftp://1.1.1.1/' }, 'webhooks.url_bad'],
   ] as const)
     expect(errorText(await failure(webhooks.add(given))).hint).toBe(t(key))
 })
 
-test('who waits for an answer while the window closes, and what waits to be sent or for a yes', async () => {
+test('users who wait while their window closes, and sends that wait for the user or for approval', async () => {
   await using judged = await withJudgement({ sessions: ['default', 'sales'], switches: { quota: 0 } })
   judged.clock.step(-22 * hourMs)
   await write(judged, 'are you there?')
@@ -286,7 +286,7 @@ test('who waits for an answer while the window closes, and what waits to be sent
     { kind: 'outbox', entries: [{ session: 'sales' }] },
   ])
   await judged.send({ to: waiting, session: 'default', text: 'shall I?', approval: 'nobody' })
-  // There is an answer now, which waits for a yes.
+  // Now there is an answer, which waits for approval.
   expect((await judged.look()).concerns).toMatchObject([
     { kind: 'approvals', entries: [{ session: 'default' }] },
     { kind: 'outbox', entries: [{ session: 'sales' }] },

@@ -1,6 +1,6 @@
 /**
- * What comes late, or twice, undoes nothing on a page: slow answers, fast hands. What the panel keeps of answers that
- * overtake each other: `state.test.ts`.
+ * Slow answers and fast users: late or repeated events undo nothing on a page. `state.test.ts` tests answers
+ * that overtake each other.
  */
 import { describe, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
@@ -14,16 +14,16 @@ const chatOf = (panel: TestPanel, session = 'default') =>
   `/conversations/${session}/${encodeURIComponent(panel.bots.get(session)!.user_id)}`
 const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
 const bubble = (page: Page, text: string) => page.getByRole('log').locator('article', { hasText: text })
-/** A picture of one pixel, as base64. */
+/** A picture of one pixel, in base64. */
 const dot = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const pathOf = (page: Page) => decodeURIComponent(new URL(page.url()).pathname)
 const composer = (page: Page) => page.getByRole('textbox', { name: 'Message' })
 
-/** After the next two drawings. */
+/** Waits for the next two drawings. */
 const drawn = (page: Page) =>
   page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))))
 
-/** Keeps back the first answer to such a request, as it was when it was asked for; `asked` when it is there. */
+/** Holds the first answer to a matching request back. `asked` resolves when the service has answered. */
 async function hold(page: Page, path: RegExp, body = /./) {
   const asked = Promise.withResolvers<void>()
   const free = Promise.withResolvers<void>()
@@ -38,7 +38,7 @@ async function hold(page: Page, path: RegExp, body = /./) {
   })
   return {
     asked: asked.promise,
-    /** Lets it go, and waits until the page has taken it in. */
+    /** Releases the answer and waits until the page has handled it. */
     async release() {
       const answered = page.waitForResponse(
         one => path.test(one.url()) && body.test(one.request().postData() ?? '-'),
@@ -50,8 +50,8 @@ async function hold(page: Page, path: RegExp, body = /./) {
   }
 }
 
-describe.skipIf(!hasBrowser)('a picture that waits for a yes', () => {
-  test('can be saved by somebody who looked at it before it was sent, and is shown if it is sent while the page asks for it', async () => {
+describe.skipIf(!hasBrowser)('a picture that waits for approval', () => {
+  test('can be saved from a view that was opened before the send, and is shown if the send happens during its request', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
     const waits = () => panel.send({ media: [{ kind: 'image', data: dot }], approval: 'nobody' })
@@ -85,8 +85,8 @@ describe.skipIf(!hasBrowser)('a picture that waits for a yes', () => {
   })
 })
 
-describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => {
-  test('is not taken back to a conversation that was left, and loses no letter to a name that is being kept', async () => {
+describe.skipIf(!hasBrowser)('a person who moves on before an answer comes', () => {
+  test('is not taken back to the old conversation, and loses no typed letter while a name is saved', async () => {
     await using panel = await withPanel({ sessions: ['one', 'two'] })
     await write(panel, 'said to one', 'one')
     await write(panel, 'said to two', 'two')
@@ -106,8 +106,8 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     await page.keyboard.type(' alone')
     expect(pathOf(page)).toBe(decodeURIComponent(chatOf(panel, 'two')))
     expect(await composer(page).inputValue()).toBe('for two alone')
-    // A name that is kept meanwhile takes no letter either.
-    // The second name is refused.
+    // Saving a name takes no typed letter either.
+    // The second name is rejected.
     for (const name of ['Mum', 'a@b']) {
       const slow = await hold(page, /name_user$/)
       await page.locator('.chat-head .name-edit button').click()
@@ -124,7 +124,7 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     expect(panel.complaints.filter(one => !/422/.test(one))).toEqual([])
   })
 
-  test('stays there after a rename or a logout; and a question asked meanwhile stays open', async () => {
+  test('stays there after a rename or a logout; and a dialog opened since then stays open', async () => {
     await using panel = await withPanel({ sessions: ['a', 'b', 'c', 'd', 'e'] })
     const page = await panel.open({ path: '/sessions/b' })
     for (const [what, first, last] of [
@@ -158,7 +158,7 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
       await second.asked
       await page.keyboard.press('Escape')
       await dialog(page).waitFor({ state: 'detached' })
-      // The service has done it by now, and the others move up.
+      // The service has done it, and the other accounts move up.
       if (what === 'Log out')
         await page.getByRole('heading', { name: last, exact: true }).waitFor({ state: 'detached' })
       await ask('Rename', 'c')
@@ -171,7 +171,7 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     expect(panel.complaints).toEqual([])
   })
 
-  test('an account: closed and added again, its login is not called off; another name is another account', async () => {
+  test('a login dialog that is closed and opened again keeps its login; another name is another account', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/sessions' })
     const begun = () => page.locator('.login-how').or(dialog(page).getByRole('alert')).first()
@@ -198,7 +198,7 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     await page.getByRole('img', { name: 'QR code for WeChat' }).waitFor()
     await begun().waitFor()
     await drawn(page)
-    // The first is called off before the second begins, not after.
+    // The first login is cancelled before the second begins, not after.
     expect(calls.slice(0, 3)).toEqual(['start_login', 'cancel_login', 'start_login'])
     expect(calls.slice(3)).not.toContain('cancel_login')
     expect(await page.getByRole('img', { name: 'QR code for WeChat' }).count()).toBe(1)
@@ -218,7 +218,7 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
     expect(panel.complaints).toEqual([])
   })
 
-  test('signed out: nothing that was under way is kept, and nothing of the page is there for who signs in next', async () => {
+  test('after a sign-out nothing is kept, and the next person sees nothing of the page before', async () => {
     const token = 'a token of the test, long enough'
     await using panel = await withPanel({ token })
     await write(panel, 'hello')
@@ -244,8 +244,8 @@ describe.skipIf(!hasBrowser)('whoever has gone on before an answer came', () => 
   })
 })
 
-describe.skipIf(!hasBrowser)('a fast hand', () => {
-  test('of two clicks the second says yes to nothing that came under the pointer between them', async () => {
+describe.skipIf(!hasBrowser)('a fast person', () => {
+  test('the second click of a double click approves nothing that has moved under the pointer', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
     await panel.send({ text: 'one', approval: 'nobody' })
@@ -261,28 +261,28 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
     await page.mouse.click(x + width / 2, y + height / 2)
     await yes.nth(1).waitFor({ state: 'detached' })
     const next = (await yes.first().boundingBox())!
-    // It has come to the same place.
+    // The next button is now in the same place.
     expect(next.y).toBeLessThan(y + height / 2)
     expect(next.y + next.height).toBeGreaterThan(y + height / 2)
     await page.mouse.down({ clickCount: 2 })
     await page.mouse.up({ clickCount: 2 })
-    // What it asked for is on its way before the page is drawn again.
+    // A request would be sent before the page is drawn again.
     await drawn(page)
     expect(approvals).toBe(1)
     expect(await page.locator('.asks').count()).toBe(1)
     expect((await panel.gateway.outbox.list()).length).toBe(1)
-    // A click of its own is one.
+    // A separate click works.
     await yes.click()
     await page.locator('.asks').waitFor({ state: 'detached' })
     expect(panel.complaints).toEqual([])
   })
 
-  test('loses no letter where the focus comes with what was opened', async () => {
+  test('loses no letter when an opened part takes the focus', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
     const page = await panel.open({ path: '/conversations' })
     await page.locator('.conversation').waitFor()
-    // Where a letter would go that was pressed before the next drawing.
+    // The element that would get a key pressed before the next drawing.
     const after = (selector: string) =>
       page.evaluate(async which => {
         document.querySelector<HTMLElement>(which)!.click()
@@ -293,7 +293,7 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
     await page.getByRole('navigation').getByRole('link', { name: 'Settings' }).click()
     await page.getByRole('navigation').getByRole('link', { name: 'Conversations' }).click()
     await page.locator('.conversation').waitFor()
-    // Its code is there.
+    // Load the code of the chat.
     await page.locator('.conversation').click()
     await composer(page).waitFor()
     await page.goBack()
@@ -303,7 +303,7 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('a menu whose code comes late opens for who waits for it alone', async () => {
+  test('a menu whose code comes late opens only if the person still waits for it', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
     for (const waits of [true, false]) {
@@ -323,14 +323,14 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('a menu opens also where its code comes in the middle of the click', async () => {
+  test('a menu opens even if its code comes in the middle of the click', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
     const page = await panel.open({ path: '/icon.svg', hastens: 2000 })
     const views = await hold(page, /layer-views-.*\.js/)
     await page.goto(panel.url + chatOf(panel))
     await bubble(page, 'hello').waitFor()
-    // Nobody has asked for it: it comes some time after the first view.
+    // The code is loaded by itself some time after the first view.
     await views.asked
     await page.locator('.chat-head').getByRole('button').last().hover()
     await page.mouse.down()
@@ -342,13 +342,13 @@ describe.skipIf(!hasBrowser)('a fast hand', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('who comes to the window just as a conversation opens has read it', async () => {
+  test('a window that gets the focus just as a conversation opens marks it as read', async () => {
     await using panel = await withPanel({ sessions: ['one', 'two'] })
     await write(panel, 'said to one', 'one')
     await write(panel, 'said to two', 'two')
     const page = await panel.open({ path: chatOf(panel, 'one') })
     await bubble(page, 'said to one').waitFor()
-    // The list is asked for by itself, and may be there later.
+    // The list has its own request and may come later.
     await page.locator('.conversation', { hasText: 'said to two' }).waitFor()
     await page.evaluate(async () => {
       document.hasFocus = () => false

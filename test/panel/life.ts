@@ -1,4 +1,4 @@
-/** The whole life of an account, as a person lives it at the panel of the compiled binary. */
+/** The whole life of an account at the panel of the compiled binary. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { svcProgram } from '../support/svc-program.ts'
 const root = join(import.meta.dirname, '../..')
 export const wide = { width: 1280, height: 800 }
 export const phone = { width: 390, height: 844 }
-/** By hand it is built from the sources; else it is the one of all tests. */
+/** The shared binary of the test run. A single run builds its own. */
 let command = svcProgram
 let browser: Browser
 const stack = new AsyncDisposableStack()
@@ -29,7 +29,7 @@ beforeAll(async () => {
 })
 afterAll(() => stack.disposeAsync())
 
-/** A page of the panel of a service of its own. */
+/** A service of its own, with a page of its panel. */
 async function openLife(options: BrowserContextOptions) {
   const life = new AsyncDisposableStack()
   const service = life.use(await startService({ command, args: ['--admin-port', '0'] }))
@@ -57,15 +57,15 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     const card = (name: string) =>
       page.getByRole('listitem').filter({ has: page.getByRole('heading', { name, exact: true }) })
     const inTitle = (name: string) => `\u2068${name}\u2069`
-    /** That of English is asked page by page. */
+    /** Checks accessibility, except in English: other tests check that page by page. */
     const isForAll = async (what: string) => {
-      // Judged is what is there, not what is being loaded.
+      // Wait until the page has loaded.
       await page.waitForFunction(() => document.querySelector('.skeleton, [aria-busy=true]') === null)
       if (language !== 'en') expect([what, await violationsInBothThemes(page)]).toEqual([what, []])
     }
     const menuOf = (name: string) => button(t('session.menu', { name: inTitle(name) }))
 
-    // Add by QR; the phone asks for digits, and the first ones are wrong.
+    // Add an account by QR code. The phone asks for digits, and the first ones are wrong.
     await page.goto(url)
     await main.getByText(t('overview.says_none')).waitFor()
     await isForAll('no account yet')
@@ -85,14 +85,14 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     await hand.press(dialog.getByRole('button', { name: t('login.done'), exact: true }))
     await card('default').getByText(t('session.connected')).waitFor()
 
-    // Somebody writes; it is seen from another page, and answered with words and a picture.
+    // A user writes. The message is seen on another page and answered with a text and a picture.
     await service.phone('say', { text: 'Is the blue one in stock? 蓝色的有货吗？' })
     await page.getByRole('navigation').getByText(t('nav.unread')).waitFor()
     await navigate(t('nav.conversations'))
     await hand.press(page.getByRole('link').filter({ hasText: 'Is the blue one' }))
     const log = page.getByRole('log')
     await log.getByText('蓝色的有货吗？').waitFor()
-    // It takes the focus a moment after the conversation is there; where it would pop up a keyboard it does not.
+    // The field gets the focus, except on a phone, where that would open the keyboard.
     const writing = page.getByRole('textbox', { name: t('composer.write'), exact: true })
     if (viewport !== phone) await writing.and(page.locator(':focus')).waitFor()
     await hand.pick(button(t('composer.attach')), {
@@ -124,7 +124,7 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
       await page.getByRole('link', { name: t('gallery.back') }).click()
     }
 
-    // Found again, marked where it was found.
+    // A search finds the message and marks the match.
     if (viewport === phone) await hand.press(link(t('chat.back')))
     await hand.write(page.getByRole('searchbox'), 'BLUE one')
     const hit = page.getByRole('link').filter({ has: page.locator('mark', { hasText: 'blue one' }) })
@@ -136,7 +136,7 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
 
     if (viewport === phone) await hand.press(link(t('chat.back')))
 
-    // Another name, another account, which becomes the default.
+    // Rename the account, and add another one that becomes the default.
     await navigate(t('nav.sessions'))
     await hand.choose(menuOf('default'), t('sessions.rename'))
     await hand.write(dialog.getByRole('textbox', { name: t('sessions.name') }), '客服-shop')
@@ -155,7 +155,7 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     await card('second').getByText(t('session.default'), { exact: true }).waitFor()
     await isForAll('accounts')
 
-    // Logged out only by who confirms it; its messages stay.
+    // A logout must be confirmed. The messages stay.
     await hand.choose(menuOf('客服-shop'), t('sessions.logout'))
     const question = page.getByRole('alertdialog')
     await question.waitFor()
@@ -165,7 +165,7 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     await card('客服-shop').getByText(t('session.connected')).waitFor()
     await hand.choose(menuOf('客服-shop'), t('sessions.logout'))
     await hand.press(question.getByRole('button', { name: t('sessions.logout'), exact: true }))
-    // Behind an open question no card is found by its role.
+    // While a dialog is open, cards have no role.
     await question.waitFor({ state: 'detached' })
     await card('客服-shop').waitFor({ state: 'detached' })
     await navigate(t('nav.conversations'))

@@ -1,4 +1,4 @@
-/** Pictures at large: what there may be, how one comes closer, and from one to the next; and all of a conversation. */
+/** The full-size view: all kinds of pictures, zooming, stepping; and the gallery of a conversation. */
 import { describe, expect, test } from 'bun:test'
 
 import type { Locator, Page } from 'playwright-core'
@@ -7,7 +7,7 @@ import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, withPanel } from '../support/panel.ts'
 
-/** Drawn by the page itself. */
+/** Draws a picture in the page. */
 const draw = async (
   page: Page,
   width: number,
@@ -26,14 +26,14 @@ const draw = async (
     ),
   )
 
-/** A quarter turn to the right, as a phone notes it beside the bytes of a camera. */
-function turned(jpeg: Uint8Array): Uint8Array<ArrayBuffer> {
+/** Adds the EXIF note of a phone that the picture is rotated by 90 degrees. */
+function rotated(jpeg: Uint8Array): Uint8Array<ArrayBuffer> {
   const tiff = [0x4d, 0x4d, 0, 42, 0, 0, 0, 8, 0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0]
   const exif = [0xff, 0xe1, 0, 8 + tiff.length, ...new TextEncoder().encode('Exif\0\0'), ...tiff]
   return Uint8Array.from([...jpeg.slice(0, 2), ...exif, ...jpeg.slice(2)])
 }
 
-/** Two frames of one pixel each, white and black, a tenth of a second apart, for ever. */
+/** An endless GIF of two frames of one pixel, white and black, 100 ms each. */
 const moving: Uint8Array<ArrayBuffer> = Uint8Array.fromBase64(
   'R0lGODlhAQABAIAAAP///wAAACH/C05FVFNDQVBFMi4wAwEAAAAh+QQACgAAACwAAAAAAQABAAACAkQBACH5BAAKAAAALAAAAAABAAEAAAICTAEAOw==',
 )
@@ -46,7 +46,7 @@ const picture = (page: Page) => dialog(page).locator('.stage img:not(.coming)')
 const button = (page: Page, key: keyof typeof en) =>
   dialog(page).getByRole('button', { name: en[key], exact: key !== 'lightbox.fit' })
 const boxOf = async (what: Locator) => (await what.boundingBox())!
-/** Sends pictures, the oldest first, and opens the gallery. */
+/** Receives pictures, the oldest first, and opens the gallery. */
 async function withPictures(
   panel: TestPanel,
   page: Page,
@@ -57,7 +57,7 @@ async function withPictures(
   await panel.receive(all.length)
   await page.goto(panel.url + at)
 }
-/** Opens the oldest of the gallery. */
+/** Opens the oldest picture of the gallery. */
 const openOldest = async (page: Page, count: number) => {
   await page
     .locator('.gallery li')
@@ -66,7 +66,7 @@ const openOldest = async (page: Page, count: number) => {
   await page.locator('.gallery li').last().getByRole('button').click()
 }
 
-/** In one go: however slow the machine is, both clicks come within the time of a double click. */
+/** Sends both clicks in one task, so that they are a double click even on a slow machine. */
 const doubleClick = (page: Page) =>
   page.evaluate(() => {
     const at = { bubbles: true, button: 0, pointerId: 1, clientX: 640, clientY: 400 }
@@ -75,8 +75,8 @@ const doubleClick = (page: Page) =>
       target.dispatchEvent(new PointerEvent(type, at))
   })
 
-describe.skipIf(!hasBrowser)('pictures at large', () => {
-  test('every picture is there whole, whatever its shape; a broken one can still be saved', async () => {
+describe.skipIf(!hasBrowser)('the full-size view', () => {
+  test('shows a picture of any shape as a whole; a broken one can still be saved', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/settings' })
     const all: [name: string, bytes: Uint8Array<ArrayBuffer>, size?: [number, number]][] = [
@@ -84,7 +84,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
       ['a panorama', await draw(page, 9000, 500), [9000, 500]],
       ['one of a single pixel', await draw(page, 1, 1), [1, 1]],
       ['broken', Uint8Array.from([...moving.slice(0, 12), 1, 2, 3])],
-      ['turned by the camera', turned(await draw(page, 800, 400, 'image/jpeg')), [400, 800]],
+      ['rotated by the camera', rotated(await draw(page, 800, 400, 'image/jpeg')), [400, 800]],
       ['one that moves', moving, [1, 1]],
       ['a usual one', await draw(page, 1200, 900), [1200, 900]],
     ]
@@ -98,7 +98,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
       { width: 320, height: 568 },
     ]) {
       await page.setViewportSize(viewport)
-      // The broken one has no button; the others still open.
+      // The broken picture has no button; the others open.
       await openOldest(page, all.length)
       for (const [name, , size] of all) {
         const save = dialog(page).getByRole('link', { name: en['chat.download'] })
@@ -119,14 +119,14 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
             box.x + box.width <= frame.x + frame.width + 1 &&
             box.y + box.height <= frame.y + frame.height + 1
           const isWhole = Math.abs(box.width / box.height - size[0] / size[1]) < 0.05 * (size[0] / size[1])
-          // As large as there is room for, but not larger than it is; of a pixel one sees something.
+          // As large as the stage allows, but not larger than the picture itself; a tiny one is enlarged.
           const fills =
             box.width > frame.width - 2 || box.height > frame.height - 2 || box.width >= size[0] - 1
           return isInside && isWhole && fills && Math.max(box.width, box.height) >= 24
         })
         await page.keyboard.press('ArrowRight')
       }
-      // The last one stays.
+      // A step at the last picture has no effect.
       await picture(page).waitFor()
       await page.keyboard.press('Escape')
       await dialog(page).waitFor({ state: 'detached' })
@@ -134,7 +134,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('one comes closer by wheel, double click, keys, buttons and two fingers, is moved about, and goes back', async () => {
+  test('zooms by wheel, double click, keys, buttons and two fingers, moves, and resets', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/settings', hasTouch: true })
     await withPictures(panel, page, [await draw(page, 1200, 900), await draw(page, 900, 1200)])
@@ -158,14 +158,14 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     await becomes('closer by button', now => now > fits * 1.4)
     await button(page, 'lightbox.fit').click()
     await becomes('it fits again', now => now === fits)
-    // What is under the pointer stays there.
+    // The point under the pointer stays in place.
     const { x, y } = await boxOf(picture(page))
     await page.mouse.move(x + 0.4 * fits, y + 300)
     await page.mouse.wheel(0, -600)
     await becomes('closer by wheel', now => now > fits * 2)
     const close = await boxOf(picture(page))
     expect(Math.abs(x + 0.4 * fits - close.x - 0.4 * close.width)).toBeLessThan(4)
-    // No farther than there is something to see.
+    // The picture cannot be moved out of the stage.
     const drag = async (by: number) => {
       await page.mouse.move(640, 400)
       await page.mouse.down()
@@ -177,7 +177,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     await drag(600)
     await drag(600)
     await panel.until('its edge stays', async () => Math.abs((await boxOf(picture(page))).x) < 2)
-    // A drag of a close one turns nothing, and a click beside nothing closes nothing.
+    // A drag of a zoomed picture makes no step and closes nothing.
     await dialog(page)
       .getByRole('heading', { name: /^Picture/ })
       .waitFor()
@@ -199,7 +199,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     await touch('touchEnd')
     await becomes('closer by two fingers', now => now > fits * 2)
     await back()
-    // A swipe turns over, and back.
+    // A swipe goes to the next picture, a button back.
     const title = await dialog(page).locator('.stage img').getAttribute('src')
     const source = async () => dialog(page).locator('.stage img').getAttribute('src')
     await touch('touchStart', [700, 400])
@@ -211,7 +211,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('steps that are asked for before the next picture is known are taken once it is', async () => {
+  test('takes steps before the next picture is known, once it is loaded', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/settings' })
     const shapes = [40, 30, 20].map(width => ({ width, height: 10 }))
@@ -238,7 +238,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('it opens while the picture is still coming, says what it is, is fit for everybody, and gives the focus back', async () => {
+  test('opens while the picture is loading, is accessible, and restores the focus', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/settings' })
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
@@ -260,7 +260,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
       const { width, height } = await boxOf(one)
       expect(Math.min(width, height)).toBeGreaterThanOrEqual(24)
     }
-    // At both ends.
+    // With a single picture, both ends are reached.
     for (const key of ['lightbox.previous', 'lightbox.next'] as const)
       expect(await button(page, key).getAttribute('aria-disabled')).toBe('true')
     await page.keyboard.press('ArrowRight')
@@ -268,7 +268,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     await page.keyboard.press('Escape')
     await dialog(page).waitFor({ state: 'detached' })
     await opener.and(page.locator(':focus')).waitFor()
-    // A click beside it closes it too; one on it does not.
+    // A click beside the picture closes the view; a click on it does not.
     await opener.click()
     await picture(page).click()
     await picture(page).waitFor()
@@ -277,7 +277,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('from a picture of the chat one comes to all of the conversation, also those that are not loaded, and films', async () => {
+  test('reaches all pictures and videos of a conversation from one in the chat, also those that are not loaded', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/settings' })
     const png = await draw(page, 300, 200)
@@ -298,7 +298,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     await page.keyboard.press('ArrowLeft')
     await picture(page).waitFor()
     expect(await button(page, 'lightbox.previous').getAttribute('aria-disabled')).toBe('true')
-    // And one that comes now is the last.
+    // A new picture becomes the last one.
     await page.keyboard.press('ArrowRight')
     await page.keyboard.press('ArrowRight')
     await picture(page).waitFor()
@@ -306,7 +306,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
     await panel.until('there is a next one', async () => {
       return (await button(page, 'lightbox.next').getAttribute('aria-disabled')) === 'false'
     })
-    // From an old one to the new ones, which are not loaded either.
+    // From an old picture to the new ones, which are not loaded.
     const { messages } = await panel.gateway.history.page({ limit: 200, offset: 0, msg_type: 'IMAGE' })
     await page.keyboard.press('Escape')
     await page.goto(`${panel.url}${chatOf(panel)}?m=${messages.at(-1)!.id}`)
@@ -324,7 +324,7 @@ describe.skipIf(!hasBrowser)('pictures at large', () => {
 })
 
 test.skipIf(!hasBrowser)(
-  'all pictures: by month, in the browser’s words, by keyboard, and none fetched unseen',
+  'the gallery: by month in the browser’s locale, by keyboard, and only visible pictures are fetched',
   async () => {
     await using panel = await withPanel()
     const locale = 'en-GB'
@@ -332,7 +332,7 @@ test.skipIf(!hasBrowser)(
     const count = 24
     const asked = new Set<string>()
     page.on('request', one => void (one.url().includes('/api/media/') && asked.add(one.url())))
-    // The older half is of another month.
+    // The older half is from another month.
     const months = [Date.UTC(2025, 10, 20), Date.UTC(2025, 2, 10)] as const
     await page.route('**/api/call/list_messages', async route => {
       const answer = await route.fetch()
@@ -360,7 +360,7 @@ test.skipIf(!hasBrowser)(
       const { width, height } = await boxOf(target)
       expect(Math.min(width, height)).toBeGreaterThanOrEqual(24)
     }
-    // Two in a row: right, down, down, left, and to the very last.
+    // Two per row: right, down, down, left, up, and to both ends.
     await tiles.first().getByRole('button').focus()
     const isAt = (nth: number) =>
       tiles.nth(nth).locator('button, a').first().and(page.locator(':focus')).waitFor()

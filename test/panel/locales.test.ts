@@ -67,7 +67,7 @@ test('zh: says 你 throughout', () => {
   expect(Object.entries(texts).filter(([, text]) => text.includes('您'))).toEqual([])
 })
 
-test('every text is asked for, and every text that is asked for is there with what it needs', () => {
+test('every text is used, and every used text exists and gets its parameters', () => {
   const stems = new Set(stemsOf(english))
   const isAskedFor = (stem: string) =>
     sources.strings.has(stem) || sources.asked.some(({ pattern }) => pattern?.test(stem))
@@ -87,7 +87,7 @@ test('every text is asked for, and every text that is asked for is there with wh
   expect(sources.asked.length).toBeGreaterThan(100)
 })
 
-test('formatters are made in one place, and nothing is written in a locale of its own', async () => {
+test('formatters are made in one place, and nothing uses another locale', async () => {
   const made =
     /\bIntl\.(?!DateTimeFormatOptions|NumberFormatOptions|RelativeTimeFormatUnit)\w+|\.toLocale(Date|Time)?String\(/
   const root = resolve(import.meta.dirname, '../../admin')
@@ -95,7 +95,7 @@ test('formatters are made in one place, and nothing is written in a locale of it
   for (const name of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
     if (!/\.tsx?$/.test(name)) continue
     const lines = readFileSync(join(root, name), 'utf8').split('\n')
-    // What is handed to `inLanguage` is made by it.
+    // `inLanguage` makes the formatter itself.
     const own = lines.filter(line => made.test(line.replaceAll(/\binLanguage\(Intl\.\w+/g, '')))
     found.push(...own.map(line => `${name.replaceAll('\\', '/')}: ${line.trim()}`))
   }
@@ -103,11 +103,11 @@ test('formatters are made in one place, and nothing is written in a locale of it
   expect(found.length).toBeGreaterThan(5)
 })
 
-test('no text stands in the pages themselves', () => {
+test('no page contains a text of its own', () => {
   expect(sources.loose).toEqual([])
 })
 
-test('the reader sees loose texts wherever they may stand', async () => {
+test('the check finds loose texts in all places', async () => {
   const { loose, asked } = await readSources({
     'sample.tsx': `
       export const Sample = ({ open, name }) => (

@@ -1,32 +1,32 @@
-/** Pages that are left open while messages come: what they hold at the end that they did not hold before. */
+/** Memory of pages that stay open while messages come. */
 import { expect, test } from 'bun:test'
 import type { CDPSession, Page } from 'playwright-core'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
 
 const people = 12
-/** Each of them writes so often at first. */
+/** The rounds of messages before the first measurement. */
 const before = 30
-/** How many messages come while what the pages hold is compared. */
+/** The messages between the two measurements. */
 const between = 10_000
 const rounds = Math.ceil(between / people)
 
-/** An open page, and how many messages it was told of. */
-async function listen(page: Page): Promise<{ page: Page; cdp: CDPSession; told(): number }> {
+/** An open page, with the number of message events that it received. */
+async function listen(page: Page): Promise<{ page: Page; cdp: CDPSession; received(): number }> {
   const cdp = await page.context().newCDPSession(page)
-  let told = 0
+  let received = 0
   cdp.on('Network.eventSourceMessageReceived', ({ eventName }) => {
-    if (eventName === 'message') told++
+    if (eventName === 'message') received++
   })
   await cdp.send('Network.enable')
   await cdp.send('HeapProfiler.enable')
-  return { page, cdp, told: () => told }
+  return { page, cdp, received: () => received }
 }
 
-/** What a page holds once everything that can go is gone: nodes that are not in it, and MB of its heap. */
+/** The memory of a page after garbage collection: detached nodes, and MB of heap. */
 async function weigh({ page, cdp }: { page: Page; cdp: CDPSession }) {
   for (let times = 0; times < 3; times++) {
-    // What was hung up is let go after the next paint.
+    // Removed nodes are released after the next paint.
     await page.evaluate(() => new Promise(done => requestAnimationFrame(() => setTimeout(done))))
     await cdp.send('HeapProfiler.collectGarbage')
   }
@@ -42,7 +42,7 @@ async function weigh({ page, cdp }: { page: Page; cdp: CDPSession }) {
 }
 
 test.skipIf(!hasBrowser)(
-  `a page that is left open lets go of the rows that are gone, over ${between} messages`,
+  `an open page releases removed rows, over ${between} messages`,
   async () => {
     await using panel = await withPanel()
     const { sandbox } = panel
@@ -64,10 +64,10 @@ test.skipIf(!hasBrowser)(
     const weights = async (from: number, until: number) => {
       for (let round = from; round < until; round++) {
         await Promise.all(users.map(user => sandbox.say(`message ${round}`, { from: user, to })))
-        // A page that falls far behind is cut off, and looks anew.
+        // A page that falls far behind loses its stream and loads the state again.
         if (round % 10 === 9)
           await panel.until('every page has heard', () =>
-            pages.every(({ told }) => told() >= (round + 1) * people),
+            pages.every(({ received }) => received() >= (round + 1) * people),
           )
       }
       return Promise.all(pages.map(weigh))

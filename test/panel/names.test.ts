@@ -1,4 +1,4 @@
-/** The list of conversations, and the names people are called by, which are given where one sees them. */
+/** The list of conversations, and the names that people give to users. */
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
@@ -7,13 +7,13 @@ import { withPanel } from '../support/panel.ts'
 
 const hourMs = 3_600_000
 
-/** For a person to look at, where a folder is named. */
+/** Takes a screenshot if SVC_SHOTS names a folder. */
 const shot = async (page: Page, name: string) => {
   if (process.env.SVC_SHOTS) await page.screenshot({ path: `${process.env.SVC_SHOTS}/${name}.png` })
 }
 
 describe.skipIf(!hasBrowser)('names', () => {
-  test('by keyboard: given in a conversation, shown and searched everywhere, refused where another has it', async () => {
+  test('by keyboard: a name is given in a chat, shown and searched everywhere, rejected if another user has it', async () => {
     await using panel = await withPanel()
     const { sandbox } = panel
     const { bot_id, user_id } = panel.bots.get('default')!
@@ -43,7 +43,7 @@ describe.skipIf(!hasBrowser)('names', () => {
     await page.locator('.list').getByText('王小明').waitFor()
     expect(await page.locator('.list').innerText()).not.toContain(user_id.slice(0, 12))
     await shot(page, 'named')
-    // Escape leaves it as it is.
+    // Escape keeps the old name.
     await page.keyboard.press('Enter')
     await page.keyboard.type('nobody')
     await page.keyboard.press('Escape')
@@ -52,13 +52,13 @@ describe.skipIf(!hasBrowser)('names', () => {
     await page.getByRole('searchbox').fill('mum')
     await page.locator('.list .conversation', { hasText: 'Mum Smith' }).first().waitFor()
     await page.locator('.list .conversation', { hasText: '王小明' }).waitFor({ state: 'detached' })
-    // Named elsewhere, it changes here by itself.
+    // A name that is given elsewhere appears here by itself.
     await panel.gateway.users.name({ user_id, name: 'Mother' })
     await head.getByRole('heading', { name: 'Mother' }).waitFor()
     expect(panel.complaints.filter(one => !/422/.test(one))).toEqual([])
   })
 
-  test('a name that somebody of another account has is taken, and the panel says whose it is too', async () => {
+  test('a name that a user of another account has is accepted, and the panel names that account', async () => {
     await using panel = await withPanel({ sessions: ['one', 'two'] })
     const { sandbox } = panel
     const [one, two] = ['one', 'two'].map(name => panel.bots.get(name)!)
@@ -75,15 +75,18 @@ describe.skipIf(!hasBrowser)('names', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('on a phone, in Chinese: given in the account’s list, shown as the title of the conversation', async () => {
+  test('on a phone, in Chinese: a name is given in the list of an account and shown as the title of the chat', async () => {
     await using panel = await withPanel({ sessions: ['one', 'two'] })
     const { sandbox } = panel
     const { bot_id, user_id } = panel.bots.get('one')!
     await sandbox.say('hello', { from: user_id, to: bot_id })
     await panel.until('known', async () => (await panel.gateway.users.list()).length === 1)
     const page = await panel.open({
-      ...{ path: '/sessions/one', locale: 'zh', colorScheme: 'dark' },
-      ...{ viewport: { width: 390, height: 844 }, hasTouch: true },
+      path: '/sessions/one',
+      locale: 'zh',
+      colorScheme: 'dark',
+      viewport: { width: 390, height: 844 },
+      hasTouch: true,
     })
     const users = page.locator('.account details')
     if ((await users.getAttribute('open')) === null) await users.locator('summary').tap()
@@ -94,7 +97,7 @@ describe.skipIf(!hasBrowser)('names', () => {
       .fill('一个名字特别特别长的老朋友，住在很远很远的地方，每年只写一次信给我们大家看')
     await users.locator('button[type=submit]').tap()
     await users.getByRole('link', { name: '一个名字' }).waitFor()
-    // This person has scanned the code of this account, too.
+    // The same user scanned the code of this account.
     await page.locator('.account dd', { hasText: '一个名字' }).first().waitFor()
     await shot(page, 'phone-users')
     await users.getByRole('link', { name: '一个名字' }).tap()
@@ -112,7 +115,7 @@ describe.skipIf(!hasBrowser)('names', () => {
 })
 
 test.skipIf(!hasBrowser)(
-  'a conversation takes two lines, whatever there is to say of it, and tells of the right to answer when little is left',
+  'a conversation in the list has always two lines, and shows the reply window when little is left',
   async () => {
     await using panel = await withPanel({ sessions: ['one', 'another'] })
     const { sandbox, bots } = panel
@@ -138,7 +141,7 @@ test.skipIf(!hasBrowser)(
     await row('first').locator('.badge.right.warn').waitFor()
     expect(await row('second').locator('.badge.right').count()).toBe(0)
     expect(await row('second').locator('.session-tag').innerText()).toBe('another')
-    // The way back from the pictures and files is in view beside their kinds.
+    // The button that leaves the gallery is in view beside the kinds of media.
     await row('second').getByRole('link').click()
     await page.getByRole('log').waitFor()
     await page.goto(`${page.url()}?media=IMAGE`)
@@ -149,7 +152,7 @@ test.skipIf(!hasBrowser)(
 )
 
 test.skipIf(!hasBrowser)(
-  'the arrows go on from the row that has the focus, wherever a message has moved it',
+  'the arrow keys go on from the focused row after a message has moved it',
   async () => {
     await using panel = await withPanel()
     const { sandbox } = panel

@@ -17,7 +17,7 @@ const title = (page: Page) => page.getByRole('heading', { level: 1, name: 'Overv
 const says = (page: Page, text: string) => page.locator('.sentence', { hasText: text }).waitFor()
 
 describe.skipIf(!hasBrowser)('the overview', () => {
-  test('says that all is well, with a card for each account, fit for everybody, also by keyboard alone', async () => {
+  test('with healthy accounts: says so, has a card for each, is accessible and works by keyboard', async () => {
     await using panel = await withPanel({ sessions: ['default', 'sales'] })
     await write(panel, 'hello there')
     const page = await panel.open()
@@ -32,7 +32,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.getByRole('link', { name: /^Conversations of .*default.*, 1 unread message$/ }).waitFor()
     await page.getByRole('link', { name: /hello there/ }).waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
-    // By keyboard alone: the skip link, the rail, the heading of the next page.
+    // By keyboard: the skip link, the navigation, the heading of the next page.
     await title(page).waitFor()
     await page.keyboard.press('Tab')
     expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Skip to content')
@@ -49,7 +49,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('nobody there yet: three steps, and the button leads to a QR code', async () => {
+  test('without an account: three steps, and the button leads to a QR code', async () => {
     await using panel = await withPanel({ sessions: [] })
     const page = await panel.open()
     await says(page, 'There is no account yet')
@@ -59,7 +59,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('who waits for an answer while the window closes, and what waits to be sent', async () => {
+  test('shows users who wait while their window closes, and sends that wait', async () => {
     await using panel = await withPanel({ sessions: ['default', 'sales'], switches: { quota: 0 } })
     panel.clock.step(-22 * hourMs)
     await write(panel, 'are you there?')
@@ -85,10 +85,11 @@ describe.skipIf(!hasBrowser)('the overview', () => {
         decodeURIComponent(pathname) === `/conversations/default/${panel.bots.get('default')!.user_id}`,
     )
     await page.getByRole('link', { name: 'Overview' }).click()
-    // What waits for a yes comes and goes as it happens.
+    // Sends that wait for approval appear and disappear at once.
     const file = { kind: 'file' as const, data: btoa('x'), file_name: 'plan.txt' }
     const picture = {
-      ...{ kind: 'image' as const, file_name: 'plan.png' },
+      kind: 'image' as const,
+      file_name: 'plan.png',
       data: 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
     }
     await panel.send({ text: 'shall I?', approval: 'nobody' })
@@ -96,7 +97,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await panel.send({ text: 'in its conversation?', media: [file, picture], approval: 'nobody' })
     await page.getByRole('heading', { name: words('overview.approvals_other', { count: 3 }) }).waitFor()
     await page.locator('.asks', { hasText: 'plan.txt' }).waitFor()
-    // Nobody is to say yes to what they did not see.
+    // The person must see the picture that they approve.
     const isDrawn = (image: HTMLImageElement) => image.decode().then(() => image.naturalWidth === 1)
     await page.locator('.asks img').scrollIntoViewIfNeeded()
     expect(await page.locator('.asks img').evaluate(isDrawn)).toBe(true)
@@ -120,9 +121,9 @@ describe.skipIf(!hasBrowser)('the overview', () => {
       .getByText(/the file is from\W+data/i)
       .first()
       .waitFor()
-    // Side by side, and far enough apart for a finger.
+    // The two buttons are side by side and large enough for a finger.
     await page.setViewportSize({ width: 390, height: 800 })
-    // One yes for its three parts, asked for once, below the last.
+    // The three parts have one approval, below the last part.
     const answers = page.locator('.message .answers')
     expect(await answers.count()).toBe(1)
     expect(
@@ -140,7 +141,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await answers.getByRole('button', { name: 'Send it' }).click()
     await asked.getByText(en['delivery.approval_note']).waitFor({ state: 'detached' })
     await panel.until('all of it has gone', async () => {
-      // The bot rests a moment before each.
+      // The pace waits between messages.
       panel.clock.advance(200)
       return (await panel.gateway.outbox.list()).length === 0
     })
@@ -151,14 +152,14 @@ describe.skipIf(!hasBrowser)('the overview', () => {
 
   test('messages per hour: by pointer, by keys, as a table, and live', async () => {
     await using panel = await withPanel()
-    // None of them ends meanwhile.
+    // No hour ends during the test.
     const aheadMs = 1.25 * hourMs - (Date.now() % hourMs)
     panel.clock.step(aheadMs)
     await panel.sandbox.advance(aheadMs)
     for (const text of ['one', 'two', 'three']) await write(panel, text)
     const { user_id: to } = panel.bots.get('default')!
     await panel.send({ to, text: 'an answer' })
-    // Where it is 0, 6, 12 or 18 h now: the last hour has its name below it, too.
+    // A zone where it is 0, 6, 12 or 18 o'clock: then the last hour has a label.
     const hour = Math.floor((Date.now() + aheadMs) / hourMs)
     const page = await panel.open({ timezoneId: `Etc/GMT-${(6 - (hour % 6)) % 6}`, hastens: 5000 })
     const chart = page.getByRole('slider')
@@ -182,7 +183,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
       '1',
     ])
     expect(await page.locator('.numbers tbody tr').count()).toBe(24)
-    // A message that was refused is no sent one, and its conversation says so.
+    // A refused message does not count as sent, and its conversation shows that.
     await panel.sandbox.fail('sendmessage', 'ret', { times: 1, code: -3, delay_ms: 0 })
     expect(await failure(panel.send({ text: 'who are you?' }))).toBeInstanceOf(SvcError)
     await page.getByRole('link', { name: /Not sent.*who are you\?/ }).waitFor()
@@ -192,7 +193,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('fifty accounts: trouble first, found by name, none of it sideways on a small phone', async () => {
+  test('fifty accounts: problems first, a filter by name, no horizontal scrolling on a small phone', async () => {
     const names = Array.from({ length: 50 }, (_none, index) => `bot-${index + 1}`)
     await using panel = await withPanel({ sessions: names })
     panel.sandbox.world.people.expire(panel.bots.get('bot-37')!.bot_id)

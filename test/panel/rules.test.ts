@@ -1,4 +1,4 @@
-/** What the pages say and keep, without a page: the modules that decide it, on a real panel. */
+/** Rules of the pages, tested without a page: the modules that decide them, with a real panel. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { write } from '../support/panel.ts'
 import { type PanelState, withPanelState } from '../support/panel-state.ts'
@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => panel?.[Symbol.asyncDispose]())
 
-test('the conversations go with an account that is renamed, also where they were asked for in the middle of it', async () => {
+test('a renamed account keeps its conversations, even if they were loaded during the rename', async () => {
   const { user_id } = panel.bots.get('b')!
   await write(panel, 'Is it blue?', 'b')
   await panel.until('it is listed', () => live.conversationOf('b', user_id))
@@ -23,12 +23,12 @@ test('the conversations go with an account that is renamed, also where they were
   panel.clock.advance(1000)
   await early.asked
   await renamed
-  // The messages still stood under the old name, and the account had the new one.
+  // The answer has messages of the old name, and the account already has the new one.
   early.release(Response.json([]))
   await panel.until('it is there under the new name', () => live.conversationOf('客服', user_id))
 })
 
-test('why WeChat refused a message is said in the viewer’s language, and what WeChat said as it said it', async () => {
+test('why WeChat refused a message is in the viewer’s language, and the words of WeChat are quoted', async () => {
   const { chooseLanguage } = await import('../../admin/i18n.ts')
   const { deliveryNote, quotedReason } = await import('../../admin/conversations/delivery.tsx')
   await write(panel, 'hello')
@@ -53,7 +53,7 @@ test('why WeChat refused a message is said in the viewer’s language, and what 
   for (const message of messages) expect(said(message)).toContain(message.text)
 })
 
-test('the answers that a text takes are told as the service takes them', async () => {
+test('the number of answers that a text takes is the same as in the service', async () => {
   const { costOf } = await import('../../admin/conversations/pieces.ts')
   const row = `| ${'宽'.repeat(900)} | b |\n`
   const table = `| a | ${'h'.repeat(4000)} |\n|---|---|\n${row.repeat(16)}`
@@ -68,7 +68,7 @@ test('the answers that a text takes are told as the service takes them', async (
   expect(costOf('字'.repeat(600_000), 0)).toBeGreaterThan(100)
 })
 
-test('what was searched for is found and marked in either Unicode form', async () => {
+test('a search finds and marks a text in either Unicode form', async () => {
   const { around, contains } = await import('../../admin/conversations/text.tsx')
   for (const [text, needle, found] of [
     ['Cafe\u0301 a', 'CAF\u00e9', true],
@@ -82,7 +82,7 @@ test('what was searched for is found and marked in either Unicode form', async (
   expect(around(`${'word '.repeat(50)}Cafe\u0301`, 'Caf\u00e9')).toContain('Cafe\u0301')
 })
 
-test('a browser without a database keeps nothing, and is asked before the page is left', async () => {
+test('without a database the browser saves nothing and asks before the page is left', async () => {
   expect(typeof indexedDB).toBe('undefined')
   const { forgetMessage, keepFiles, keptOf, lookForUnsent, whenWritten } = await import(
     '../../admin/conversations/kept.ts'
@@ -102,7 +102,7 @@ test('a browser without a database keeps nothing, and is asked before the page i
   expect(isAsked()).toBe(false)
 })
 
-test('below a message that was not sent days ago, what came since stands under its own days', async () => {
+test('messages below an old unsent one have the headings of their own days', async () => {
   const { rowsOf } = await import('../../admin/conversations/rows.ts')
   const { outgoingOf } = await import('../../admin/conversations/pieces.ts')
   const dayMs = 86_400_000
@@ -119,7 +119,7 @@ test('below a message that was not sent days ago, what came since stands under i
   expect(rowsOf(stored, [tomorrow], undefined).at(-1)?.newDay).toBe(true)
 })
 
-test('when something was written is told by the clock of the service, however wrong the browser’s is', async () => {
+test('the time of a message is by the clock of the service, even if the browser’s is wrong', async () => {
   const { deskOf } = await import('../../admin/conversations/desks.ts')
   const { call } = await import('../../admin/api.ts')
   panel.clock.step(7 * 3_600_000)

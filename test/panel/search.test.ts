@@ -10,8 +10,8 @@ const hits = (page: Page) => page.locator('.hit').allInnerTexts()
 const chatOf = (panel: TestPanel) =>
   `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
 
-describe.skipIf(!hasBrowser)('what was said is found again', () => {
-  test('files by name, voices by transcript, people by name; narrowed by account, person, kind and day', async () => {
+describe.skipIf(!hasBrowser)('the search', () => {
+  test('files by name, voices by transcript, people by name; filtered by account, person, kind and day', async () => {
     await using panel = await withPanel({ sessions: ['shop', 'club'] })
     const { sandbox, bots } = panel
     const [shop, club] = [bots.get('shop')!, bots.get('club')!]
@@ -25,18 +25,18 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await panel.gateway.users.name({ session: 'shop', user_id: shop.user_id, name: 'Harbour Master' })
     const page = await panel.open({ path: '/conversations?q=harbour' })
     await panel.until('all four are found', async () => (await hits(page)).length === 4)
-    // Who is called so comes first.
+    // Users of that name come first.
     await page.getByRole('heading', { name: '1 conversation' }).waitFor()
-    const said = await hits(page)
-    // Through which of the accounts stands beside each.
+    const all = await hits(page)
+    // Each hit names its account.
     expect((await page.locator('.hit .session-tag').allInnerTexts()).toSorted()).toEqual([
       'club',
       'shop',
       'shop',
       'shop',
     ])
-    expect(said.filter(text => text.includes('harbour plan.pdf'))).toHaveLength(1)
-    expect(said.filter(text => /Voice.*\bsee you at the harbour/s.test(text))).toHaveLength(1)
+    expect(all.filter(text => text.includes('harbour plan.pdf'))).toHaveLength(1)
+    expect(all.filter(text => /Voice.*\bsee you at the harbour/s.test(text))).toHaveLength(1)
     await page.getByRole('button', { name: 'Filters' }).click()
     const found = (what: string, texts: string[]) =>
       panel.until(what, async () => {
@@ -52,7 +52,7 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     expect(await violationsInBothThemes(page)).toEqual([])
     await person.fill('nobody of that name')
     await options.first().waitFor({ state: 'detached' })
-    // Nothing is chosen by leaving.
+    // Leaving the field chooses nothing.
     await person.press('Escape')
     expect(await person.inputValue()).toBe(en['search.person_any'])
     await person.pressSequentially('bour MAS')
@@ -74,14 +74,14 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await found('those of the person again', ['see you', 'plan.pdf'])
     await page.getByLabel('Kind').selectOption('Voice')
     await found('the voice', ['see you'])
-    // The address keeps it all, also beside a conversation.
+    // The URL has all filters, also while a conversation is open.
     await page.locator('.hit').click()
     await page.locator('article.looked', { hasText: 'see you' }).waitFor()
     await page.reload()
     await found('the same after a reload', ['see you'])
     await page.getByRole('button', { name: 'Clear the filters' }).click()
     await found('all again', ['harbour club', 'see you', 'plan.pdf', 'said by another'])
-    // Whatever day begins meanwhile.
+    // A new day may begin during the test.
     const daysAgo = new Date(Date.now() - 2 * dayMs).toLocaleDateString('sv')
     await page.getByLabel('To', { exact: true }).fill(daysAgo)
     await found('nothing of the days before', [])
@@ -89,13 +89,13 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await page.getByLabel('From', { exact: true }).fill(daysAgo)
     await found('of these days', ['harbour club', 'see you', 'plan.pdf', 'said by another'])
 
-    // A search does not throw out of what was opened from it.
+    // A search does not leave a conversation that was opened from it.
     for (const width of [390, 1280]) {
       await page.setViewportSize({ width, height: 800 })
       await page.goto(`${panel.url}/conversations`)
       await page.locator('.conversation').first().waitFor()
-      // The address follows a moment after the last letter. Somebody opens a conversation just then, on a machine that
-      // is busy: before the next drawing all that is due has come.
+      // The URL changes a moment after the last letter. Here a person opens a conversation in that moment, and
+      // the timer fires before the next drawing, as on a busy machine.
       await page.evaluate(async () => {
         const { setTimeout, clearTimeout } = window
         const addressMs = 200
@@ -112,19 +112,19 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
             clearTimeout(id)
           },
         })
-        const turn = () => new Promise(resolve => setTimeout(resolve, 0))
+        const nextTask = () => new Promise(resolve => setTimeout(resolve, 0))
         const field = document.querySelector<HTMLInputElement>('search input')!
         field.value = 'shop'
         field.dispatchEvent(new InputEvent('input', { bubbles: true }))
-        while (due.size === 0) await turn()
+        while (due.size === 0) await nextTask()
         document.querySelector<HTMLElement>('.conversation')!.click()
-        await turn()
+        await nextTask()
         for (const then of due.values()) then()
       })
       await page.getByRole('log').waitFor()
       expect(new URL(page.url()).pathname).toStartWith('/conversations/')
     }
-    // Nor does it take back a letter that is typed when the address follows.
+    // It does not remove a letter that is typed while the URL changes.
     await page.goto(`${panel.url}/conversations`)
     await page.locator('.conversation').first().waitFor()
     await page.evaluate(async () => {
@@ -145,7 +145,7 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('notifications where they are asked for; from a chat: to a day, through all its media and back to where each was said, and a search in it alone', async () => {
+  test('notifications on request; from a chat: go to a day, look through its media, return to a message, search in it', async () => {
     await using panel = await withPanel()
     const { sandbox } = panel
     const { bot_id: to, user_id: from } = panel.bots.get('default')!
@@ -153,11 +153,11 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await sandbox.say('before', { from: writer, to })
     await panel.receive(1)
     const page = await panel.open({ path: '/icon.svg', permissions: ['notifications'] })
-    // What the browser is told, and whether the page is seen: a headless one shows neither.
+    // Records notifications and sets whether the page is hidden: a headless browser does neither.
     await page.addInitScript(() => {
-      const told: string[] = []
+      const notes: string[] = []
       const Real = Notification
-      const state = { told, hidden: false, asked: 0 }
+      const state = { notes, hidden: false, asked: 0 }
       Object.assign(globalThis, { state })
       Object.defineProperty(document, 'hidden', { get: () => state.hidden })
       globalThis.Notification = class extends Real {
@@ -167,18 +167,18 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
         }
         constructor(title: string, options?: NotificationOptions) {
           super(title, options)
-          told.push(`${title}: ${options?.body}`)
+          notes.push(`${title}: ${options?.body}`)
         }
       }
     })
     await page.goto(`${panel.url}/settings`)
     const state = () =>
-      page.evaluate(() => (globalThis as unknown as { state: { told: string[]; asked: number } }).state)
+      page.evaluate(() => (globalThis as unknown as { state: { notes: string[]; asked: number } }).state)
     const hide = (hidden: boolean) =>
       page.evaluate(isIt => {
         ;(globalThis as unknown as { state: { hidden: boolean } }).state.hidden = isIt
       }, hidden)
-    // The number of unread ones stands in the title once the page has heard of a message.
+    // The title has the unread count once the page has received the message.
     const say = async (text: string, unread: number) => {
       await sandbox.say(text, { from: writer, to })
       await panel.until('the page has heard of it', async () =>
@@ -188,34 +188,34 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await panel.until('it is there', async () => (await page.title()).startsWith('(1)'))
     await hide(true)
     await say('nobody asked for this', 2)
-    expect(await state()).toMatchObject({ told: [], asked: 0 })
+    expect(await state()).toMatchObject({ notes: [], asked: 0 })
     await page.getByRole('button', { name: 'Notify me of new messages' }).click()
     await page.getByRole('button', { name: 'Stop notifications' }).waitFor()
     await say('while it is hidden', 3)
     await hide(false)
     await say('while it is seen', 4)
-    expect((await state()).told.map(one => one.replace(/^.*: /, ''))).toEqual(['while it is hidden'])
-    // Kept, on every page; and given up.
+    expect((await state()).notes.map(one => one.replace(/^.*: /, ''))).toEqual(['while it is hidden'])
+    // The choice is saved for all pages, and can be turned off.
     await page.goto(`${panel.url}/`)
     await panel.until('it is there', async () => (await page.title()).startsWith('(4)'))
-    // What tells of news comes with the page of the settings.
+    // The code of notifications is in the settings page.
     await panel.until('its code is there', () =>
       page.evaluate(async () => {
         const loaded = performance.getEntriesByType('resource').map(({ name }) => name)
         const code = loaded.find(name => /\/assets\/settings[^/]*\.js$/.test(name))
-        // An entry may stand for what others are still to come for.
+        // The entry may be there before the imports of the module are loaded.
         if (code) await import(code)
         return code !== undefined
       }),
     )
     await hide(true)
     await say('after a reload', 5)
-    expect((await state()).told).toHaveLength(1)
+    expect((await state()).notes).toHaveLength(1)
     await page.getByRole('link', { name: 'Settings' }).click()
     await page.getByRole('button', { name: 'Stop notifications' }).click()
     await hide(true)
     await say('given up', 6)
-    expect((await state()).told).toHaveLength(1)
+    expect((await state()).notes).toHaveLength(1)
 
     await sandbox.bulk(70, 'early {n}')
     await panel.receive(70)
@@ -224,8 +224,13 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await sandbox.media('file', 'x', { name: 'minutes.txt' })
     await sandbox.raw(
       {
-        ...{ message_id: 7, from_user_id: from, to_user_id: to, message_type: 1, message_state: 2 },
-        ...{ create_time_ms: Date.now(), context_token: 'c' },
+        message_id: 7,
+        from_user_id: from,
+        to_user_id: to,
+        message_type: 1,
+        message_state: 2,
+        create_time_ms: Date.now(),
+        context_token: 'c',
         item_list: [
           { type: 1, text_item: { text: 'a note before' } },
           { type: 4, file_item: { file_name: 'annex.txt', len: '1' } },
@@ -257,7 +262,7 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     }
     await go(later - 10 * dayMs)
     await looked.getByText('early 1', { exact: true }).waitFor()
-    // Nothing was said that day: the first thing after it.
+    // That day has no messages, so it goes to the first one after it.
     await go(later - dayMs)
     await looked.getByText('late 1', { exact: true }).waitFor()
 
@@ -270,7 +275,7 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await page.getByText(en['gallery.none']).waitFor()
     await page.getByRole('link', { name: 'Files' }).click()
     await page.getByText('minutes.txt').waitFor()
-    // Not the first item of its message.
+    // The second item of its message.
     await page.getByText('annex.txt').waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
     await page
@@ -286,7 +291,7 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await page.locator('.hit', { hasText: 'late 77' }).waitFor()
     expect(new URL(page.url()).searchParams.get('person')).toBe(from)
 
-    // ? shows the keys, but not where one writes.
+    // ? shows the keys, except in a text field.
     const field = page.getByRole('textbox', { name: 'Message' })
     await field.press('?')
     expect(await field.inputValue()).toBe('?')

@@ -14,16 +14,19 @@ const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
 const heading = (page: Page) => dialog(page).getByRole('heading', { level: 2 })
 const code = (page: Page) => page.getByRole('img', { name: 'QR code for WeChat' })
 const names = (page: Page) => page.locator('.account h2').allTextContents()
-/** Keys are for what has the focus, which comes a moment after what is to have it. */
+/** Waits until an element has the focus: it gets it a moment after it appears. */
 const keysGoTo = (page: Page, target: Locator) => target.and(page.locator(':focus')).waitFor()
-/** News count the time by frames. Where it does not pass, they stay. */
-const newsStay = () => {
+/** Stops the clocks of toasts, so that none disappears by itself: frames, and the time of day. */
+const keepToasts = () => {
   const frame = window.requestAnimationFrame
   window.requestAnimationFrame = then => frame.call(window, () => then(0))
   performance.now = () => 0
+  // A toast under the pointer pauses; by this clock it counts what is left.
+  const at = Date.now()
+  Date.now = () => at
 }
 
-/** No frame comes, as on a machine that is busy, until `release` is called. */
+/** Holds frames back until `release` is called, as on a busy machine. */
 const holdFrames = () => {
   const { requestAnimationFrame, cancelAnimationFrame } = window
   const held = new Map<number, FrameRequestCallback>()
@@ -41,7 +44,7 @@ const holdFrames = () => {
 }
 
 describe.skipIf(!hasBrowser)('the accounts page', () => {
-  test('rename, default and logout by the menu and the keys; what is left of an account offers a new login', async () => {
+  test('rename, default and logout by the menu and the keys; a logged-out account offers a new login', async () => {
     await using panel = await withPanel({ sessions: ['a', 'b'] })
     await write(panel, 'Is it blue?', 'b')
     const page = await panel.open({ path: '/sessions/b' })
@@ -51,7 +54,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
       await page.keyboard.press('Enter')
       const item = page.getByRole('menuitem', { name: entry })
       await item.waitFor()
-      // The first entry is chosen a frame after the menu opened; arrows before that would be forgotten.
+      // The first entry is highlighted a frame after the menu opened. Arrow keys before that have no effect.
       await page.locator('[role=menuitem][data-highlighted]').waitFor()
       for (let tries = 0; tries < 6 && (await item.getAttribute('data-highlighted')) === null; tries++) {
         await page.keyboard.press('ArrowDown')
@@ -67,7 +70,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await dialog(page).waitFor({ state: 'detached' })
     await keysGoTo(page, menu('b'))
 
-    // The conversations go with it.
+    // The conversations keep their account.
     await choose('b', 'Rename')
     await field.fill('客服')
     await page.keyboard.press('Enter')
@@ -83,7 +86,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await choose('客服', 'Make default')
     await page.locator('.account', { hasText: '客服' }).getByText('Default', { exact: true }).waitFor()
     expect(await names(page)).toEqual(['客服', 'a'])
-    // What waits for it is told before its logout.
+    // The logout dialog names the waiting sends.
     const to = panel.bots.get('b')!.user_id
     await panel.send({ session: '客服', to, text: 'It is.', approval: 'nobody' })
     await choose('客服', 'Log out')
@@ -113,11 +116,11 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     const asked = page.locator('.message', { hasText: 'It is.' })
     await login('.message').waitFor()
     expect(await asked.getByRole('button').count()).toBe(1)
-    // The browser notes the refused name.
+    // The browser logs the rejected name.
     expect(panel.complaints.filter(line => !line.includes('409'))).toEqual([])
   })
 
-  test('trouble says what to do, and who writes is shown, whatever the id; news are in nobody’s way', async () => {
+  test('problems say what to do, users with any id are shown, and toasts block nothing', async () => {
     await using panel = await withPanel({ sessions: ['a', 'b', 'broken'] })
     const evil = '<b onclick=alert(1)>&amp;"\u202eevil@im.wechat'
     const to = panel.bots.get('a')!.bot_id
@@ -147,12 +150,12 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await page.waitForURL(({ pathname }) => decodeURIComponent(pathname) === `/conversations/a/${evil}`)
     await page.goBack()
 
-    // Who is in a field before the first frame of a dialog is back at its menu after it.
+    // A person who types before the first frame of a dialog gets the focus back at the menu afterwards.
     const menu = page.getByRole('button', { name: 'Actions for \u2068b\u2069' })
     const entry = (name: string) => page.getByRole('menuitem', { name })
     await menu.focus()
     await page.keyboard.press('Enter')
-    // The menu has had its own frames.
+    // The menu is complete.
     await page.locator('[role=menuitem][data-highlighted]').waitFor()
     await page.evaluate(holdFrames)
     await entry('Rename').dispatchEvent('click')
@@ -166,8 +169,8 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await dialog(page).waitFor({ state: 'detached' })
     await keysGoTo(page, menu)
 
-    // A check says that it is under way, and in its place what came of it.
-    await page.evaluate(newsStay)
+    // A check shows that it is running; the result replaces that.
+    await page.evaluate(keepToasts)
     const begun = Promise.withResolvers<void>()
     const held = Promise.withResolvers<void>()
     await page.route('**/check_sessions', async route => {
@@ -180,14 +183,14 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await entry('Check with WeChat').click()
     await begun.promise
     await news.locator('.spinner').waitFor()
-    // A tick would say that it is done.
+    // A check mark would mean that it is done.
     expect(await news.locator('> svg').count()).toBe(0)
     held.resolve()
     await news.locator('> svg').waitFor()
     expect(await news.count()).toBe(1)
     expect(await news.getAttribute('data-type')).toBe('success')
 
-    // What a person opens lies above the news: it can be pressed before they are gone.
+    // Menus and dialogs are above toasts, so that they can be pressed at once.
     await page.setViewportSize({ width: 390, height: 430 })
     const underNews = async (target: Locator) => {
       const box = (await target.boundingBox())!
@@ -207,7 +210,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(await underNews(cancel)).toBe(true)
     await cancel.click()
     await dialog(page).waitFor({ state: 'detached' })
-    // Beside a dialog they can be sent away as ever, and it stays.
+    // A toast beside a dialog can be closed, and the dialog stays open.
     await page.setViewportSize({ width: 1280, height: 800 })
     await menu.click()
     await entry('Rename').click()
@@ -217,17 +220,17 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('many accounts: found by name, trouble first, many logged in again one after the other', async () => {
+  test('many accounts: a filter by name, problems first, several logged in again one after the other', async () => {
     const all = Array.from({ length: 12 }, (_none, index) => `bot-${index + 1}`)
     await using panel = await withPanel({ sessions: all })
     const lost = ['bot-2', 'bot-4', 'bot-7', 'bot-12']
     for (const name of lost) panel.sandbox.world.people.expire(panel.bots.get(name)!.bot_id)
     const page = await panel.open({ viewport: { width: 1440, height: 900 } })
-    const told = page.locator('.concern', { hasText: '4 accounts must be logged in again' })
-    await told.waitFor()
+    const problem = page.locator('.concern', { hasText: '4 accounts must be logged in again' })
+    await problem.waitFor()
     expect(await page.locator('.concern').count()).toBe(1)
     const comes = (name: string) => heading(page).getByText(name, { exact: false }).waitFor()
-    await told.getByRole('button').click()
+    await problem.getByRole('button').click()
     await comes('bot-2')
     await code(page).waitFor()
     await panel.sandbox.scan({ user: panel.bots.get('bot-2')!.user_id, confirm: true })
@@ -258,7 +261,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await oneByOne.click()
     await comes('bot-12')
     await skip.waitFor()
-    // Whoever goes back has left them all: the next login is alone.
+    // Going back leaves the series: the next login is a single one.
     await page.goBack()
     await dialog(page).waitFor({ state: 'detached' })
     await page.goForward()
@@ -275,7 +278,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
 })
 
 describe.skipIf(!hasBrowser)('an account logged in', () => {
-  test('the first by keyboard, through wrong digits; of another the name is refused, the code renewed; a login that was left ends', async () => {
+  test('the first by keyboard, with wrong digits; another with rejected names and a renewed code; an abandoned login ends', async () => {
     await using panel = await withPanel({ sessions: [], switches: { verify_code: 'on' } })
     const page = await panel.open({ path: '/sessions' })
     await page.getByRole('button', { name: en['sessions.empty_add'] }).focus()
@@ -299,7 +302,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     await page.locator('.account .badge.good').waitFor()
     expect(await names(page)).toEqual(['default'])
 
-    // Another one.
+    // A second account.
     await panel.sandbox.switches({ verify_code: 'off' })
     await page.getByRole('link', { name: 'Add account' }).click()
     const name = page.getByLabel('Name (optional)')
@@ -329,7 +332,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
       expect([width, over]).toEqual([width, false])
     }
 
-    // A link from elsewhere to the same address begins none.
+    // A link from elsewhere to the same URL starts no login.
     const logins = async () =>
       (await panel.gateway.accounts.list()).filter(one => one.status === 'logging_in').map(({ name }) => name)
     const begin = async (account: string) => {
@@ -350,19 +353,19 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     expect(await code(page).getAttribute('src')).toBe(second)
     await panel.sandbox.scan({})
     await dialog(page).getByText('Confirm on the phone').waitFor()
-    // Closing it calls it off.
+    // Closing the dialog cancels the login.
     await page.keyboard.press('Escape')
     await panel.until('the login is called off', async () => (await logins()).length === 0)
     expect(new URL(page.url()).pathname).toBe('/sessions')
 
-    // One whose page was left ends within a minute, one that was scanned goes on.
+    // A login whose page was left ends within a minute; a scanned one goes on.
     await begin('scanned')
     await panel.sandbox.scan({})
     await dialog(page).getByText('Confirm on the phone').waitFor()
     await begin('left')
     await begin('stays')
     expect((await logins()).sort()).toEqual(['left', 'scanned', 'stays'])
-    // A page says so as it goes, and the time counts from then.
+    // The page reports that it is being left, and the minute begins then.
     await panel.until('it is known to be left', async () => {
       const login = await panel.other.logins.of('left', panel.clock.now())
       return login?.left_at !== undefined
@@ -373,7 +376,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     })
     expect((await logins()).sort()).toEqual(['scanned', 'stays'])
     expect(await code(page).count()).toBe(1)
-    // The browser notes the refused names.
+    // The browser logs the rejected names.
     expect(panel.complaints.filter(line => !line.includes('422'))).toEqual([])
   })
 })

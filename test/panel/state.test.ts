@@ -1,4 +1,4 @@
-/** What the pages show of the service, as the panel keeps it: answers that come late, and overtake each other. */
+/** The state of the panel without a browser: answers that come late or overtake each other. */
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test'
 import { write } from '../support/panel.ts'
 import { type PanelState, withPanelState } from '../support/panel-state.ts'
@@ -32,10 +32,10 @@ afterAll(() => panel?.[Symbol.asyncDispose]())
 
 const userOf = (session: string) => panel.bots.get(session)!.user_id
 const talk = (session: string) => live.conversationOf(session, userOf(session))
-/** Until the list tells of a message. */
+/** Waits until the list shows a message. */
 const isListed = (session: string, text: string) =>
   panel.until(`${text} is listed`, () => talk(session)?.last_message.text === text)
-/** The user of a session writes so often in one breath. */
+/** The user of a session sends many messages at once. */
 const burst = (session: string, count: number) =>
   panel.sandbox.phone('POST', 'bulk', {
     count,
@@ -49,7 +49,7 @@ async function threadOf(session: string) {
   return { thread, texts: () => thread.messages.value.map(({ text }) => text) }
 }
 
-test('an answer that is older than what was told since takes nothing out of a conversation', async () => {
+test('an answer that is older than the events since then removes nothing from a conversation', async () => {
   await write(panel, 'first')
   await isListed('default', 'first')
   const slow = panel.hold(/list_messages$/)
@@ -63,7 +63,7 @@ test('an answer that is older than what was told since takes nothing out of a co
   expect(texts()).toEqual(['first', 'second'])
 })
 
-test('the list is asked for once more at most, however much was read elsewhere during one question', async () => {
+test('read marks during a request cause at most one more request for the list', async () => {
   for (const text of ['one', 'two']) await write(panel, text, 'flood')
   await isListed('flood', 'two')
   await live.refresh()
@@ -81,7 +81,7 @@ test('the list is asked for once more at most, however much was read elsewhere d
   await read()
   await slow.asked
   for (let times = 0; times < 20; times++) await read()
-  // The marks were told before it.
+  // The events of the marks came before this one.
   await write(panel, 'three', 'flood')
   await isListed('flood', 'three')
   slow.release()
@@ -94,7 +94,7 @@ test('the list is asked for once more at most, however much was read elsewhere d
   expect(talk('flood')?.unread).toBe(3)
 })
 
-test('a burst is drawn once a frame, in the list and in the conversation, and loses nothing', async () => {
+test('a burst of messages is drawn once per frame, in the list and in the conversation, and is complete', async () => {
   await write(panel, 'before the burst', 'burst')
   await isListed('burst', 'before the burst')
   const { thread, texts } = await threadOf('burst')
@@ -104,7 +104,7 @@ test('a burst is drawn once a frame, in the list and in the conversation, and lo
     drawn[what]++
   }
   const ends = [live.conversations.subscribe(count('list')), thread.messages.subscribe(count('chat'))]
-  // Both are called at once.
+  // `subscribe` calls both at once.
   Object.assign(drawn, { list: 0, chat: 0 })
   const before = panel.frames()
   await burst('burst', 500)
@@ -112,7 +112,7 @@ test('a burst is drawn once a frame, in the list and in the conversation, and lo
   const frames = panel.frames() - before
   for (const end of ends) end()
   expect(drawn.chat).toBeLessThanOrEqual(frames)
-  // The right to answer may change beside it.
+  // The reply window may change in the same frame.
   expect(drawn.list).toBeLessThanOrEqual(2 * frames)
   expect(texts()).toEqual([
     'before the burst',
@@ -121,14 +121,17 @@ test('a burst is drawn once a frame, in the list and in the conversation, and lo
   expect(talk('burst')).toMatchObject({ unread: 100, last_message: { text: 'burst 500' } })
 })
 
-test('what was marked as read in the middle of a burst is counted without asking', async () => {
+test('a read mark in the middle of a burst is counted without a request', async () => {
   await write(panel, 'first', 'marked')
   await isListed('marked', 'first')
   await live.refresh()
   await burst('marked', 30)
   await panel.until('all are listed', () => talk('marked')?.unread === 31)
   const { messages } = await panel.gateway.history.page({
-    ...{ limit: 1, offset: 0, session: 'marked', text_contains: 'marked 20' },
+    limit: 1,
+    offset: 0,
+    session: 'marked',
+    text_contains: 'marked 20',
   })
   const asked = panel.asked(/list_conversations$/)
   const { call } = await import('../../admin/api.ts')
@@ -139,7 +142,7 @@ test('what was marked as read in the middle of a burst is counted without asking
   expect(talk('marked')?.unread).toBe(10)
 })
 
-test('the rows that are kept are bounded, and whoever reads far back keeps their place', async () => {
+test('the number of kept rows is limited, and a reader far back keeps their place', async () => {
   const { Thread } = await import('../../admin/conversations/thread.ts')
   const { messages } = await panel.gateway.history.page({ limit: 1, offset: 0, session: 'burst' })
   const like = (id: number) => ({ ...messages[0]!, id })
@@ -159,19 +162,19 @@ test('the rows that are kept are bounded, and whoever reads far back keeps their
   thread.close()
 })
 
-test('what comes faster than frames is passed on in them, a bounded number in each', async () => {
+test('items that come faster than frames are passed on in frames, a limited number in each', async () => {
   const { onceAFrame } = await import('../../admin/frames.ts')
   const passed: number[][] = []
   const put = onceAFrame<number>(250, some => passed.push([...some]))
   for (let nth = 0; nth < 600; nth++) put(nth, nth % 2 === 0 ? undefined : 'newest')
   expect(passed).toEqual([])
   await panel.until('all is passed on', () => passed.flat().at(-1) === 599)
-  // Of what counts as it is now, the newest alone.
+  // Of the items with a kind, only the newest.
   expect(passed.flat()).toEqual([...Array.from({ length: 300 }, (_none, nth) => 2 * nth), 599])
   expect(passed.map(some => some.length)).toEqual([250, 51])
 })
 
-test('whoever reads a little above the end keeps the rows there while messages come', async () => {
+test('a reader a little above the end keeps the rows there while messages come', async () => {
   const { Thread } = await import('../../admin/conversations/thread.ts')
   const { messages } = await panel.gateway.history.page({ limit: 1, offset: 0, session: 'burst' })
   const some = (from: number, count: number) =>
@@ -190,14 +193,14 @@ test('whoever reads a little above the end keeps the rows there while messages c
     expect(rows.length).toBe(2000)
     expect([thread.hasOlder.value, thread.hasNewer.value]).toEqual([...isLeft])
     expect(rows.filter(({ id }) => Math.abs(id - read) < 20).length).toBeGreaterThan(37)
-    // However much came at once.
+    // Also when very many come at once.
     thread.receive(some(2511, 9000))
     expect(thread.messages.value.filter(({ id }) => Math.abs(id - read) < 20).length).toBeGreaterThan(37)
     thread.close()
   }
 })
 
-test('a page that nobody sees takes in all at once', async () => {
+test('a hidden page takes all items at once', async () => {
   const { onceAFrame } = await import('../../admin/frames.ts')
   const passed: number[] = []
   const put = onceAFrame<number>(250, some => passed.push(some.length))
@@ -208,8 +211,8 @@ test('a page that nobody sees takes in all at once', async () => {
   expect(passed).toEqual([600])
 })
 
-test('an event that cannot be read, and a listener that throws, take nothing else with them', async () => {
-  const told = spyOn(console, 'error').mockImplementation(() => {})
+test('an invalid event and a listener that throws do not stop other events', async () => {
+  const errors = spyOn(console, 'error').mockImplementation(() => {})
   const heard: string[] = []
   const ends = [
     live.onMessages(() => {
@@ -222,11 +225,11 @@ test('an event that cannot be read, and a listener that throws, take nothing els
   await isListed('default', 'all the same')
   for (const end of ends) end()
   expect(heard).toContain('all the same')
-  expect(told.mock.calls.length).toBeGreaterThan(1)
-  told.mockRestore()
+  expect(errors.mock.calls.length).toBeGreaterThan(1)
+  errors.mockRestore()
 })
 
-test('of the webhooks none is there that was removed since', async () => {
+test('a late answer brings no removed webhook back', async () => {
   const { endpoints, loadEndpoints, webhooks } = await import('../../admin/webhooks/endpoints.ts')
   const { id } = await panel.gateway.webhooks.add({ url: 'http://127.0.0.1:9/', allow_private: true })
   const slow = panel.hold(/list_webhooks$/)
@@ -240,7 +243,7 @@ test('of the webhooks none is there that was removed since', async () => {
   expect(endpoints.value).toEqual([])
 })
 
-test('of what waits for a yes nothing is taken away', async () => {
+test('a late answer removes no send that waits for approval', async () => {
   const { askOutbox, followAnswer } = await import('../../admin/answers.ts')
   const slow = panel.hold(/list_outbox$/)
   const asks: Promise<unknown>[] = []
@@ -269,7 +272,7 @@ test('of what waits for a yes nothing is taken away', async () => {
   end()
 })
 
-test('of two languages the one that was chosen last is shown', async () => {
+test('of two languages, the one chosen last is shown', async () => {
   const { chooseLanguage, language } = await import('../../admin/i18n.ts')
   const slow = panel.hold(/\/locales\/zh\.json$/)
   const first = chooseLanguage('zh')
@@ -280,7 +283,7 @@ test('of two languages the one that was chosen last is shown', async () => {
   expect(language.value).toBe('en')
 })
 
-test('a search that is taken back to what was found is not busy for ever', async () => {
+test('a search that returns to an earlier result stops being busy', async () => {
   const { keyOfSearch, Search } = await import('../../admin/conversations/search.ts')
   await write(panel, 'a blue one')
   const [found, narrower] = [keyOfSearch('blue', {}), keyOfSearch('blue one', {})]
@@ -296,19 +299,19 @@ test('a search that is taken back to what was found is not busy for ever', async
   expect([search.busy.value, search.found.value?.key]).toEqual([false, found])
 })
 
-test('what was said during a silence, until the stream was there, is in the list and in the conversation', async () => {
+test('messages that came during an interruption are in the list and in the conversation', async () => {
   await write(panel, 'before', 'silent')
   await isListed('silent', 'before')
   const { thread, texts } = await threadOf('silent')
   await thread.open()
-  // Something on the way refuses the stream once.
-  const [refused, late] = [panel.holdRequest(/^\/api\/events$/), panel.holdRequest(/^\/api\/events$/)]
+  // A proxy rejects the stream once.
+  const [rejected, late] = [panel.holdRequest(/^\/api\/events$/), panel.holdRequest(/^\/api\/events$/)]
   const again = await panel.silence()
   await panel.until('it is known', () => !live.online.value)
   const [asked, caughtUp] = [panel.asked(/list_conversations$/), panel.asked(/list_messages$/)]
   await again()
-  await refused.asked
-  refused.release(new Response('', { status: 503 }))
+  await rejected.asked
+  rejected.release(new Response('', { status: 503 }))
   await panel.until('all was asked for again', () => panel.asked(/list_conversations$/) > asked)
   await panel.until('also the conversation', () => panel.asked(/list_messages$/) > caughtUp)
   await late.asked
@@ -320,7 +323,7 @@ test('what was said during a silence, until the stream was there, is in the list
   expect(texts()).toEqual(['before', 'said in between'])
 })
 
-test('what somebody has read or answered elsewhere counts as read', async () => {
+test('messages that were read or answered elsewhere count as read', async () => {
   for (const session of ['read', 'answered']) {
     await write(panel, `${session} later`, session)
     await isListed(session, `${session} later`)
@@ -335,14 +338,14 @@ test('what somebody has read or answered elsewhere counts as read', async () => 
   expect([talk('read')?.unread, talk('answered')?.unread]).toEqual([0, 0])
 })
 
-test('a conversation that is marked as unread is so in every panel, and is read once its end is seen again', async () => {
+test('a mark as unread reaches every panel and lasts until the end of the conversation is seen again', async () => {
   await write(panel, 'come back to me', 'later')
   await isListed('later', 'come back to me')
   const { call } = await import('../../admin/api.ts')
   const { mark } = await import('../../admin/conversations/read-marks.ts')
   await mark(talk('later')!)
   await panel.until('it is read here', () => talk('later')?.unread === 0)
-  // Elsewhere.
+  // By another panel.
   await call('mark_unread', { session: 'later', user_id: userOf('later') })
   await panel.until('it is told', () => talk('later')?.unread === 1)
   await write(panel, 'and again', 'later')
@@ -350,7 +353,7 @@ test('a conversation that is marked as unread is so in every panel, and is read 
   await mark(talk('later')!)
   await panel.until('it is read', () => talk('later')?.unread === 0)
   await mark(talk('later')!)
-  // Events of both marks may come behind an answer.
+  // The events of both marks may come after the answer.
   await panel.until('it is unread', async () => {
     await live.refresh()
     return talk('later')?.unread === 1
@@ -360,7 +363,7 @@ test('a conversation that is marked as unread is so in every panel, and is read 
   await panel.until('it is read', () => talk('later')?.unread === 0)
 })
 
-test('what the service did not answer goes out once it is there again, under its key and so once', async () => {
+test('unanswered messages are resent when the service is back, once, by the same key', async () => {
   const { deskOf } = await import('../../admin/conversations/desks.ts')
   await write(panel, 'are you there?', 'away')
   await isListed('away', 'are you there?')
@@ -368,7 +371,7 @@ test('what the service did not answer goes out once it is there again, under its
   const sent = async () =>
     (await panel.sandbox.messages({ from: 'bot', user: userOf('away') })).map(({ items }) => items[0]?.text)
   const failed = () => desk.outgoing.value.filter(({ state }) => state.value === 'failed').length
-  // The service takes it, and the answer gets lost.
+  // The service accepts it, and the answer is lost.
   const lost = panel.hold(/call\/send$/)
   desk.write('taken')
   desk.send()
@@ -385,7 +388,7 @@ test('what the service did not answer goes out once it is there again, under its
   expect(await sent()).toEqual(['taken', 'not taken'])
 })
 
-/** A desk whose only message got no answer, and the service never saw. */
+/** A desk with one message that got no answer and that the service never got. */
 async function unanswered(session: string) {
   const { deskOf } = await import('../../admin/conversations/desks.ts')
   await write(panel, 'hi', session)
@@ -406,7 +409,7 @@ async function unanswered(session: string) {
     live.online.value = false
     live.online.value = true
   }
-  /** What was sent once another message is out. */
+  /** Sends another message. @returns all texts that were sent by then */
   const sentBefore = async (text: string) => {
     const other = deskOf(session, userOf(session))
     other.write(text)
@@ -421,7 +424,7 @@ async function unanswered(session: string) {
   return { desk, deskOf, failed, flip, isLost, lose, sentBefore }
 }
 
-test('what was not answered is tried once by itself, however often the service comes and goes', async () => {
+test('an unanswered message is resent only once by itself, however often the service comes and goes', async () => {
   const { desk, failed, flip, isLost, lose, sentBefore } = await unanswered('once')
   const second = lose()
   flip()
@@ -433,7 +436,7 @@ test('what was not answered is tried once by itself, however often the service c
   await panel.until('it is sent', () => desk.outgoing.value.length === 0)
 })
 
-test('what was written before the person who wrote it signed out is not sent for the next one', async () => {
+test('after a sign-out nothing of that person is sent for the next one', async () => {
   const { desk, deskOf, flip, sentBefore } = await unanswered('leaves')
   live.signedOut.value = true
   live.signedOut.value = false
@@ -443,7 +446,7 @@ test('what was written before the person who wrote it signed out is not sent for
   desk.drop(desk.outgoing.value[0]!)
 })
 
-test('what was not answered waits for the person once it is old', async () => {
+test('an old unanswered message is not resent by itself', async () => {
   const { desk, failed, flip, sentBefore } = await unanswered('long')
   const { call } = await import('../../admin/api.ts')
   panel.clock.step(11 * 60_000)
@@ -454,10 +457,10 @@ test('what was not answered waits for the person once it is old', async () => {
   desk.drop(desk.outgoing.value[0]!)
 })
 
-// The last one: what the rename makes the panel ask for comes up to a second later.
-test('an answer that is older than what was told since takes nothing out of the list', async () => {
+// This test is the last: the rename causes requests up to a second later.
+test('an answer that is older than the events since then removes nothing from the list', async () => {
   const slow = panel.hold(/list_conversations$/)
-  // An account that has another name: everything is asked for again.
+  // After a rename the panel loads everything again.
   await panel.gateway.accounts.rename('other', 'another')
   panel.clock.advance(1000)
   await slow.asked

@@ -1,4 +1,4 @@
-/** What the pages show on the way of their journeys is fit for everybody, too: dialogs, answers that wait, empty places. */
+/** Accessibility of states between the main pages: dialogs, waiting answers, empty pages. */
 
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
@@ -23,8 +23,8 @@ const closed = async (page: Page) => {
 }
 const code = (page: Page) => page.getByRole('img', { name: 'QR code for WeChat' })
 
-describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
-  test('accounts: a menu, a logout that something waits for, a check under way, what is left of an account', async () => {
+describe.skipIf(!hasBrowser)('accessibility of states', () => {
+  test('accounts: a menu, a logout with waiting sends, a running check, a logged-out account', async () => {
     await using panel = await withPanel({ sessions: ['a', 'b'] })
     await write(panel, 'Is it blue?', 'b')
     await panel.send({ session: 'b', to: panel.bots.get('b')!.user_id, text: 'It is.', approval: 'nobody' })
@@ -63,7 +63,7 @@ describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('logins: none yet, the code, the end, a name that is refused, a new code, many at once', async () => {
+  test('logins: no account yet, the code, the end, a rejected name, a new code, many at once', async () => {
     await using panel = await withPanel({ sessions: [] })
     const page = await panel.open({ path: '/sessions' })
     const wake = page.getByRole('button', { name: en['sessions.empty_add'] })
@@ -84,7 +84,7 @@ describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
     await page.keyboard.press('Enter')
     await page.getByRole('alert').getByText('already').waitFor()
     await isFit(page, 'a refused name')
-    // The browser notes it.
+    // The browser logs the rejected call.
     expect(panel.complaints.filter(line => !line.includes('422'))).toEqual([])
 
     const all = ['one', 'two', 'three', 'four']
@@ -96,7 +96,7 @@ describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
     expect(many.complaints).toEqual([])
   })
 
-  test('conversations: on a phone, a picture, a search, of no account, with the window closed', async () => {
+  test('conversations: on a phone, a picture, a search, without an account, with a closed window', async () => {
     await using panel = await withPanel()
     const { sandbox } = panel
     const { user_id: user } = panel.bots.get('default')!
@@ -168,7 +168,7 @@ describe.skipIf(!hasBrowser)('fit for everybody on the way', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('the phone: in Chinese on a narrow screen, with two codes, of which one changed nothing', async () => {
+  test('the phone: in Chinese on a narrow screen, with two codes, one of which changed nothing', async () => {
     await using sandbox = await withSandbox()
     const { logins, people } = sandbox.world
     const bot = sandbox.bot()

@@ -3,10 +3,10 @@ import type { Page, Route } from 'playwright-core'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
 
-/** What a viewer would call steady is 0.1; what was there when it was measured last is far below. */
+/** A page counts as steady up to 0.1 (cumulative layout shift). The measured values are far below. */
 const mostShift = 0.02
 
-/** How much has moved by itself, and what. */
+/** The layout shifts of a page, and the elements that moved. */
 const shifts = (page: Page) =>
   page.evaluate(async () => {
     const all: { value: number; of: string[] }[] = []
@@ -33,7 +33,7 @@ const sizes = [
 ]
 
 for (const viewport of sizes) {
-  test.skipIf(!hasBrowser)(`nothing jumps while a page comes, ${viewport.width} wide`, async () => {
+  test.skipIf(!hasBrowser)(`nothing jumps while a page loads, ${viewport.width} wide`, async () => {
     await using panel = await withPanel({ sessions: ['default', 'second'] })
     await panel.sandbox.bulk(80, 'message {n} as people write them')
     for (let nth = 0; nth < 8; nth++) {
@@ -45,7 +45,7 @@ for (const viewport of sizes) {
     const found: [string, number, string[]][] = []
     for (const path of ['/', '/conversations', chat, '/sessions', '/settings']) {
       const page = await panel.open({ path: '/icon.svg', viewport })
-      // What is asked for last comes last, also where everything comes at once.
+      // This answer must come last, even when all come at once.
       const holdBack = async (route: Route) => {
         await page.locator('.recent a').first().waitFor()
         await page.evaluate(
@@ -101,7 +101,7 @@ test.skipIf(!hasBrowser)('a login keeps its place and its size until it ends', a
   await at('works already', 'footer .primary')
   await onward.click()
   await dialog.locator('.login-link').waitFor()
-  // Of a person who is here under another name.
+  // The person who scans already has an account here under another name.
   const { user_id: known } = panel.bots.get('default')!
   const { verify_code: second } = await panel.sandbox.scan({ user: known, confirm: true })
   await digits.fill(second!)

@@ -4,7 +4,7 @@ import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 
-/** What happens to a tab when another one covers it; a browser without a screen shows them all. */
+/** Hides or shows a tab. A headless browser does not do that by itself. */
 const show = (page: Page, state: 'hidden' | 'visible') =>
   page.evaluate(value => {
     Object.defineProperty(document, 'visibilityState', { value, configurable: true })
@@ -12,7 +12,7 @@ const show = (page: Page, state: 'hidden' | 'visible') =>
   }, state)
 
 test.skipIf(!hasBrowser)(
-  'more tabs of one browser than it keeps lines to a host: the newest is live, and so is each that one returns to',
+  'with more tabs than a browser has connections to a host, the newest is live, and so is each tab that is shown again',
   async () => {
     await using panel = await withPanel()
     await using browser = await launchBrowser()
@@ -37,7 +37,7 @@ test.skipIf(!hasBrowser)(
   },
 )
 
-test.skipIf(!hasBrowser)('a question whose answer never comes is given up, and asked again', async () => {
+test.skipIf(!hasBrowser)('a request without an answer is given up and sent again', async () => {
   await using panel = await withPanel()
   await panel.sandbox.say('hello')
   await panel.receive(1)

@@ -15,7 +15,9 @@ const words = wordsOf('en')
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
-/** Waits for what the panel finds when it looks, once a second: some seconds pass at once, the others as they do. */
+/**
+ * Waits until the overview shows a text. The panel checks once a second, so the clock first advances by 20 s.
+ */
 async function soon(panel: TestPanel, page: Page, text: string): Promise<void> {
   let seconds = 20
   await panel.until(text, async () => {
@@ -25,8 +27,8 @@ async function soon(panel: TestPanel, page: Page, text: string): Promise<void> {
 }
 const says = (page: Page, text: string) => page.locator('.sentence', { hasText: text }).waitFor()
 
-describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () => {
-  test('what is wrong is told as it happens, the same on every page, each with the way out', async () => {
+describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
+  test('problems appear at once, the same on every page, each with what helps', async () => {
     await using panel = await withPanel({
       sessions: ['default', 'sales', 'ops'],
       switches: { send_reply: 'ret' },
@@ -44,7 +46,7 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     await writeFile(join(panel.dir, 'ops', 'token.json'), '{"bot_id":')
     await soon(panel, page, words('overview.says_bad_other', { count: 2 }))
     await page.getByRole('heading', { name: /ops.* files|files of .*ops/ }).waitFor()
-    // Trouble stands first.
+    // Problems come first.
     expect(await page.locator('.fleet h3').allInnerTexts()).toEqual(['ops', 'sales', 'default'])
     expect(await violationsInBothThemes(page)).toEqual([])
     const badge = (row: string) => page.locator(row, { hasText: 'sales' }).locator('.badge.bad').first()
@@ -71,9 +73,9 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     expect(panel.complaints).toEqual([])
   })
 
-  test('a stalled poller is named with the commands that help, and the panel sees it wake', async () => {
+  test('a stalled poller is shown with the commands that help, and the panel sees when it works again', async () => {
     await using panel = await withPanel({ start: false })
-    // Its time stands still: it shows no life, and goes on when it is let.
+    // The clock of the poller is stopped: it does not respond until the clock advances.
     const clock = testClock({ runs: false })
     await using _poller = await withGateway({ sandbox: panel.sandbox, dir: panel.dir, sessions: [], clock })
     await panel.gateway.start()
@@ -95,7 +97,7 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     expect(panel.complaints).toEqual([])
   })
 
-  test('a store that fails is told, also to who comes then, and forgotten when it is mended', async () => {
+  test('a failing store is reported, also on a new page, until it works again', async () => {
     await using panel = await withPanel()
     await write(panel, 'kept')
     const page = await panel.open()
@@ -111,7 +113,7 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     await page.getByRole('link', { name: /kept/ }).waitFor()
   })
 
-  test('before the first answer an account connects; polls that fail are told with the last error', async () => {
+  test('before the first answer an account is connecting; failing polls are shown with the last error', async () => {
     const clock = testClock()
     await using panel = await withPanel({ clock, start: false, sessions: [], switches: { hold_ms: 120_000 } })
     clock.step(-hourMs)
@@ -125,9 +127,9 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
       await navigate(name)
       const card = page.getByRole('listitem').filter({ has: page.getByRole('link', { name: 'default' }) })
       await card.getByText('Connecting', { exact: true }).waitFor()
-      const shown = (await card.innerText()).toLowerCase()
+      const text = (await card.innerText()).toLowerCase()
       for (const key of ['session.connected', 'time.just_now'] as const)
-        expect(shown).not.toContain(words(key).toLowerCase())
+        expect(text).not.toContain(words(key).toLowerCase())
     }
     await write(panel, 'hello')
     await says(page, en['overview.says_well_one'])
@@ -151,7 +153,7 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     expect(panel.complaints).toEqual([])
   })
 
-  test('what failed, or was given and cannot be used, is explained in the words of the viewer', async () => {
+  test('failures and invalid input are explained in the viewer’s language', async () => {
     await using panel = await withPanel()
     const { webhooks } = panel.gateway
     const url = `http://127.0.0.1:${freePort()}/hook`
@@ -178,19 +180,19 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     await dialog.locator('[name=url]').fill('https://1.1.1.1/')
     await dialog.locator('[name=headers]').fill('Host: a')
     await dialog.getByRole('button', { name: zh('webhooks.add') }).click()
-    await dialog.getByRole('alert').getByText(zh('webhooks.headers_refused')).waitFor()
+    await dialog.getByRole('alert').getByText(zh('webhooks.headers_rejected')).waitFor()
     expect(panel.complaints.filter(one => !/422/.test(one))).toEqual([])
   })
 
-  test('a clock of the service that is moved: an open page follows, with the days that can be chosen', async () => {
+  test('an open page follows when the clock of the service is set, and so do the days to choose from', async () => {
     await using panel = await withPanel()
-    // Noon: no day ends meanwhile.
+    // Noon, so that no day ends during the test.
     const aheadMs = 36 * hourMs - (Date.now() % (24 * hourMs))
     panel.clock.step(aheadMs)
     await panel.sandbox.advance(aheadMs)
     await write(panel, 'hello')
     const page = await panel.open({ timezoneId: 'UTC' })
-    // The viewer's own clock is far behind it, which is no trouble.
+    // The viewer's clock is far behind, which must not matter.
     await says(page, en['overview.says_well_one'])
     await page.getByText('Last contact just now').waitFor()
     await page.getByRole('link', { name: /hello/ }).click()
@@ -210,7 +212,7 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     panel.clock.advance(16_000)
     await page.locator('.chat-state').getByText('Closed').waitFor()
     expect(Date.parse((await newestDay())!) - Date.parse(before!)).toBe(72 * hourMs)
-    // What was heard before that is no silence since then.
+    // After the clock was set, the account does not count as silent.
     await page.getByRole('link', { name: 'Overview' }).click()
     await page.locator('.sentence').waitFor()
     expect(await page.locator('.sentence').allTextContents()).toEqual([

@@ -8,7 +8,8 @@ const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
 const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })
 const bubble = (page: Page, text: string) => log(page).locator('article', { hasText: text })
 const pdf = (name: string, size = 2000) => ({
-  ...{ name, mimeType: 'application/pdf' },
+  name,
+  mimeType: 'application/pdf',
   buffer: Buffer.alloc(size),
 })
 const attach = (page: Page, ...files: ReturnType<typeof pdf>[]) =>
@@ -21,7 +22,7 @@ const sentOf = async ({ sandbox }: TestPanel, user?: string) =>
 const chatOf = (panel: TestPanel, user = panel.bots.get('default')!.user_id) =>
   `${panel.url}/conversations/default/${encodeURIComponent(user)}`
 
-/** The chat with a user, the first one by default, in a tab of a browser that keeps what is left there. */
+/** Opens the chat with the first user in a new tab of a browser context. */
 async function openChat(panel: TestPanel, context: BrowserContext, isWatched = true): Promise<Page> {
   const page = await context.newPage()
   if (isWatched) watch(page, panel.url, panel.complaints)
@@ -30,7 +31,7 @@ async function openChat(panel: TestPanel, context: BrowserContext, isWatched = t
   return page
 }
 
-/** Another user writes, whose chat is shown then. @returns the user */
+/** Another user writes, and their chat is opened. @returns the user */
 async function goToAnother(panel: TestPanel, page: Page, text: string): Promise<string> {
   const from = await panel.sandbox.addUser()
   await panel.sandbox.say(text, { from, to: panel.bots.get('default')!.bot_id })
@@ -39,7 +40,7 @@ async function goToAnother(panel: TestPanel, page: Page, text: string): Promise<
   return from
 }
 
-/** Until the browser has written what the page keeps: whoever leaves it sooner is asked. */
+/** Waits until the browser has written what the page saves. Before that it asks when the page is left. */
 const written = (page: Page) =>
   page.evaluate(
     () =>
@@ -48,7 +49,7 @@ const written = (page: Page) =>
         opening.onerror = failed
         opening.onsuccess = () => {
           const db = opening.result
-          // It comes after those that write.
+          // This transaction runs after the ones that write.
           const count = db.transaction('unsent').objectStore('unsent').count()
           count.onerror = failed
           count.onsuccess = () => {
@@ -66,8 +67,8 @@ async function withHi(options?: TestPanelOptions): Promise<TestPanel> {
   return panel
 }
 
-describe.skipIf(!hasBrowser)('what was not sent', () => {
-  test('a draft, its files and what failed are there after the tab was closed, say why, and go out once', async () => {
+describe.skipIf(!hasBrowser)('unsent messages', () => {
+  test('a draft, its files and failed messages survive a closed tab, say why they failed, and are sent once', async () => {
     await using panel = await withHi()
     await using context = await (await browserOfFile()).newContext({ locale: 'en' })
     let page = await openChat(panel, context, false)
@@ -87,9 +88,9 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     expect(await field(page).inputValue()).toBe('a draft')
     await bubble(page, 'failed.pdf').waitFor()
     await page.goto(`${panel.url}/conversations`)
-    // The list shows what was not sent, not what was sent last.
+    // The list shows the unsent message instead of the last one.
     await page.getByRole('link', { name: /Not sent\s*failed/ }).waitFor()
-    // Words that came since are not hidden by it.
+    // A newer message is not hidden by it.
     await panel.sandbox.say('newer words')
     await page.getByRole('link', { name: /Not sent\s*newer words/ }).click()
     await log(page).getByRole('alert').waitFor()
@@ -100,18 +101,20 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await panel.sandbox.seen(messages => messages.length === 4)
     expect(await sentOf(panel)).toEqual(['failed', 'file', 'a draft', 'file'])
     await page.reload()
-    // The answer may have been on its way: then it is asked for again, under its key, and stands twice until it comes.
+    // If the reload came before the answer, it is sent again with the same key, and is shown twice until the
+    // answer.
     await panel.until('each once', async () => {
       const drafts = await bubble(page, 'a draft').count()
       return drafts === 1 && (await log(page).locator('article').count()) === 6
     })
     expect(await page.getByRole('button', { name: /^Remove / }).count()).toBe(0)
 
-    // Each message that failed says why and can be discarded, also where another one follows.
+    // Each failed message says why and can be discarded, also before another one.
     await goToAnother(panel, page, 'too much')
     await page.route('**/api/call/send', route =>
       route.fulfill({
-        ...{ status: 429, contentType: 'application/problem+json' },
+        status: 429,
+        contentType: 'application/problem+json',
         body: JSON.stringify({ code: 'rate_limited', title: 'Too many requests', retry_after: 1799 }),
       }),
     )
@@ -121,7 +124,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
       await field(page).press('Enter')
       await failures.nth(nth).waitFor()
     }
-    // Half an hour, not so many seconds.
+    // 30 minutes, not 1799 seconds.
     expect(await failures.first().textContent()).toMatch(/\b30\D/)
     await failures.first().getByRole('button', { name: 'Discard' }).click()
     await bubble(page, 'one').waitFor({ state: 'detached' })
@@ -129,7 +132,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     expect(await failures.count()).toBe(1)
     await page.unroute('**/api/call/send')
 
-    // A file that WeChat refused is at hand still after a reload, and sent again.
+    // A file that WeChat refused can be sent again after a reload.
     const user = await goToAnother(panel, page, 'a file, please')
     await panel.sandbox.fail('sendmessage', 'ret', { code: -1 })
     await attach(page, pdf('refused.pdf'))
@@ -142,7 +145,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await again.waitFor({ state: 'detached' })
     await bubble(page, 'refused.pdf').getByText('Sent', { exact: true }).waitFor()
     expect(await sentOf(panel, user)).toEqual(['file'])
-    // Where the browser keeps nothing, it asks before the page is left.
+    // If the browser saves nothing, it asks before the page is left.
     await page.addInitScript(() => Object.defineProperty(globalThis, 'indexedDB', { value: undefined }))
     await page.reload()
     await field(page).click()
@@ -153,11 +156,11 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     const dialog = await asks
     expect(dialog.type()).toBe('beforeunload')
     await dialog.accept()
-    // The browser notes the refusals.
+    // The browser logs the failed calls.
     expect(panel.complaints.filter(line => !/429|502|ERR_FAILED/.test(line))).toEqual([])
   })
 
-  test('nothing goes out before it is kept under its key; what was under way when the page went goes on; signing out forgets all', async () => {
+  test('a message is saved with its key before it is sent; a closed page goes on later; a sign-out deletes everything', async () => {
     const token = 'a token of the test, long enough'
     await using panel = await withHi({ token })
     await using context = await (await browserOfFile()).newContext({ locale: 'en' })
@@ -167,7 +170,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await page.keyboard.press('Enter')
     await bubble(page, 'hi').waitFor()
     await field(page).fill('once')
-    // The disk is busy: a transaction that goes on holds up those behind it.
+    // A busy disk: an open transaction blocks the ones behind it.
     await page.evaluate(async () => {
       const db = await new Promise<IDBDatabase>(resolve => {
         const opening = indexedDB.open('svc')
@@ -183,7 +186,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
         state.busy = false
       }
       const { fetch, setTimeout } = window
-      // After that long the page would send it all the same: on a slow machine it may be as long until this is over.
+      // After this time the page would send it anyway. A slow machine may need that long for this test.
       const patienceMs = 1000
       const patient = (look: () => void, ms: number) => (ms === patienceMs ? 0 : setTimeout(look, ms))
       Object.assign(window, { setTimeout: patient })
@@ -197,7 +200,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
       Object.assign(window, { state })
     })
     await field(page).press('Enter')
-    // What would go out at once would have gone before this is drawn.
+    // A send without waiting would happen before this is drawn.
     await bubble(page, 'once').waitFor()
     await page.evaluate(() => {
       Reflect.get(window, 'state').held = false
@@ -205,9 +208,9 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await panel.sandbox.seen(messages => messages.length === 1)
     expect(await page.evaluate(() => Reflect.get(window, 'state').sent)).toEqual([false])
 
-    // Loaded anew in the middle.
+    // The page is left in the middle of a send.
     const user = await goToAnother(panel, page, 'and now?')
-    // The service holds it and its key; the answer does not come before the page is gone, nor that to the second message.
+    // The service has the message and its key. The answers to both messages come only after the page is gone.
     let posted = 0
     const repeated = Promise.withResolvers<number>()
     const counted = Promise.withResolvers<void>()
@@ -231,7 +234,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await page.goto(`${panel.url}/settings`)
     await panel.sandbox.seen(messages => messages.length === 4)
     expect(await sentOf(panel, user)).toEqual(['stored', 'not stored', 'file'])
-    // The list comes before the answer to what of it was stored; which of the two is asked for first is open.
+    // The messages come before the answer about stored ones; the order of the two requests may vary.
     const looked = Promise.withResolvers<void>()
     const isLook = (one: Request) => one.postData()?.includes('"direction":"sent"') === true
     const asked = page.waitForRequest(isLook)
@@ -246,11 +249,11 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     looked.resolve()
     expect(await repeated.promise).toBe(200)
     expect(await sentOf(panel, user)).toEqual(['stored', 'not stored', 'file'])
-    // Nothing of it stands twice before the answer comes.
+    // Nothing is shown twice before the answer comes.
     expect(await log(page).locator('article.out').count()).toBe(3)
     counted.resolve()
 
-    // Nothing is left for who comes after a sign-out.
+    // After a sign-out nothing is left for the next person.
     await field(page).fill('private')
     await attach(page, pdf('private.pdf'))
     await page.getByRole('button', { name: 'Remove private.pdf' }).waitFor()
@@ -267,7 +270,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     expect(left).toEqual([0, []])
   })
 
-  test('a text that the pace holds back says so, and one that it refuses what helps in a sandbox', async () => {
+  test('a text that the pace holds back says so, and one that it rejects says what helps in a sandbox', async () => {
     const pace = { perSecond: 0.04, perWindow: 2, windowMs: 300_000 }
     await using panel = await withPanel({ config: { pace } })
     await write(panel, 'hi')
@@ -286,7 +289,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await page.clock.fastForward(2000)
     const note = log(page).getByText(t('delivery.pace_note'))
     await note.waitFor()
-    // Below its message, not somewhere beside it.
+    // The note is below its message, not beside it.
     const ends = await note.evaluate(element => {
       const words = document.createRange()
       words.selectNodeContents(element)
@@ -299,7 +302,7 @@ describe.skipIf(!hasBrowser)('what was not sent', () => {
     await note.waitFor({ state: 'detached' })
     await send('three')
     await log(page).getByRole('alert').getByText(t('error.pace_sandbox')).waitFor()
-    // The browser notes the refusals.
+    // The browser logs the failed calls.
     expect(panel.complaints.filter(line => !line.includes('429'))).toEqual([])
   })
 })

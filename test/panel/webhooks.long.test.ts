@@ -1,4 +1,4 @@
-/** The page of webhooks, by keyboard on a phone. */
+/** The webhooks page, by keyboard on a phone. */
 import { describe, expect, test } from 'bun:test'
 import { type Delivered, receiver, verify } from '../push/receiver.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
@@ -10,7 +10,8 @@ const t = wordsOf('en')
 
 async function openPage(panel: TestPanel, path: string) {
   const page = await panel.open({
-    ...{ path, viewport: { width: 390, height: 844 } },
+    path,
+    viewport: { width: 390, height: 844 },
     permissions: ['clipboard-read', 'clipboard-write'],
   })
   const hand = keyboard(page)
@@ -18,7 +19,11 @@ async function openPage(panel: TestPanel, path: string) {
   const button = (name: string, inside = dialog) => inside.getByRole('button', { name, exact: true })
   const card = page.getByRole('listitem').filter({ has: page.getByRole('heading', { level: 2 }) })
   return {
-    ...{ page, hand, dialog, button, card },
+    page,
+    hand,
+    dialog,
+    button,
+    card,
     menu: card.locator('[aria-haspopup=menu]'),
     async isForAll(what: string) {
       const [all, seen] = await page.evaluate(() => {
@@ -27,26 +32,26 @@ async function openPage(panel: TestPanel, path: string) {
       })
       expect([what, all, await violationsInBothThemes(page)]).toEqual([what, seen, []])
     },
-    /** The secret in the dialog, as its button copies it; nowhere once that is closed. */
+    /** Copies the secret by its button and closes the dialog. Afterwards the page must not contain it. */
     async copiedSecret() {
-      // There the person begins: what comes but once is not to go by the key that asked for it.
+      // The focus is on the copy button, so that the key that opened the dialog cannot close it.
       const copies = button(t('action.copy_what', { what: t('webhooks.secret') }))
       await copies.and(page.locator(':focus')).waitFor()
       await hand.press(copies)
-      const shown = await dialog.locator('code').innerText()
+      const secret = await dialog.locator('code').innerText()
       const read = () => page.evaluate(() => navigator.clipboard.readText())
-      await panel.until('it is copied', async () => (await read()) === shown)
-      expect(shown).toMatch(/^whsec_[\w+/]{43}=$/)
+      await panel.until('it is copied', async () => (await read()) === secret)
+      expect(secret).toMatch(/^whsec_[\w+/]{43}=$/)
       await hand.press(button(t('webhooks.secret_kept')))
       await dialog.waitFor({ state: 'detached' })
-      expect(await page.content()).not.toContain(shown)
-      return shown
+      expect(await page.content()).not.toContain(secret)
+      return secret
     },
   }
 }
 
 describe.skipIf(!hasBrowser)('webhooks', () => {
-  test('one is added and removed; one of this machine is for the command line', async () => {
+  test('a webhook is added and removed; one of this machine must be added by command', async () => {
     await using panel = await withPanel()
     const { webhooks } = panel.gateway
     const own = await openPage(panel, '/settings')
@@ -63,9 +68,9 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
       .getByText(/^svc webhook add http:\/\/127\.0\.0\.1:9\/hook --allow-private -d \S+ --sandbox$/)
       .waitFor()
     expect(await webhooks.list()).toEqual([])
-    await own.isForAll('refused')
+    await own.isForAll('rejected')
 
-    // A public one, of a kind of event that does not happen here: nothing is sent there.
+    // A public URL, with an event type that does not occur here: nothing is sent there.
     await hand.write(url, 'https://1.1.1.1/hook')
     await dialog.getByRole('checkbox', { name: t('webhooks.type_disabled') }).check()
     await hand.write(dialog.getByRole('textbox', { name: t('webhooks.headers_optional') }), 'X-Key: hush')
@@ -82,21 +87,23 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
 
     await hand.choose(own.menu, t('webhooks.remove'))
     await hand.press(button(t('webhooks.remove')))
-    // Behind an open question no card is found by its role.
+    // While a dialog is open, cards have no role.
     await dialog.waitFor({ state: 'detached' })
     await card.waitFor({ state: 'detached' })
     expect(await webhooks.list()).toEqual([])
-    // The browser notes the refusal of before.
+    // The browser logs the rejected call.
     expect(panel.complaints.filter(line => !line.includes('403'))).toEqual([])
   })
 
-  test('one is tried, followed in the log, sent events again, paused, and given a new secret', async () => {
+  test('a webhook is tested, followed in the log, replayed, paused, and given a new secret', async () => {
     await using panel = await withPanel()
     using r = receiver()
     const { webhooks } = panel.gateway
-    // As the command line adds it.
+    // The command line can add it.
     const { id, secret } = await webhooks.add({
-      ...{ url: r.url, types: ['message.received'], allow_private: true },
+      url: r.url,
+      types: ['message.received'],
+      allow_private: true,
     })
     const own = await openPage(panel, '/webhooks')
     const { hand, dialog, button, card, isForAll } = own
@@ -114,13 +121,13 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     const first = await came('hello')
     await panel.until('it is in the log', async () => (await webhooks.log(id)).length > 1)
     await hand.press(card.locator('summary'))
-    // It may have been read before the message came.
+    // The log may have been loaded before the message came.
     await hand.press(button(t('webhooks.log_reload'), card))
     await card.locator('code', { hasText: first.id }).waitFor()
     await isForAll('the log')
-    // In words that are seen on a phone too.
+    // The text of the button is visible on a phone too.
     const here = card.getByRole('button', { name: t('webhooks.replay_here') })
-    // The try by hand is there too, and is no event to begin at.
+    // The test delivery is in the log too, without a button for a replay.
     expect([await card.locator('.delivery-try').count(), await here.count()]).toEqual([2, 1])
     expect(await here.getByText(t('webhooks.replay_here')).isVisible()).toBe(true)
     await panel.sandbox.say('one more')
@@ -165,7 +172,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     expect(panel.complaints).toEqual([])
   })
 
-  test('one that fails is tried again at once', async () => {
+  test('a failing webhook is tried again at once', async () => {
     await using panel = await withPanel()
     using r = receiver(() => new Response(null, { status: 429, headers: { 'retry-after': '36000' } }))
     const { id } = await panel.gateway.webhooks.add({ url: r.url, allow_private: true })
