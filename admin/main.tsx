@@ -6,8 +6,8 @@ import { followLanguage, readLanguage, startTexts } from './i18n.ts'
 import { loadPage, others, pages } from './pages.ts'
 import { herePath } from './service-urls.ts'
 import { startTheme } from './theme.ts'
-import { breath } from './ui/breath.ts'
 import { holdSecondClicks } from './ui/work.ts'
+import { yieldToBrowser } from './ui/yield.ts'
 
 // Tells unloaded.ts that the script has loaded.
 document.getElementById('app')!.dataset.begun = ''
@@ -21,9 +21,9 @@ async function start() {
   await startTexts()
   readLanguage()
   followLanguage()
-  await breath()
+  await yieldToBrowser()
   render(<App />, document.getElementById('app')!)
-  await breath()
+  await yieldToBrowser()
   await Promise.all([loadPage(herePath()), notifies && pages.settings.load()])
   setTimeout(later, 2000)
 }
@@ -35,7 +35,7 @@ async function start() {
 async function later(): Promise<void> {
   for (const load of others) {
     await load()
-    await breath()
+    await yieldToBrowser()
   }
   const found = await lookForUnsent()
   if (found.length > 0) (await import('./conversations/chat.tsx')).sendOn(found)

@@ -20,7 +20,7 @@ import {
   RemedyButton,
   remedyFor,
 } from './delivery.tsx'
-import { Film, Picture, Plain } from './media.tsx'
+import { Picture, Plain, Video } from './media.tsx'
 import { itemWords } from './message-summary.ts'
 import { cutAt, Rich } from './text.tsx'
 import { Voice } from './voice.tsx'
@@ -75,7 +75,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         if (item.kind === 'UNKNOWN') return <Unknown key={nth} />
         const props = { message, item, index: item.has_media ? media++ : media }
         if (item.kind === 'IMAGE') return <Picture key={nth} {...props} />
-        if (item.kind === 'VIDEO') return <Film key={nth} {...props} />
+        if (item.kind === 'VIDEO') return <Video key={nth} {...props} />
         if (item.kind === 'VOICE') return <Voice key={nth} {...props} />
         return <Plain key={nth} {...props} />
       })

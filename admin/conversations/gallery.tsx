@@ -22,7 +22,7 @@ interface Kind {
 type MediaKind = 'IMAGE' | 'VIDEO' | 'VOICE' | 'FILE'
 const kinds: Readonly<Record<MediaKind, Kind>> = {
   IMAGE: { text: 'gallery.pictures', View: Picture },
-  VIDEO: { text: 'gallery.videos', View: FilmTile },
+  VIDEO: { text: 'gallery.videos', View: VideoTile },
   VOICE: { text: 'gallery.voices', View: Voice },
   FILE: { text: 'gallery.files', View: Plain },
 }
@@ -140,10 +140,10 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
 }
 
 /** A video, which plays in the full-size view. */
-function FilmTile(props: MediaProps) {
+function VideoTile(props: MediaProps) {
   if (!isThere(props)) return <Plain {...props} problem={t('chat.no_file')} />
   return (
-    <button type="button" class="film" aria-haspopup="dialog" onClick={() => openFullSize(props)}>
+    <button type="button" class="video" aria-haspopup="dialog" onClick={() => openFullSize(props)}>
       <span class="visually-hidden">
         {t('chat.play')}: {t('chat.video')}
       </span>

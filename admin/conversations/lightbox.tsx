@@ -11,7 +11,7 @@ import { Icon, type IconName } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { type Album, album } from './album.ts'
 import type { Shape } from './blobs.ts'
-import { Film, Plain } from './media.tsx'
+import { Plain, Video } from './media.tsx'
 import { type MediaProps, useBlob } from './use-blob.ts'
 import { closer, farther, useZoom } from './zoom.ts'
 
@@ -85,7 +85,7 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
       <div class="stage-frame">
         {item.kind === 'VIDEO' ? (
           <div class="stage" {...beside}>
-            <Film
+            <Video
               key={`${message.id} ${index}`}
               {...at}
               large

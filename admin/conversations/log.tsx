@@ -59,12 +59,12 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     // Rows that fill a gap are not new messages.
     followOnAppend: !hasNewer && !hadNewer.current,
     scrollEndThreshold: nearPx,
-    onChange: () => look(),
+    onChange: () => updateView(),
   })
   hadNewer.current = hasNewer
   width.current = list.scrollRect?.width ?? 800
 
-  const look = () => {
+  const updateView = () => {
     const { range } = list
     if (!range || rows.length === 0 || positioned.current !== thread) return
     const end = stays.current || list.isAtEnd(nearPx)

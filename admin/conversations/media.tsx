@@ -94,7 +94,7 @@ export function Picture(props: MediaProps) {
 }
 
 /** A video, which loads when it is pressed. With `large` it has its own shape. */
-export function Film({ large, plays, ...props }: MediaProps & { large?: boolean; plays?: boolean }) {
+export function Video({ large, plays, ...props }: MediaProps & { large?: boolean; plays?: boolean }) {
   const wanted = useSignal(plays ?? false)
   const broken = useSignal(false)
   const held = useBlob(props, wanted.value)
@@ -110,7 +110,7 @@ export function Film({ large, plays, ...props }: MediaProps & { large?: boolean;
     return (
       // biome-ignore lint/a11y/useMediaCaption: WeChat sends no captions
       <video
-        class="film"
+        class="video"
         style={size}
         src={blob.url}
         controls
@@ -122,7 +122,7 @@ export function Film({ large, plays, ...props }: MediaProps & { large?: boolean;
     )
   }
   return (
-    <button type="button" class="film" style={size} onClick={set(wanted, true)}>
+    <button type="button" class="video" style={size} onClick={set(wanted, true)}>
       <span class="visually-hidden">
         {t('chat.play')}: {t('chat.video')}
       </span>

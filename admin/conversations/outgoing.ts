@@ -7,7 +7,7 @@ import { batch, effect, type Signal, signal, untracked } from '@preact/signals'
 import { ApiError, call, type Message } from '../api.ts'
 import { conversationOf, online, onMessages, peerOf } from '../live.ts'
 import { timeIsKnown, timeNow } from '../times.ts'
-import { breath } from '../ui/breath.ts'
+import { yieldToBrowser } from '../ui/yield.ts'
 import { type Attachment, attachmentOf, letGo, uploadAgain } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
 import {
@@ -177,7 +177,7 @@ export class Desk {
   /** Restores an earlier visit: files return, messages under way go on, the rest waits for the person. */
   async #restore(): Promise<void> {
     // After the first drawing: opening the database is slow.
-    await breath()
+    await yieldToBrowser()
     const { messages, files } = await keptOf(this.session, this.userId)
     if (files) {
       this.files.value = [...Array.from(files.attached, attachmentOf), ...this.files.value]

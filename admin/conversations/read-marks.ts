@@ -11,14 +11,14 @@ import type { Thread } from './thread.ts'
 export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
   const focus = useSignal(document.hasFocus())
   useEffect(() => {
-    const look = () => {
+    const updateFocus = () => {
       focus.value = document.hasFocus() && document.visibilityState === 'visible'
     }
-    for (const event of ['focus', 'blur', 'visibilitychange']) addEventListener(event, look)
+    for (const event of ['focus', 'blur', 'visibilitychange']) addEventListener(event, updateFocus)
     // The focus may have changed since the first drawing.
-    look()
+    updateFocus()
     return () => {
-      for (const event of ['focus', 'blur', 'visibilitychange']) removeEventListener(event, look)
+      for (const event of ['focus', 'blur', 'visibilitychange']) removeEventListener(event, updateFocus)
     }
   }, [])
   /** The row id up to which it was marked as read here. A later mark as unread stays. */

@@ -24,7 +24,7 @@ export function useStayAtEnd(
     if (!area) return
     // A new list starts at the top. Reading the position would force a layout.
     let top = 0
-    const look = () => {
+    const onScroll = () => {
       const rest = area.scrollHeight - area.clientHeight - area.scrollTop
       if (rest <= nearPx) stays.current = whole.current()
       // Growing content never scrolls up, so the reader did.
@@ -36,10 +36,10 @@ export function useStayAtEnd(
     })
     follow.observe(area)
     if (area.firstElementChild) follow.observe(area.firstElementChild)
-    area.addEventListener('scroll', look, { passive: true })
+    area.addEventListener('scroll', onScroll, { passive: true })
     return () => {
       follow.disconnect()
-      area.removeEventListener('scroll', look)
+      area.removeEventListener('scroll', onScroll)
     }
   }, [isShown])
   return stays

@@ -5,7 +5,7 @@
 import { useSignal } from '@preact/signals'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
-import { byTrouble, type Health, healthOf, heardAt, looks, manyFrom } from '../sessions/health.ts'
+import { byTrouble, type Health, healthOf, lastContactOf, looks, manyFrom } from '../sessions/health.ts'
 import { accountPath, initial } from '../sessions/names.ts'
 import { ago, now, whole } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
@@ -94,7 +94,7 @@ interface AccountProps {
 
 function Account({ session, health, brief, follows, unread, queued }: AccountProps) {
   const { name, is_default, user_count, connected } = session
-  const heard = heardAt(session, now.value)
+  const lastContact = lastContactOf(session, now.value)
   return (
     <>
       <span class="avatar" aria-hidden="true">
@@ -111,8 +111,8 @@ function Account({ session, health, brief, follows, unread, queued }: AccountPro
       </p>
       <p class="soft small facts">
         {connected && !brief && follows && <span>{t('overview.polled_elsewhere')}</span>}
-        {connected && !brief && !follows && heard !== undefined && (
-          <span title={whole(heard)}>{t('overview.polled', { when: ago(heard) })}</span>
+        {connected && !brief && !follows && lastContact !== undefined && (
+          <span title={whole(lastContact)}>{t('overview.polled', { when: ago(lastContact) })}</span>
         )}
         <span>{t('overview.users', { count: user_count })}</span>
         {queued > 0 && <span>{t('overview.queued_here', { count: queued })}</span>}

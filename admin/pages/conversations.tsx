@@ -32,11 +32,11 @@ function useNarrow(): boolean {
   const narrow = useSignal(matchMedia(narrowly).matches)
   useEffect(() => {
     const query = matchMedia(narrowly)
-    const look = () => {
+    const update = () => {
       narrow.value = query.matches
     }
-    query.addEventListener('change', look)
-    return () => query.removeEventListener('change', look)
+    query.addEventListener('change', update)
+    return () => query.removeEventListener('change', update)
   }, [])
   return narrow.value
 }

@@ -92,18 +92,18 @@ export function Overview() {
 
 /** The overall state in one sentence. */
 function Sentence({ tone, text }: Judgement) {
-  const heardAt = useSignal(timeNow())
+  const lastOnlineAt = useSignal(timeNow())
   const isOnline = online.value
   useEffect(() => {
-    if (!isOnline) heardAt.value = timeNow()
-  }, [isOnline, heardAt])
+    if (!isOnline) lastOnlineAt.value = timeNow()
+  }, [isOnline, lastOnlineAt])
   return (
     <div class={`sentence ${isOnline ? tone : 'calm'}`} role="status">
       <p>
         <Icon name={tone === 'good' ? 'check' : tone === 'calm' ? 'clock' : 'warn'} size={22} />
         {text}
       </p>
-      {!isOnline && <p class="soft small">{t('overview.as_of', { when: whole(heardAt.value) })}</p>}
+      {!isOnline && <p class="soft small">{t('overview.as_of', { when: whole(lastOnlineAt.value) })}</p>}
     </div>
   )
 }

@@ -12,7 +12,7 @@ import { Fact, StatusBadge, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell, tellBegun, tellDoubt, tellError } from '../ui/toasts.tsx'
 import { Who } from '../users/avatar.tsx'
-import { type Health, healthOf, heardAt, looks } from './health.ts'
+import { type Health, healthOf, lastContactOf, looks } from './health.ts'
 import { accountPath, beginNow, initial, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 import { Users } from './users.tsx'
@@ -135,8 +135,8 @@ export function LastPoll({ session }: { session: SessionWithUsers }) {
   if (!session.connected) return <>{t('sessions.not_connected')}</>
   // A process that does not poll does not know the time.
   const elsewhere = session.connected && status.value?.role === 'watcher'
-  const heard = elsewhere ? undefined : heardAt(session, now.value)
-  if (heard !== undefined) return <Time at={heard}>{ago(heard)}</Time>
+  const lastContact = elsewhere ? undefined : lastContactOf(session, now.value)
+  if (lastContact !== undefined) return <Time at={lastContact}>{ago(lastContact)}</Time>
   return <>{t(elsewhere ? 'sessions.elsewhere' : 'sessions.never')}</>
 }
 

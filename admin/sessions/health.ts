@@ -19,7 +19,7 @@ const catchUpMs = 60_000
  * When WeChat last answered: a poll, or a recent login. Unix ms, like `now`. Undefined if this process does
  * not know, or if the account is not connected.
  */
-export const heardAt = (
+export const lastContactOf = (
   { connected, last_poll_at, created_at = 0 }: Session,
   now: number,
 ): number | undefined =>
@@ -35,10 +35,10 @@ export function healthOf(session: SessionWithUsers, service: Status | undefined,
   if (!connected) return 'well'
   if (failing_since !== undefined) return 'silent'
   if (service?.polls_since === undefined) return 'well'
-  const heard = heardAt(session, now)
-  const isLate = now - Math.max(heard ?? 0, service.polls_since) > silentMs
+  const lastContact = lastContactOf(session, now)
+  const isLate = now - Math.max(lastContact ?? 0, service.polls_since) > silentMs
   if (isLate && now - movedAt > catchUpMs) return 'silent'
-  return heard === undefined ? 'starting' : 'well'
+  return lastContact === undefined ? 'starting' : 'well'
 }
 
 interface Look {

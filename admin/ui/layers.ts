@@ -3,7 +3,7 @@
  * needed.
  */
 import { signal } from '@preact/signals'
-import { breath } from './breath.ts'
+import { yieldToBrowser } from './yield.ts'
 
 export const layers = signal<typeof import('./layer-views.ts') | undefined>(undefined)
 
@@ -11,6 +11,6 @@ export const layers = signal<typeof import('./layer-views.ts') | undefined>(unde
 export async function loadLayers(): Promise<void> {
   if (layers.value) return
   const views = await import('./layer-views.ts').catch(() => undefined)
-  await breath()
+  await yieldToBrowser()
   layers.value ??= views
 }

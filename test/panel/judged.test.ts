@@ -83,14 +83,15 @@ test('an expired account has no last contact and no answers; a pending login and
   const { follow } = await import('../../admin/follow.ts')
   const { sessions } = await import('../../admin/live.ts')
   const { rightOf } = await import('../../admin/users/reply-permission.tsx')
-  const { heardAt } = await import('../../admin/sessions/health.ts')
+  const { lastContactOf } = await import('../../admin/sessions/health.ts')
   const { call } = await import('../../admin/api.ts')
   await write(judged, 'hi', 'gone')
   judged.sandbox.world.people.expire(judged.bots.get('gone')!.bot_id)
   const seen = await judged.seenOnce('it expired', ({ healths }) => healths.gone === 'expired')
   const now = judged.clock.now()
-  const heard = (name: string) => heardAt(seen.snapshot.sessions.find(one => one.name === name)!, now)
-  expect([typeof heard('default'), heard('gone')]).toEqual(['number', undefined])
+  const lastContact = (name: string) =>
+    lastContactOf(seen.snapshot.sessions.find(one => one.name === name)!, now)
+  expect([typeof lastContact('default'), lastContact('gone')]).toEqual(['number', undefined])
   follow(20)
   await judged.until('it is known', () =>
     sessions.value?.some(({ name, status }) => name === 'gone' && status === 'expired'),

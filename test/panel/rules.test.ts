@@ -43,14 +43,14 @@ test('why WeChat refused a message is in the viewerâ€™s language, and the words 
   }
   const { messages } = await panel.gateway.history.page({ limit: 10, offset: 0, direction: 'sent' })
   expect(messages.map(({ text }) => text).sort()).toEqual(['not on a Sunday', 'prepare failed'])
-  const said = (message: (typeof messages)[number]) => `${deliveryNote(message)} ${quotedReason(message)}`
+  const textOf = (message: (typeof messages)[number]) => `${deliveryNote(message)} ${quotedReason(message)}`
   await chooseLanguage('zh')
   for (const message of messages) {
-    expect(said(message)).toContain(message.text)
-    expect(said(message).replace(message.text, '')).not.toMatch(/[a-z]{2}/i)
+    expect(textOf(message)).toContain(message.text)
+    expect(textOf(message).replace(message.text, '')).not.toMatch(/[a-z]{2}/i)
   }
   await chooseLanguage('en')
-  for (const message of messages) expect(said(message)).toContain(message.text)
+  for (const message of messages) expect(textOf(message)).toContain(message.text)
 })
 
 test('the number of answers that a text takes is the same as in the service', async () => {
@@ -128,5 +128,5 @@ test('the time of a message is by the clock of the service, even if the browserâ
   desk.write('now')
   desk.send()
   expect(Math.abs(desk.outgoing.value[0]!.at - panel.clock.now())).toBeLessThan(60_000)
-  await panel.until('it is refused', () => desk.outgoing.value[0]?.state.value !== 'sending')
+  await panel.until('it failed', () => desk.outgoing.value[0]?.state.value !== 'sending')
 })

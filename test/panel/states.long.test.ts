@@ -83,7 +83,7 @@ describe.skipIf(!hasBrowser)('accessibility of states', () => {
     await page.getByLabel('Name (optional)').fill('DEFAULT')
     await page.keyboard.press('Enter')
     await page.getByRole('alert').getByText('already').waitFor()
-    await isFit(page, 'a refused name')
+    await isFit(page, 'a rejected name')
     // The browser logs the rejected call.
     expect(panel.complaints.filter(line => !line.includes('422'))).toEqual([])
 

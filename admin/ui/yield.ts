@@ -1,2 +1,2 @@
 /** Lets the browser paint and handle input between two steps. Steps can be slow on a phone. */
-export const breath = (): Promise<void> => new Promise(done => setTimeout(done))
+export const yieldToBrowser = (): Promise<void> => new Promise(done => setTimeout(done))
