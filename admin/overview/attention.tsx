@@ -17,7 +17,7 @@ import type { Concern } from './concerns.ts'
 import { Entries } from './queue.tsx'
 import { silenceOf } from './sentence.ts'
 
-/** The others are visible on request. */
+/** The others are shown on request. */
 const shownAtFirst = 5
 
 export function Attention({

@@ -11,7 +11,7 @@ import { Who } from '../users/avatar.tsx'
 import { NameEdit } from '../users/name-edit.tsx'
 import { rightOf } from '../users/reply-permission.tsx'
 
-/** The others are visible on request. */
+/** The others are shown on request. */
 const shownAtFirst = 20
 
 export function Users({ session, open }: { session: SessionWithUsers; open: boolean }) {
