@@ -36,6 +36,14 @@ export function percentile(values: readonly number[], p: number): number {
 
 export const median = (values: readonly number[]): number => percentile(values, 0.5)
 
+/** The 95 % interval of the median, by the ranks of the values: nothing is assumed of how they are spread. */
+export function medianInterval(values: readonly number[]): [number, number] {
+  const sorted = [...values].sort((a, b) => a - b)
+  const reach = 0.98 * Math.sqrt(sorted.length)
+  const at = (rank: number) => sorted[Math.min(sorted.length - 1, Math.max(0, rank))] ?? Number.NaN
+  return [at(Math.floor(sorted.length / 2 - reach)), at(Math.ceil(sorted.length / 2 + reach))]
+}
+
 export interface Paired {
   ours: number[]
   baseline: number[]
