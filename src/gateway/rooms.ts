@@ -25,7 +25,6 @@ import { Feed } from '../push/feed.ts'
 import { SessionEvents } from '../push/sessions.ts'
 import { linkTo } from '../push/signature.ts'
 import { Webhooks } from '../push/webhooks.ts'
-import { Commits } from '../receive/commits.ts'
 import { Inbox } from '../receive/inbox.ts'
 import { OneShot } from '../receive/one-shot.ts'
 import { Poller } from '../receive/poller.ts'
@@ -117,17 +116,21 @@ export function openReceive(
 ) {
   const { leases, shared, state, store, views } = directory
   const { sessions } = state
-  const commits = new Commits(directory, runtime.bus)
-  const poller = new Poller(
-    { upstream, sessions, ingest: batch => commits.ingest(batch), slots: slots.polls },
-    named(runtime, 'poller'),
-  )
+  const { bus } = runtime
+  const ingest: Directory['ingest'] = async batch => {
+    const ingested = await directory.ingest(batch)
+    if (batch.messages.length > 0) bus.tell('committed', batch)
+    for (const [nth, row] of ingested.rows.entries())
+      if (row !== 'duplicate') bus.tell('received', batch.messages[nth]!.msg_type)
+    return ingested
+  }
+  const poller = new Poller({ upstream, sessions, ingest, slots: slots.polls }, named(runtime, 'poller'))
   const polling = { leases, poller, shared }
   const pollingRole = new PollingRole(polling, named(runtime, 'polling'))
   const inbox = new Inbox({ store, sessions, views }, named(runtime, 'inbox'))
   const oneShot = isOneShot ? new OneShot({ ...polling, inbox }, named(runtime, 'recv')) : undefined
   const check = new TokenCheck({ sessions, oneShot }, named(runtime, 'check'))
-  return { commits, poller, pollingRole, inbox, oneShot, check }
+  return { poller, pollingRole, inbox, oneShot, check }
 }
 
 export type Receive = ReturnType<typeof openReceive>
@@ -163,7 +166,7 @@ export function openSend(
   { pace }: Config,
   { state, store }: Directory,
   upstream: Upstream,
-  { commits, check }: Receive,
+  { check }: Receive,
   { accounts, media, meant }: { accounts: Accounts; media: Media; meant: ReturnType<typeof meantBy> },
   runtime: Runtime,
 ) {
@@ -171,11 +174,7 @@ export function openSend(
   const ports = { upstream, state, check, store, media, rules }
   const worker = new Worker(ports, named(runtime, 'send'))
   const outbox = new Outbox({ store, worker, media, rules, meant }, named(runtime, 'outbox'))
-  const route = async (to: string, session: string | undefined) => {
-    // The message that is answered may have come this moment.
-    await commits.ended()
-    return routeTo(accounts, to, session)
-  }
+  const route = (to: string, session: string | undefined) => routeTo(accounts, to, session)
   const addressed = async (user: string, session: string | undefined) =>
     (await meant({ user, session }, 'to')).user ?? user
   return { outbox, sender: new Sender({ ...ports, worker, meant: addressed, route }, named(runtime, 'send')) }

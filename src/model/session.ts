@@ -309,6 +309,23 @@ export function contextAfter(
 }
 
 /**
+ * Merges what two places know of a user. The later message counts; of two equally late ones, that of `newer`.
+ *
+ * @param now the same limit as in `contextAfter`
+ */
+export function newestContext(
+  older: UserContext | undefined,
+  newer: UserContext | undefined,
+  now = Number.POSITIVE_INFINITY,
+): UserContext | undefined {
+  if (!newer || !older || !hasWritten(older)) return newer ?? older
+  const { token, received_at } = newer
+  if (received_at === undefined) return older
+  const inbound = { user_id: '', received_at, ...(token !== undefined && { token }) }
+  return contextAfter(older, inbound, now) ?? older
+}
+
+/**
  * Returns whether the user has written. The file also has entries for users to whom a send was only tried.
  */
 export const hasWritten = ({ received_at, token }: UserContext): boolean =>

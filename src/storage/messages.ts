@@ -22,13 +22,12 @@ export interface ReceivedMessage {
   contentHash: string
   /** The whole message, as upstream's JSON text: `item_list` has its items, an image as `{"image_item":{…}}`. */
   raw: string
+  /** What it says of the user (as of `Inbound`) if the log has it already, or if it has no `written_at`. */
+  repeated?: Pick<Inbound, 'received_at' | 'again'>
 }
 
 /** A message of a polled batch, with what it says of the right to answer. One without a `from_user` says nothing. */
-export interface PolledMessage extends ReceivedMessage {
-  /** What it says of the user (as of `Inbound`) if the log has it already, or if it has no `written_at`. */
-  repeated: Pick<Inbound, 'received_at' | 'again'>
-}
+export type PolledMessage = ReceivedMessage & Required<Pick<ReceivedMessage, 'repeated'>>
 
 /** A message of another program, as it is to stand in the log. Here `from_user` is the user, also of a sent one. */
 export interface PastMessage extends ReceivedMessage {

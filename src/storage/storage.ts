@@ -28,8 +28,12 @@ export interface Storage {
    * was polled and stored within the last 15 s by the engine's clock, in an earlier batch; the new id is not remembered.
    *
    * **Counts:** with a new message the counter of its user begins anew at `written_at`, unless that message or a later one began
-   * it; `last_sent_at` stays. In the same write `contexts` knows a user who is new, until the second step or `gone`. A reader may
-   * answer before the second step. Where the session has another bot by the end, the message begins no count.
+   * it; `last_sent_at` stays. Where the session has another bot by the end, the message begins no count.
+   *
+   * **Readers first:** a reader needs the first step alone. It is given a message as soon as that is stored, and may answer at
+   * once. So the write that stores a message also stores what it says of its user: from then on `Contexts.find` tells it in every
+   * process. `of` and `writers` may tell it after the second step. `gone` takes it back. The second step begins after the readers
+   * that wait in this process had time to take the message.
    *
    * **Fence:** the batch belongs to a session of that name and token whose cursor is `cursorFrom`, or `cursorTo` by an earlier
    * try. Where there is none, as after a logout, a rename, a new login or a poll of another process, only the first step is done,

@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
@@ -17,6 +18,15 @@ const it = given(withTalk)
 const history = async (t: TestGateway) =>
   (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages.reverse()
 const context = (t: TestGateway, session?: string) => t.right(session)
+
+/** The context token that the newest message went out with. */
+function tokenOfLastSent(t: TestGateway): unknown {
+  using db = new Database(join(t.dir, 'messages.db'), { readonly: true })
+  const row = db
+    .query<{ raw: string }, []>('SELECT raw FROM message WHERE sent = 1 ORDER BY id DESC LIMIT 1')
+    .get()
+  return JSON.parse(row?.raw ?? '{}').context_token
+}
 
 describe('which session sends', () => {
   test('the one that most recently got a context token for that user', async () => {
@@ -153,26 +163,46 @@ describe('which session sends', () => {
     }
   })
 
-  test.each(['fail', 'queue'] as const)(
-    'another process answers by it too, while the files do not know of the user yet: %s',
-    async when_closed => {
+  const whoAnswers = ['this process', 'another process'].flatMap(process =>
+    ['a stranger', 'a known user'].flatMap(user =>
+      (['fail', 'queue'] as const).map(mode => ({ process, user, mode })),
+    ),
+  )
+  test.each(whoAnswers)(
+    '$process answers $user with the newest token before the files have it: $mode',
+    async ({ process, user, mode }) => {
       await using t = await withGateway({
         ...{ sessions: ['first', 'second'], switches: { missing_context_token: 'refuse' } },
       })
       await using other = await t.beside()
-      const user = await t.sandbox.addUser('stranger')
-      // The right to answer is written under this lock, the message without.
+      const from = await t.sandbox.addUser('friend')
+      const say = (text: string) => t.sandbox.say(text, { from, to: t.bots.get('second')!.bot_id })
+      const inFile = async () => (await t.other.contexts.of('second')).get(from)?.token
+      const isKnown = user === 'a known user'
+      if (isKnown) {
+        await say('before')
+        await t.receive(1)
+        await t.until('the file knows', inFile)
+        t.clock.advance(1000)
+      }
+      const former = await inFile()
+      // The files are written under this lock, the message without.
       const lock = await openLock(join(t.dir, '.data.lock'))
       await lock.lock()
-      const heard = other.receive(1)
-      await t.sandbox.say('hi', { from: user, to: t.bots.get('second')!.bot_id })
+      const answering = process === 'this process' ? t : other
+      const heard = answering.receive(1)
+      await say('hi')
       await heard
-      expect((await t.other.contexts.of('second')).has(user)).toBe(false)
-      const sent = await other.send({ to: user, text: 'hello', when_closed })
+      const sent = await answering.send({ to: from, text: 'hello', when_closed: mode })
       expect([sent.status, sent.session, sent.remaining]).toEqual(['accepted', 'second', 9])
+      expect(await inFile()).toBe(former)
       await lock.close()
-      await t.until('the files know', async () => (await t.other.contexts.of('second')).has(user))
-      const known = (await t.gateway.accounts.users('second')).filter(one => one.user_id === user)
+      const token = await t.until('the file has the new token', async () => {
+        const now = await inFile()
+        return now !== former && now
+      })
+      expect(tokenOfLastSent(t)).toBe(token!)
+      const known = (await t.gateway.accounts.users('second')).filter(one => one.user_id === from)
       expect(known).toMatchObject([{ remaining: 9 }])
     },
   )

@@ -4,7 +4,7 @@
  * refusals, and who sends what waits there: one process at a time, by a lease that lapses when it dies.
  */
 import type { Hold, SendFacts, SendRules } from '../../model/admission.ts'
-import type { Counter, Inbound, UserContext } from '../../model/session.ts'
+import { type Counter, type Inbound, newestContext, type UserContext } from '../../model/session.ts'
 import type { Lane, LaneFilter, WaitingLane } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import { firstContext } from './messages.ts'
@@ -181,6 +181,19 @@ export class PaceSlots extends EnginePart {
   }
 }
 
+/** What the row of a lane says of its user's newest message. */
+interface HeardRow {
+  context?: string
+  received_at?: number
+  token?: string
+}
+
+function heardOf({ context, received_at, token }: HeardRow): UserContext | undefined {
+  const kept: UserContext | undefined = context === undefined ? undefined : JSON.parse(context)
+  if (received_at === undefined || token === undefined) return kept
+  return newestContext(kept, { token, received_at, used: 0, first_seen: received_at })
+}
+
 /**
  * The contexts of those who wrote to a session long ago, which its file has no room for; and what ends with the bot of a
  * session. All of it inside a transaction where it writes.
@@ -193,6 +206,13 @@ export class Archive extends EnginePart {
       this.db.run`INSERT INTO outbox_lane (session, peer, context)
         VALUES (${key}, ${user}, ${JSON.stringify(context)})
         ON CONFLICT (session, peer) DO UPDATE SET context = excluded.context`
+  }
+
+  /** What the log knows of one user: what is kept here, and what the newest message says. */
+  find(session: string, user: string): UserContext | undefined {
+    const row = this.db.get<HeardRow>`SELECT context, received_at, token FROM outbox_lane
+      WHERE session = ${this.messages.knownKey(session) ?? 0} AND peer = ${user}`
+    return row && heardOf(row)
   }
 
   /** Those of a session: of these users, or of all. */
@@ -236,6 +256,8 @@ export class Archive extends EnginePart {
     for (const one of inbound) {
       this.db.run`UPDATE outbox_lane SET context = NULL WHERE session = ${key}
         AND peer = ${one.user_id} AND context = ${firstContext(one)}`
+      this.db.run`UPDATE outbox_lane SET token = NULL WHERE session = ${key}
+        AND peer = ${one.user_id} AND received_at = ${one.received_at}`
       if (hasOtherBot)
         this.db.run`UPDATE outbox_lane SET received_at = NULL, used = 0 WHERE session = ${key}
           AND peer = ${one.user_id} AND received_at = ${one.received_at}`
@@ -248,7 +270,8 @@ export class Archive extends EnginePart {
    */
   forget(session: string): void {
     this.db.run`UPDATE session SET renaming = NULL WHERE name = ${session}`
-    this.db.run`UPDATE outbox_lane SET context = NULL, received_at = NULL, used = 0, last_sent_at = NULL,
+    this.db
+      .run`UPDATE outbox_lane SET context = NULL, token = NULL, received_at = NULL, used = 0, last_sent_at = NULL,
       held_at = NULL, held_until = NULL, holds = 0, not_before = 0, failures = 0
       WHERE session = ${this.messages.knownKey(session) ?? 0}`
   }

@@ -117,11 +117,12 @@ export class Messages {
     botId: string,
     now: number,
   ): number | 'duplicate' {
-    if (verdict === 'repeat') {
+    if (verdict === 'repeat')
       this.#log.info('message delivered again under a new id', { session, message_id: id })
+    if (verdict === 'repeat' || verdict === 'known') {
+      this.#repeated(key, message)
       return 'duplicate'
     }
-    if (verdict === 'known') return 'duplicate'
     if (verdict === 'renamed') {
       this.#log.warn('two different messages came under one id; both are kept', { session, message_id: id })
     }
@@ -132,17 +133,27 @@ export class Messages {
       ${now}, ${hash}, ${text}, ${message.raw})`
     this.grams.added(lastInsertRowid, text)
     this.#writtenTo.forget(message.from_user)
-    // In the same write: who reads the message and answers at once, in any process, has the right to, and spends from the
-    // new count, though the file of contexts is written after it. That takes back the context of a user who is new here.
+    // In the same write: who reads the message and answers at once, in any process, has its token, and spends from the new
+    // count, though the file of contexts is written after it. That takes back the context of a user who is new here.
     const { written_at: at, from_user, contextToken } = message
     if (at === undefined || !from_user) return lastInsertRowid
-    const context = firstContext({ user_id: from_user, token: contextToken || undefined, received_at: at })
-    this.#db.run`INSERT INTO outbox_lane (session, peer, received_at, context)
-      VALUES (${key}, ${from_user}, ${at}, ${context})
-      ON CONFLICT (session, peer) DO UPDATE SET received_at = excluded.received_at, used = 0,
+    const token = contextToken || undefined
+    const context = firstContext({ user_id: from_user, token, received_at: at })
+    this.#db.run`INSERT INTO outbox_lane (session, peer, received_at, token, context)
+      VALUES (${key}, ${from_user}, ${at}, ${token}, ${context})
+      ON CONFLICT (session, peer) DO UPDATE SET received_at = excluded.received_at,
+      used = iif(received_at = excluded.received_at, used, 0), token = coalesce(excluded.token, token),
       context = coalesce(context, iif(received_at IS NULL, excluded.context, NULL))
-      WHERE received_at IS NULL OR received_at < excluded.received_at`
+      WHERE received_at IS NULL OR received_at <= excluded.received_at`
     return lastInsertRowid
+  }
+
+  /** A message that came before brings the token of its answers anew. */
+  #repeated(key: number, { contextToken, from_user, repeated }: ReceivedMessage): void {
+    if (!contextToken || !repeated) return
+    const { received_at, again } = repeated
+    this.#db.run`UPDATE outbox_lane SET token = ${contextToken} WHERE session = ${key} AND peer = ${from_user}
+      AND (received_at = ${received_at} OR ${again ? 1 : 0} AND received_at < ${received_at})`
   }
 
   /** A row of a message from the bot. Inside a transaction. */

@@ -291,6 +291,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ALTER TABLE outbox ADD COLUMN approved_by TEXT;
   ALTER TABLE outbox ADD COLUMN ended_by TEXT;
   `,
+  'ALTER TABLE outbox_lane ADD COLUMN token TEXT',
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */

@@ -60,7 +60,10 @@ const usualBusyMs = 2000
 /** The log's half of what the engine does with log and session folders together (`open.ts`). */
 export interface LogHalf {
   readonly durable: boolean
-  readonly contexts: Verbs<Archive, 'keep' | 'of' | 'count' | 'knowing' | 'drop' | 'withdraw' | 'forget'>
+  readonly contexts: Verbs<
+    Archive,
+    'keep' | 'find' | 'of' | 'count' | 'knowing' | 'drop' | 'withdraw' | 'forget'
+  >
   readonly intake: Verbs<Messages, 'insertReceived'>
   readonly upkeep: Verbs<Renames, 'intendRename' | 'intendedRenames' | 'renameSession'> & {
     /** Writes what waits, ends waits, and gives everything back. Safe to call twice. */
@@ -161,7 +164,8 @@ export class SqliteStore implements face.Store, LogHalf {
     this.names = verbs(plain, names, 'of', 'called', 'set')
     this.contexts = {
       ...verbs(write, archive, 'keep'),
-      ...verbs(plain, archive, 'of', 'count', 'knowing', 'drop', 'withdraw', 'forget'),
+      ...verbs(plain, archive, 'find', 'of', 'count', 'knowing', 'withdraw', 'forget'),
+      ...verbs(relaxed, archive, 'drop'),
     }
     const { prune, ...outbox } = this.#openOutbox(ground)
     this.outbox = outbox

@@ -3,7 +3,13 @@
  * `<session>/contexts.json`, merged per user under the data lock, never overwritten blind. What is used of the right is
  * counted in the store; `used` and `last_sent_at` of version 0.1 say where that count begins.
  */
-import { contextAfter, hasWritten, type Inbound, type UserContext } from '../../../model/session.ts'
+import {
+  contextAfter,
+  hasWritten,
+  type Inbound,
+  newestContext,
+  type UserContext,
+} from '../../../model/session.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
@@ -65,9 +71,8 @@ export class ContextFiles implements Contexts {
 
   async find(session: string, user: string): Promise<UserContext | undefined> {
     const known = this.known(session).get(user)
-    // Whoever has not written to this bot yet may have just done so.
-    if (known && hasWritten(known)) return known
-    return (await this.#archive?.of(session, [user]))?.get(user) ?? known
+    // The user may have just written, and the file is not there yet.
+    return newestContext(known, await this.#archive?.find(session, user))
   }
 
   /** As `#read`; of a file that cannot be read nobody: its session cannot be used, and says why. */
