@@ -16,6 +16,7 @@ import { panel } from './panel.ts'
 import { panelBurst } from './panel-burst.ts'
 import { push } from './push.ts'
 import { pushLoad } from './push-load.ts'
+import { quiet } from './quiet.ts'
 import { type Benchmark, type Row, tableOf } from './report.ts'
 import { rest } from './rest.ts'
 import { send } from './send.ts'
@@ -32,6 +33,7 @@ const all: readonly Benchmark[] = [
   history,
   ingestLarge,
   idle,
+  quiet,
   binary,
   panel,
   panelBurst,

@@ -70,7 +70,7 @@ export const startUpstream = (args: readonly string[] = []): Promise<Child> => s
 export const startBenchService = (
   dir: string,
   upstream: string,
-  options: { args?: string[]; command?: string[] } = {},
+  options: { args?: string[]; command?: string[]; env?: Record<string, string> } = {},
 ): Promise<Service> =>
   startService({
     dir,
@@ -91,6 +91,7 @@ export const startBenchService = (
       ...(options.args ?? []),
     ],
     ...(options.command && { command: options.command }),
+    ...(options.env && { env: options.env }),
   })
 
 export const botId = (session: string) =>
