@@ -7,12 +7,11 @@ import { type Session, standingOf } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Events, NewEvent } from '../storage/events.ts'
-import { KnownSessions } from '../storage/known-sessions.ts'
 import type { SessionRecord, SessionSight } from '../storage/state.ts'
 
 export interface SessionEventPorts {
   events: Pick<Events, 'after' | 'append'>
-  sessions: Pick<SessionSight, 'list'>
+  sessions: Pick<SessionSight, 'changedSince'>
   /** These as `sessions` shows them. */
   shown(records: readonly SessionRecord[]): Promise<readonly Session[]>
   /** Whether this process polls. */
@@ -29,11 +28,13 @@ export class SessionEvents {
   readonly #told = new Map<string, Pick<Session, 'status' | 'bot_id' | 'muted_since'>>()
   /** Up to here the log was read for it. */
   #cursor = ''
-  readonly #known = new KnownSessions()
+  /** By name, as they were looked at last. */
+  readonly #known = new Map<string, SessionRecord>()
+  #revision: number | undefined
   /** Names of those that may be other than told. */
   readonly #unsure = new Set<string>()
-  /** What was found the same as told. */
-  #seen: readonly SessionRecord[] | undefined
+  /** All is as it was told. */
+  #isTold = false
   #nudge = new AbortController()
   #running: Promise<void> | undefined
 
@@ -60,7 +61,7 @@ export class SessionEvents {
       this.#nudge = new AbortController()
       try {
         if (this.#ports.polls()) await this.#look()
-        else this.#seen = undefined
+        else this.#isTold = false
       } catch (error) {
         if (!closing.aborted) log.warn('what became of sessions is not told for now', { error })
       }
@@ -71,11 +72,17 @@ export class SessionEvents {
 
   async #look(): Promise<void> {
     const { events, sessions, shown } = this.#ports
-    const records = await sessions.list()
-    if (records === this.#seen) return
-    for (const { before, now } of this.#known.changes(records)) this.#unsure.add((now ?? before)!.name)
+    const { changed, revision } = await sessions.changedSince(this.#revision)
+    if (changed.size === 0 && this.#isTold) return
+    this.#isTold = false
+    this.#revision = revision
+    for (const [name, record] of changed) {
+      this.#unsure.add(name)
+      if (record) this.#known.set(name, record)
+      else this.#known.delete(name)
+    }
     await this.#read()
-    const changes = this.#changes(records)
+    const changes = this.#changes()
     const muted = this.#muted(changes)
     if (changes.length + muted.length > 0) {
       const there = [...changes, ...muted].flatMap(({ name }) => this.#known.get(name) ?? [])
@@ -99,7 +106,7 @@ export class SessionEvents {
     // One that is gone may be told of later, when its bot is gone too.
     for (const name of this.#unsure)
       if (this.#known.get(name) || !this.#told.has(name)) this.#unsure.delete(name)
-    this.#seen = records
+    this.#isTold = true
   }
 
   /** Takes in what was told since, by whatever process. */
@@ -121,7 +128,7 @@ export class SessionEvents {
     }
   }
 
-  #changes(records: readonly SessionRecord[]) {
+  #changes() {
     const names = [...this.#unsure]
     const isLeft = (name: string) => this.#unsure.has(name) && !this.#known.get(name)
     const left = names.some(isLeft) ? [...this.#told.keys()].filter(isLeft) : []
@@ -137,7 +144,7 @@ export class SessionEvents {
     for (const name of left) {
       const bot_id = this.#told.get(name)?.bot_id
       // Of one whose bot goes by another name that was told.
-      if (bot_id !== undefined && records.some(({ bot }) => bot?.bot_id === bot_id)) continue
+      if (bot_id !== undefined && this.#known.values().some(({ bot }) => bot?.bot_id === bot_id)) continue
       changes.push({ name, ...(bot_id && { bot_id }), status: 'disconnected', change: 'logged_out' })
     }
     return changes

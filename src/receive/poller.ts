@@ -11,9 +11,8 @@ import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
-import { KnownSessions } from '../storage/known-sessions.ts'
 import type { Lease } from '../storage/leases.ts'
-import type { SessionRecord } from '../storage/state.ts'
+import type { SessionChanges, SessionRecord } from '../storage/state.ts'
 import { goesOn, type PollerPorts, type PollRun, SessionPoller } from './session-poller.ts'
 import { Watchdog } from './watchdog.ts'
 
@@ -33,8 +32,8 @@ export class Poller {
   readonly #sessionPollers = new Map<string, SessionPoller>()
   /** Every loop that runs, also one whose session is gone while its last batch is being stored. */
   readonly #loops = new Set<Promise<unknown>>()
-  /** As they were looked at last in this run. */
-  #known = new KnownSessions()
+  /** By name, as they were looked at last in this run. */
+  readonly #owned = new Map<string, SessionRecord>()
   /** Logins whose loop has ended by itself, with when upstream answered last: the next look starts them again. */
   readonly #ended = new Map<string, number | undefined>()
   /** The session files have been looked at in this run. */
@@ -87,12 +86,15 @@ export class Poller {
       outlive: work => this.#keep(work),
     }
     this.#begun = false
+    let revision: number | undefined
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
     const watching = this.#watch(signal)
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
-        this.#adjust(await lease.owned(), run)
+        const looked = await lease.owned(revision)
+        this.#adjust(looked.changed, run)
+        revision = looked.revision
         this.#begun = true
       } catch (error) {
         log.error('sessions to poll cannot be read', { error })
@@ -101,8 +103,7 @@ export class Poller {
     }
     for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.stop.abort()
     await Promise.all([...this.#loops, watching])
-    this.#known = new KnownSessions()
-    for (const one of [this.#sessionPollers, this.#ended]) one.clear()
+    for (const one of [this.#owned, this.#sessionPollers, this.#ended]) one.clear()
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
@@ -130,27 +131,32 @@ export class Poller {
   }
 
   /** Starts and ends loops as sessions have changed. */
-  #adjust(records: readonly SessionRecord[], run: PollRun): void {
+  #adjust(changed: SessionChanges['changed'], run: PollRun): void {
     if (run.stopping.aborted) return
-    const changes = this.#known.changes(records)
-    const left = changes.flatMap(({ before }) => (before?.bot ? loginOf(before.bot) : []))
+    const left: string[] = []
     const found = new Map<string, SessionRecord>()
-    for (const { now } of changes)
+    for (const [name, now] of changed) {
+      const before = this.#owned.get(name)
+      if (before?.bot) left.push(loginOf(before.bot))
       if (now?.bot && !found.has(loginOf(now.bot))) found.set(loginOf(now.bot), now)
+      if (now) this.#owned.set(name, now)
+      else this.#owned.delete(name)
+    }
     let started = 0
     for (const login of new Set([...left, ...found.keys(), ...this.#ended.keys()])) {
       const isOf = (record: SessionRecord | undefined) => record?.bot && loginOf(record.bot) === login
       const running = this.#sessionPollers.get(login)
-      const held = running && this.#known.get(running.name)
+      const held = running && this.#owned.get(running.name)
       // Two folders with one login, a copy made by hand: two polls would steal each other's messages.
-      const { name, bot } = (isOf(held) ? held : (found.get(login) ?? records.find(isOf))) ?? {}
+      const { name, bot } = (isOf(held) ? held : (found.get(login) ?? this.#owned.values().find(isOf))) ?? {}
       if (name !== undefined && bot) {
         const sessionPoller = running ?? this.#start(login, { name, bot }, run, started++ * staggerMs)
         sessionPoller.name = name
         if (bot.check_at !== undefined) sessionPoller.check(bot.check_at)
       } else if (running) {
         // A login may bring the token that there was before.
-        running.stop.abort(records.some(({ bot }) => bot?.token === running.token) ? goesOn : undefined)
+        const isBack = this.#owned.values().some(({ bot }) => bot?.token === running.token)
+        running.stop.abort(isBack ? goesOn : undefined)
         this.#sessionPollers.delete(login)
       }
     }

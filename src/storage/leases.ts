@@ -3,7 +3,7 @@
  * messages from each other. An engine on one machine may give all sessions to one process. One for several machines spreads
  * them: it gives everybody a lease, which may own nothing at first, and `owned` changes as others come and go.
  */
-import type { SessionRecord } from './state.ts'
+import type { SessionChanges } from './state.ts'
 
 export interface Leases {
   /**
@@ -34,11 +34,11 @@ export interface Lease {
   readonly lost: AbortSignal
 
   /**
-   * The sessions that are ours to poll, in no order; the same array as before while nothing changed, as of `Sessions.list`.
+   * What changed of the sessions that are ours to poll, as `Sessions.changedSince`. One that is another's now is gone.
    *
    * @throws SvcError `store_unavailable`
    */
-  owned(): Promise<readonly SessionRecord[]>
+  owned(revision?: number): Promise<SessionChanges>
 
   /**
    * Whether the session (without a name: the right to poll) is surely ours at this moment. To be asked before each poll: after a long sleep a lease may be

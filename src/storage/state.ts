@@ -1,6 +1,6 @@
 /**
  * What svc keeps of its sessions: who is logged in, and who may be answered. A look shows what this process wrote at once, and
- * what another one wrote too; `list` and `writers` may show that two seconds later.
+ * what another one wrote too; `list`, `changedSince` and `writers` may show that two seconds later.
  *
  * What is true of every verb stands in `store.ts`. But an engine that keeps a session in several files may have done the
  * beginning of `save`, `remove` or `rename` when it rejects, or its process is killed.
@@ -25,10 +25,21 @@ export interface SessionRecord {
   unreadable?: SvcError
 }
 
+/** What became of sessions since a revision. */
+export interface SessionChanges {
+  /** For the next look. It grows; it is of this process alone. */
+  revision: number
+  /** By name, those that are new or may be others than before; undefined of one that is gone. */
+  changed: ReadonlyMap<string, SessionRecord | undefined>
+}
+
 /** The sessions, looked at. Nothing here waits for a writer. */
 export interface SessionSight {
-  /** All, in no order. The same array as before says that nothing changed, cursors neither; another one may say the same. */
+  /** All, in no order. */
   list(): Promise<readonly SessionRecord[]>
+
+  /** What changed since that revision, cursors too; without one all sessions. It costs what changed. */
+  changedSince(revision?: number): Promise<SessionChanges>
 
   /** The one of that name, compared without case; undefined for none, and for what can be no name. */
   get(name: string): Promise<SessionRecord | undefined>

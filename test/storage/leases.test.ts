@@ -1,5 +1,6 @@
 /** What every engine's leases must do (`src/storage/leases.ts`), on those there are. */
 import { expect } from 'bun:test'
+import { until } from '../support/until.ts'
 import { onEach } from './engines.ts'
 import { bot } from './support.ts'
 
@@ -38,12 +39,21 @@ onEach(it => {
     expect(await other.join()).toBeDefined()
   })
 
-  it('owned are the sessions of now', async t => {
-    const lease = await t.storage.leases.join()
-    expect(await lease!.owned()).toEqual([])
-    for (const name of ['a', 'b']) await t.storage.state.sessions.save(name, bot(name))
-    const owned = await lease!.owned()
-    expect(owned.map(({ name }) => name).sort()).toEqual(['a', 'b'])
+  it('owned are the sessions of now, and what changed since a revision', async t => {
+    const { leases, state } = t.storage
+    const lease = await leases.join()
+    expect((await lease!.owned()).changed.size).toBe(0)
+    await state.sessions.save('a', bot('a'))
+    const first = await lease!.owned()
+    await state.sessions.save('b', bot('b'))
+    expect([...(await lease!.owned()).changed.keys()].sort()).toEqual(['a', 'b'])
+    let { changed, revision } = await lease!.owned(first.revision)
+    expect(changed.has('b')).toBe(true)
+    // A write of a moment ago may be reported twice.
+    await until('nothing changes any more', 5000, async () => {
+      ;({ changed, revision } = await lease!.owned(revision))
+      return changed.size === 0
+    })
   })
 
   it('who has just taken the right is not stalled for the others', async t => {

@@ -47,6 +47,12 @@ function loginFlows(db: Tables, { get, save }: Sessions): LoginFlows {
   return flows
 }
 
+function changedSince(db: Tables, revision = 0) {
+  const names = new Set(db.changedSessions.slice(revision))
+  const at = (name: string) => db.sessions.find(session => session.name === name)
+  return { revision: db.changedSessions.length, changed: new Map([...names].map(name => [name, at(name)])) }
+}
+
 /** All sessions are one process's to poll. */
 function leasesOf(db: Tables): Leases {
   let mine: object | undefined
@@ -61,7 +67,7 @@ function leasesOf(db: Tables): Leases {
       mine = own
       const lease: Lease = {
         lost: new AbortController().signal,
-        owned: async () => db.sessions,
+        owned: async revision => changedSince(db, revision),
         mayPoll: () => db.holder === own,
         release: async () => give(own),
       }
@@ -96,6 +102,7 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
   }
   const sessions: State['sessions'] = {
     list: async () => db.sessions,
+    changedSince: async revision => changedSince(db, revision),
     get: async name => one(name),
     defaultName: async () => db.chosen?.name,
     async save(name, bot) {
@@ -107,23 +114,28 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
           kept.context = { used: 0, first_seen: kept.context.first_seen }
       }
       before.bot = { ...bot }
+      db.changedSessions.push(before.name)
       choose()
     },
     async mark(name, token, wanted) {
       const found = one(name)
-      if (found?.bot.token === token) found.bot = marked(found.bot, wanted) ?? found.bot
+      if (found?.bot.token !== token) return
+      found.bot = marked(found.bot, wanted) ?? found.bot
+      db.changedSessions.push(found.name)
     },
     async remove(name) {
       const found = existing(name)
       db.sessions = db.sessions.filter(other => other !== found)
       db.contexts = db.contexts.filter(kept => !isOf(found.name)(kept))
       forget(found.name)
+      db.changedSessions.push(found.name)
       choose()
     },
     async rename(oldName, newName) {
       const found = existing(oldName)
       if ((one(newName) ?? found) !== found) throw new SvcError('session_exists', 'that name is taken')
       db.rename(found.name, sessionName(newName))
+      db.changedSessions.push(found.name, sessionName(newName))
       found.name = sessionName(newName)
     },
     async setDefault(name) {
@@ -181,6 +193,7 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
         if (context) db.contexts = [...db.contexts.filter(one => one !== before), { session, user, context }]
       }
       found.bot = { ...(marked(found.bot, marks ?? {}) ?? found.bot), cursor: cursorTo }
+      db.changedSessions.push(session)
       return { rows, cursor: 'moved' }
     },
     async close() {

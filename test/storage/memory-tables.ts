@@ -44,6 +44,8 @@ export type Session = Required<Pick<SessionRecord, 'name' | 'bot'>>
 
 export class Tables {
   sessions: Session[] = []
+  /** Names of those that were changed, oldest first. */
+  changedSessions: string[] = []
   chosen: Session | undefined
   contexts: { session: string; user: string; context: UserContext }[] = []
   logins: { login: StoredLogin; owner?: object }[] = []

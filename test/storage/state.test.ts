@@ -5,6 +5,7 @@ import type { StoredLogin } from '../../src/storage/logins.ts'
 import type { PolledMessage } from '../../src/storage/messages.ts'
 import type { Ingested, PolledBatch, Storage } from '../../src/storage/storage.ts'
 import { failure } from '../support/failure.ts'
+import { until } from '../support/until.ts'
 import { onEach } from './engines.ts'
 import { bot, message, type Opened, open as openTerms, sending } from './support.ts'
 
@@ -74,6 +75,29 @@ onEach((_it, open) => {
       await sessions.remove('b')
       expect(await sessions.defaultName()).toBeUndefined()
       expect(await sessions.list()).toEqual([])
+    }))
+
+  test('a look tells what became of sessions since the one before, by name', () =>
+    withState(async ({ sessions }) => {
+      await sessions.save('a', bot('a'))
+      await sessions.save('b', bot('b'))
+      let { changed, revision } = await sessions.changedSince()
+      expect([...changed.keys()].sort()).toEqual(['a', 'b'])
+      const look = async () => {
+        ;({ changed, revision } = await sessions.changedSince(revision))
+        return [...changed].map(([name, record]) => `${name}: ${record?.bot?.token}`)
+      }
+      await sessions.save('a', bot('a', { token: 'a@im.bot:2' }))
+      expect(await look()).toContain('a: a@im.bot:2')
+      await sessions.rename('a', 'c')
+      const found = await look()
+      for (const one of ['a: undefined', 'c: a@im.bot:2']) expect(found).toContain(one)
+      await sessions.remove('c')
+      expect(await look()).toContain('c: undefined')
+      await sessions.mark('b', 'b@im.bot:secret', { poll_error: 'x' })
+      expect(await look()).toContain('b: b@im.bot:secret')
+      // What was written just now may be told of again.
+      await until('nothing changes any more', 5000, async () => (await look()).length === 0)
     }))
 
   test('names: case and accents do not make two sessions; a rename may change the case', () =>

@@ -76,7 +76,7 @@ export async function withPoller(
   )
   const lease = {
     lost: stop.signal,
-    owned: () => counted(state.sessions.list()),
+    owned: (revision?: number) => counted(state.sessions.changedSince(revision)),
     mayPoll: options.mayPoll ?? (() => true),
   }
   const running = poller.run(lease, stop.signal)

@@ -11,7 +11,7 @@ import type { Lease, Leases } from '../leases.ts'
 import type { SessionSight } from '../state.ts'
 
 interface LeasePorts {
-  sessions: Pick<SessionSight, 'list'>
+  sessions: Pick<SessionSight, 'changedSince'>
   clock: Clock
   log: Log
 }
@@ -44,7 +44,7 @@ function leaseOf(lock: FileLock, heartbeat: Heartbeat, { sessions, log }: LeaseP
   let released: Promise<void> | undefined
   return {
     lost,
-    owned: () => sessions.list(),
+    owned: revision => sessions.changedSince(revision),
     mayPoll: () => !over.signal.aborted && lock.sure,
     release() {
       over.abort()

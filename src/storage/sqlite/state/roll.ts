@@ -1,7 +1,8 @@
 /**
- * The records of many sessions, kept between looks: a look at the files of 5,000 takes 35 ms and more. What this process
- * wrote shows at once. Folders that another process made or removed show within a second, and what it wrote into a file
- * within two; of more than a thousand sessions within 2 ms for each. `Sessions.get` reads its file at once.
+ * The records of sessions, kept between looks, and which of them changed since. A look at the files of 5,000 takes 35 ms
+ * and more, so of many sessions only what this process wrote shows at once. Folders that another process made or removed
+ * show within a second, and what it wrote into a file within two; of more than a thousand sessions within 2 ms for each.
+ * `Sessions.get` reads its file at once.
  */
 import { sessionKey } from '../../../model/session.ts'
 
@@ -10,21 +11,28 @@ const [freshMs, staleMs] = [800, 1500]
 /** Of more than so many, the files are looked at less often. */
 const quickly = 1000
 /** Files looked at in a row; then others have their turn. */
-const stride = 50
+const stride = 65
+
+/** How a folder has been since that revision; without a record there is no session. */
+interface Seen<Known> {
+  readonly folder: string
+  readonly record: Known | undefined
+  readonly revision: number
+}
 
 export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: unknown }> {
   readonly #folders: () => readonly string[]
   readonly #read: (folder: string) => Promise<Known | undefined>
   readonly #onChange: (record: Known) => void
+  readonly #few: number
   /** Folders, those that are no sessions too, by the key of their names. */
   #alike = new Map<string, string[]>()
   #listing: readonly string[] | undefined
   #listedAt = Number.NEGATIVE_INFINITY
   /** By folder. */
-  readonly #known = new Map<string, Known>()
-  readonly #all: Known[] = []
-  /** The same as it was last given out; undefined once it is another one. */
-  #records: readonly Known[] | undefined
+  readonly #known = new Map<string, Seen<Known>>()
+  /** In the order of their revisions, with old ones that are not in `#known` any more. */
+  #ordered: Seen<Known>[] = []
   /** Folders to be read before the next answer. */
   readonly #changed = new Set<string>()
   #lookedAt = Number.NEGATIVE_INFINITY
@@ -32,15 +40,20 @@ export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: un
   /** Changes are read one after the other. */
   #before: Promise<unknown> = Promise.resolve()
 
-  /** `onChange` is told of each record that is new or another one. */
+  /**
+   * @param onChange is told of each record that is new or another one
+   * @param few of so many folders the files are looked at with every look
+   */
   constructor(
     folders: () => readonly string[],
     read: (folder: string) => Promise<Known | undefined>,
     onChange: (record: Known) => void,
+    few: number,
   ) {
     this.#folders = folders
     this.#read = read
     this.#onChange = onChange
+    this.#few = few
   }
 
   /** How many folders are known of, as far as a case-insensitive file system tells them apart. */
@@ -59,7 +72,7 @@ export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: un
 
   /** Its session is gone from there: it may have another name by now. @returns false of one that was not listed */
   gone(folder: string): boolean {
-    if (!this.#known.has(folder)) return false
+    if (!this.#known.get(folder)?.record) return false
     this.#changed.add(folder)
     this.#listedAt = Number.NEGATIVE_INFINITY
     return true
@@ -67,54 +80,68 @@ export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: un
 
   /** Folders whose names have that key. */
   alike(key: string): readonly string[] {
-    this.#relist()
+    if (performance.now() - this.#listedAt > freshMs) this.#relist()
     return this.#alike.get(key) ?? []
   }
 
   #relist(): void {
-    const now = performance.now()
-    if (now - this.#listedAt <= freshMs) return
     const listing = this.#folders()
-    this.#listedAt = now
+    this.#listedAt = performance.now()
     if (listing === this.#listing) return
     this.#listing = listing
     this.#alike = Map.groupBy(listing, sessionKey)
     const there = new Set(listing)
-    for (const folder of there) if (!this.#known.has(folder)) this.#changed.add(folder)
-    for (const folder of this.#known.keys()) if (!there.has(folder)) this.#changed.add(folder)
+    for (const folder of there) if (!this.#known.get(folder)?.record) this.#changed.add(folder)
+    for (const { folder, record } of this.#known.values())
+      if (record && !there.has(folder)) this.#changed.add(folder)
   }
 
-  /** The sessions; the same array as before while nothing changed. */
-  async list(): Promise<readonly Known[]> {
-    this.#relist()
-    const ageMs = performance.now() - this.#lookedAt
-    const slower = Math.max(1, this.#known.size / quickly)
+  /** Finds out what is there now, as far as the last look is too old. To be called before the two below. */
+  async look(): Promise<void> {
+    if (this.size <= this.#few || performance.now() - this.#listedAt > freshMs) this.#relist()
+    const isFew = this.size <= this.#few
+    const ageMs = isFew ? Number.POSITIVE_INFINITY : performance.now() - this.#lookedAt
+    const slower = Math.max(1, this.size / quickly)
     if (ageMs > freshMs * slower) {
-      this.#looking ??= this.#look().finally(() => {
+      this.#looking ??= this.#lookAtAll().finally(() => {
         this.#looking = undefined
       })
       // Whoever waits for it is told of a failure; the next look tries again.
       if (ageMs > staleMs * slower) await this.#looking
       else this.#looking.catch(() => {})
     }
-    const list = this.#before.then(() => this.#renewed())
-    this.#before = list.catch(() => {})
-    return list
+    const renewed = this.#before.then(() => this.#renewChanged())
+    this.#before = renewed.catch(() => {})
+    await renewed
   }
 
-  async #renewed(): Promise<readonly Known[]> {
+  /** The sessions as of the last look. */
+  list(): Known[] {
+    return [...this.#known.values()].flatMap(({ record }) => record ?? [])
+  }
+
+  /** What is another one than at that revision, by folder. */
+  changedSince(revision = 0): { revision: number; changed: Map<string, Known | undefined> } {
+    const changed = new Map<string, Known | undefined>()
+    const ordered = this.#ordered
+    for (let nth = ordered.length; nth > 0; nth--) {
+      const seen = ordered[nth - 1]!
+      if (seen.revision <= revision) break
+      if (this.#known.get(seen.folder) === seen) changed.set(seen.folder, seen.record)
+    }
+    return { revision: ordered.at(-1)?.revision ?? 0, changed }
+  }
+
+  async #renewChanged(): Promise<void> {
     for (const folder of [...this.#changed]) {
       this.#changed.delete(folder)
       await this.#renew(folder)
     }
-    this.#records ??= [...this.#all]
-    return this.#records
   }
 
-  async #look(): Promise<void> {
+  async #lookAtAll(): Promise<void> {
     const began = performance.now()
     let looks = 0
-    this.#relist()
     for (const folder of [...this.#alike.values()].flat()) {
       if (++looks % stride === 0) await new Promise(resolve => setImmediate(resolve))
       await this.#renew(folder)
@@ -125,19 +152,15 @@ export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: un
   async #renew(folder: string): Promise<void> {
     try {
       const record = await this.#read(folder)
-      const before = this.#known.get(folder)
+      const before = this.#known.get(folder)?.record
       const isSame = (['bot', 'damaged'] as const).every(key => record?.[key] === before?.[key])
       if (isSame && Boolean(record?.unreadable) === Boolean(before?.unreadable)) return
-      this.#records = undefined
-      const at = before ? this.#all.indexOf(before) : this.#all.length
-      if (record) {
-        this.#all[at] = record
-        this.#known.set(folder, record)
-        this.#onChange(record)
-      } else {
-        this.#all.splice(at, 1)
-        this.#known.delete(folder)
-      }
+      const seen = { folder, record, revision: (this.#ordered.at(-1)?.revision ?? 0) + 1 }
+      this.#known.set(folder, seen)
+      this.#ordered.push(seen)
+      if (this.#ordered.length > 2 * this.#known.size + stride)
+        this.#ordered = this.#ordered.filter(one => this.#known.get(one.folder) === one)
+      if (record) this.#onChange(record)
     } catch (error) {
       this.#changed.add(folder)
       throw error

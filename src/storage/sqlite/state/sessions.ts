@@ -28,7 +28,7 @@ import {
 import { type Found, folderNames, JsonFiles, smallFile } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
-import type { SessionRecord, Sessions } from '../../state.ts'
+import type { SessionChanges, SessionRecord, Sessions } from '../../state.ts'
 import type { LogHalf } from '../store.ts'
 import { Roll } from './roll.ts'
 import { TickCache } from './tick-cache.ts'
@@ -54,12 +54,13 @@ export class SessionFiles implements Sessions {
   readonly #files = new JsonFiles(parseToken)
   readonly #folders: ReturnType<typeof folderNames>
   readonly #default: ReturnType<typeof smallFile>
-  /** Of more than `fewFolders`. */
   readonly #roll = new Roll<SessionRecord>(
     () => this.#folders(),
     folder => this.#read(folder, false),
     record => this.onListed?.(record),
+    fewFolders,
   )
+  readonly #looked = new TickCache<Promise<void>>()
   readonly #listed = new TickCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TickCache<Promise<string | undefined>>()
   /** Folders already complained about. */
@@ -84,12 +85,18 @@ export class SessionFiles implements Sessions {
    */
   list(): Promise<readonly SessionRecord[]> {
     return this.#listed.get('', async () => {
-      const folders = this.#few()
-      if (!folders) return this.#roll.list()
-      const records = await this.#list(folders)
-      for (const record of records) this.onListed?.(record)
-      return records
+      await this.#look()
+      return this.#roll.list()
     })
+  }
+
+  async changedSince(revision?: number): Promise<SessionChanges> {
+    await this.#look()
+    return this.#roll.changedSince(revision)
+  }
+
+  #look(): Promise<void> {
+    return this.#looked.get('', () => this.#roll.look())
   }
 
   defaultName(): Promise<string | undefined> {
@@ -115,7 +122,7 @@ export class SessionFiles implements Sessions {
     if (!isName(name)) return undefined
     const exact = await this.#read(name, locked)
     if (exact) return exact
-    if (this.#roll.gone(name)) this.#listed.forget()
+    if (this.#roll.gone(name)) this.#forgetLook()
     const found = this.#folderOf(name)
     return found === undefined ? undefined : this.#read(found, locked)
   }
@@ -200,7 +207,6 @@ export class SessionFiles implements Sessions {
     await this.#change(async touched => {
       const from = this.#existing(oldName)
       const to = sessionName(newName)
-      for (const folder of [from, to]) touched.add(folder)
       if (from === to) return
       const taken = this.#folderOf(to)
       if (taken !== undefined && taken !== from) {
@@ -215,6 +221,7 @@ export class SessionFiles implements Sessions {
           throw new SvcError('session_exists', `there is already a file or folder named "${to}"`)
         }
       }
+      for (const folder of [from, to]) touched.add(folder)
       const wasDefault = (await this.#defaultName(true)) === from
       await this.#rows?.upkeep.intendRename(from, to)
       await this.#move(from, to)
@@ -290,8 +297,11 @@ export class SessionFiles implements Sessions {
   /** A file was replaced by this process, that of `session` if one is named: whoever looks now is to see it. */
   written(session?: string): void {
     if (session !== undefined) this.#roll.changed(session)
-    this.#listed.forget()
-    this.#defaults.forget()
+    this.#forgetLook()
+  }
+
+  #forgetLook(): void {
+    for (const cache of [this.#looked, this.#listed, this.#defaults]) cache.forget()
   }
 
   /** The token file as it is on disk now; undefined when absent or damaged. For writers that hold the data lock. */
@@ -401,8 +411,7 @@ export class SessionFiles implements Sessions {
       await told(() => this.#lock.run(() => work(touched)))
     } finally {
       for (const folder of touched) this.#roll.changed(folder)
-      this.#listed.forget()
-      this.#defaults.forget()
+      this.#forgetLook()
     }
   }
 

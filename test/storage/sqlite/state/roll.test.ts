@@ -75,8 +75,13 @@ function rollOf(folders: string[], records: Map<string, { bot: number }>) {
     () => [...folders],
     read,
     ({ bot }) => told.push(bot),
+    0,
   )
-  return { roll, told, list: async () => (await roll.list()).map(({ bot }) => bot) }
+  const list = async () => {
+    await roll.look()
+    return roll.list().map(({ bot }) => bot)
+  }
+  return { roll, told, list }
 }
 
 test('what a look in the background finds is listed, also when a change of our own is read meanwhile', async () => {
@@ -99,27 +104,48 @@ test('what a look in the background finds is listed, also when a change of our o
   expect(told).toEqual([1, 1, 2, 2])
 })
 
-test('a list stays the same array while nothing changes; of what this process adds and removes the folder is not listed', async () => {
+test('what changed since a revision is told, also what is gone; the folder is not listed for what this process did', async () => {
   const folders = ['a']
   const records = new Map([
     ['a', { bot: 1 }],
     ['b', { bot: 2 }],
   ])
   let listings = 0
-  const { roll } = rollOf(folders, records)
+  const { list, roll } = rollOf(folders, records)
   const now = performance.now()
   using _time = spyOn(performance, 'now').mockImplementation(() => now)
-  const before = await roll.list()
-  expect(await roll.list()).toBe(before)
+  await list()
+  const first = roll.changedSince()
+  expect([...first.changed.keys()]).toEqual(['a'])
+  await list()
+  expect(roll.changedSince(first.revision)).toEqual({ revision: first.revision, changed: new Map() })
   using _listing = spyOn(folders, Symbol.iterator).mockImplementation(() => {
     listings++
     return [][Symbol.iterator]()
   })
   roll.changed('b')
-  expect((await roll.list()).map(({ bot }) => bot)).toEqual([1, 2])
+  expect(await list()).toEqual([1, 2])
   expect(roll.alike('b')).toEqual(['b'])
+  const second = roll.changedSince(first.revision)
+  expect([...second.changed]).toEqual([['b', { bot: 2 }]])
   records.delete('b')
   roll.changed('b')
-  expect((await roll.list()).map(({ bot }) => bot)).toEqual([1])
+  expect(await list()).toEqual([1])
+  expect([...roll.changedSince(second.revision).changed]).toEqual([['b', undefined]])
+  expect([...roll.changedSince(first.revision).changed]).toEqual([['b', undefined]])
   expect(listings).toBe(0)
+})
+
+test('of many changes of one the newest is told, to whoever looked when', async () => {
+  const records = new Map([['a', { bot: 0 }]])
+  const { list, roll } = rollOf(['a'], records)
+  await list()
+  const began = roll.changedSince().revision
+  for (let bot = 1; bot <= 1000; bot++) {
+    records.set('a', { bot })
+    roll.changed('a')
+    await list()
+  }
+  for (const revision of [undefined, began, began + 500])
+    expect([...roll.changedSince(revision).changed]).toEqual([['a', { bot: 1000 }]])
 })

@@ -6,8 +6,8 @@ import { openLock } from '../../../../src/platform/lock.ts'
 import type { PolledMessage } from '../../../../src/storage/messages.ts'
 import { folderOfTest } from '../../../support/folder.ts'
 import { until } from '../../../support/until.ts'
-import { message, openDirectory, testClock } from '../../support.ts'
-import { bot } from './support.ts'
+import { bot, message, testClock } from '../../support.ts'
+import { openDirectory } from '../support.ts'
 
 const said = (id: string, at: number, more: Partial<PolledMessage> = {}): PolledMessage => ({
   ...message(id, { message_id: id, from_user: 'u', timestamp: at, written_at: at }),
