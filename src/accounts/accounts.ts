@@ -27,7 +27,8 @@ import type { SessionRecord, State } from '../storage/state.ts'
 import type { Conversations } from '../storage/store.ts'
 import type { Logins } from './logins.ts'
 import { oneAtATime } from './one-at-a-time.ts'
-import { type UserStore, usersOf } from './users.ts'
+import { loggingIn, SessionWatch } from './session-watch.ts'
+import { usersOf } from './users.ts'
 
 /** A session that a user wrote to, and whether it has a login now. */
 export interface WrittenSession {
@@ -43,7 +44,7 @@ export interface ConnectedSession {
 
 export interface AccountPorts {
   state: Pick<State, 'sessions' | 'contexts'>
-  store: UserStore & {
+  store: {
     durable: boolean
     conversations: Pick<Conversations, 'sessionsOf' | 'suspects'>
   }
@@ -80,29 +81,24 @@ export class Accounts {
     return [...(await this.#listed.sessions)]
   }
 
-  async #all(lists: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
-    const pending = new Set((await lists)[0])
-    const listed = await this.shown(await this.#ordered(), pending)
+  async #all(looked: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
+    const pending = new Set((await looked)[0])
+    const listed = await this.shown(await this.#ordered())
     for (const { name } of listed) pending.delete(name)
-    for (const name of pending) {
-      listed.push({ name, connected: false, status: 'logging_in', is_default: false, user_count: 0 })
-    }
-    return listed
+    return [...listed, ...[...pending].map(loggingIn)]
   }
 
-  /** Returns these sessions in the form of `list`, in their order. */
-  async shown(records: readonly SessionRecord[], pending?: ReadonlySet<string>): Promise<Session[]> {
-    const { clock } = this.#runtime
-    const { contexts } = this.#ports.state
-    const { poller, store } = this.#ports
-    // A failing log is reported elsewhere, and must hide no session.
-    const since = clock.now() - suspectSpanMs
-    const suspects = await store.conversations.suspects(since).catch(() => undefined)
-    const first = await this.#first()
-    const writers = await contexts.writers(records.map(({ name }) => name))
-    return records.map(({ name, bot, damaged, unreadable }): Session => {
-      const isNew = pending?.has(name) && !damaged && !unreadable
-      const status = bot ? standingOf(bot) : isNew ? 'logging_in' : 'disconnected'
+  /** These as `list` shows them, in their order. */
+  async shown(records: readonly SessionRecord[]): Promise<Session[]> {
+    const writers = await this.#ports.state.contexts.writers(records.map(({ name }) => name))
+    return this.#shown(records, name => writers.get(name) ?? 0)
+  }
+
+  async #shown(records: readonly SessionRecord[], countOf: (name: string) => number): Promise<Session[]> {
+    const { poller } = this.#ports
+    const [suspects, first] = [await this.suspects(), await this.defaultName()]
+    return records.map(({ name, bot, unreadable }): Session => {
+      const status = bot ? standingOf(bot) : 'disconnected'
       const { bot_id, user_id, created_at, failing_since }: Partial<BotInfo> = bot ?? {}
       const { poll_error, poll_error_code, poll_error_quote }: Marks = bot ?? {}
       return defined({
@@ -118,11 +114,17 @@ export class Accounts {
         poll_error_code,
         poll_error_quote,
         poll_error: unreadable?.problem ?? poll_error,
-        user_count: writers.get(name) ?? 0,
+        user_count: countOf(name),
         suspect_count: suspects?.get(name),
         ...mutedOf(bot ?? {}),
       })
     })
+  }
+
+  /** Counts the suspect messages of the last day by session. A failing log is reported elsewhere, and must hide no session. */
+  async suspects(): Promise<ReadonlyMap<string, number> | undefined> {
+    const since = this.#runtime.clock.now() - suspectSpanMs
+    return this.#ports.store.conversations.suspects(since).catch(() => undefined)
   }
 
   /**
@@ -146,26 +148,49 @@ export class Accounts {
    * Lists the users who have written to a session ('' is the default one), the most recent writer first.
    * Takes no lock.
    *
-   * @throws SvcError `session_not_found`
+   * @throws SvcError `session_not_found`, `store_unavailable` when its files cannot be read
    */
   async users(name: string): Promise<SessionUser[]> {
-    return this.#usersOf((await this.named(name)).name)
+    const { name: session, unreadable } = await this.named(name)
+    const { users = [] } =
+      (await usersOf(this.#ports, [session], this.#runtime.clock.now())).get(session) ?? {}
+    if (unreadable && users.length === 0) throw unreadable
+    return users
   }
 
-  /** Lists all sessions with their users. Takes no lock. */
+  /** Every session with its users, in the order of `list`. Takes no lock. */
   async withUsers(): Promise<SessionWithUsers[]> {
-    const listed = await this.list()
-    return Promise.all(
-      listed.map(async session => {
-        // The session's own entry says why its users cannot be read.
-        const users = await this.#usersOf(session.name).catch(() => [])
-        return { ...session, user_count: users.length, users }
-      }),
+    const watch = this.watch()
+    await watch.look()
+    return watch.sessions()
+  }
+
+  /** Looks at every session with its users, again and again. */
+  watch(): SessionWatch {
+    const { logins, poller, state } = this.#ports
+    return new SessionWatch(
+      {
+        sessions: state.sessions,
+        pending: () => logins.pending(),
+        lastPoll: bot => poller.lastPoll(bot),
+        defaultName: () => this.defaultName(),
+        suspects: () => this.suspects(),
+        inOrder: records => this.inOrder(records),
+        whole: records => this.whole(records),
+      },
+      this.#runtime.clock,
     )
   }
 
-  #usersOf(session: string): Promise<SessionUser[]> {
-    return usersOf(this.#ports, session, this.#runtime.clock.now())
+  /** These records with their users, and when each is to be looked at again, since it changes with time alone. */
+  async whole(records: readonly SessionRecord[]): Promise<{ session: SessionWithUsers; due: number }[]> {
+    const names = records.map(({ name }) => name)
+    const looked = await usersOf(this.#ports, names, this.#runtime.clock.now())
+    const shown = await this.#shown(records, name => looked.get(name)?.users.length ?? 0)
+    return shown.map(session => {
+      const { users, due } = looked.get(session.name)!
+      return { session: { ...session, users }, due }
+    })
   }
 
   /**
@@ -209,7 +234,7 @@ export class Accounts {
     for (const record of await Promise.all([...knowing].map(name => sessions.get(name))))
       if (record) once.set(record.name, record)
     const known: (ConnectedSession & { context: UserContext })[] = []
-    for (const { name, bot } of await this.#inOrder([...once.values()])) {
+    for (const { name, bot } of await this.inOrder([...once.values()])) {
       const context = bot && (await contexts.find(name, user))
       if (bot && context?.token !== undefined) known.push({ name, bot, context })
     }
@@ -313,20 +338,21 @@ export class Accounts {
   }
 
   async #wanted(name: string): Promise<string> {
-    return name === '' ? this.#first() : sessionName(name)
+    return name === '' ? this.defaultName() : sessionName(name)
   }
 
-  /** Returns the name of the default session, else of the oldest. */
-  async #first(): Promise<string> {
+  /** The name of the default one, else of the oldest. */
+  async defaultName(): Promise<string> {
     const { sessions } = this.#ports.state
     return (await sessions.defaultName()) ?? (await this.#ordered())[0]?.name ?? defaultSessionName
   }
 
   async #ordered(): Promise<SessionRecord[]> {
-    return this.#inOrder(await this.#ports.state.sessions.list())
+    return this.inOrder(await this.#ports.state.sessions.list())
   }
 
-  async #inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
+  /** The default one first, then the oldest first. */
+  async inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
     if (records.length < 2) return [...records]
     const chosen = await this.#ports.state.sessions.defaultName()
     const age = (record: SessionRecord) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER

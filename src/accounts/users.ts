@@ -2,8 +2,8 @@
 
 import { SvcError } from '../model/error.ts'
 import {
+  clockSkewMs,
   countNow,
-  hasWritten,
   type KnownUser,
   type NamedUser,
   type NameRequest,
@@ -19,7 +19,7 @@ import { defined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { addressee, bearers, bearersTold } from '../send/plan.ts'
 import type { Entries } from '../storage/outbox.ts'
-import type { State } from '../storage/state.ts'
+import type { Contact, State } from '../storage/state.ts'
 import type { Conversations, Names } from '../storage/store.ts'
 
 /** The part of `Accounts` that this file uses. */
@@ -29,15 +29,9 @@ interface Sessions {
   knowing(user: string): Promise<{ name: string; context: UserContext }[]>
 }
 
-/** The part of the store that has data about users. */
-export interface UserStore {
-  outbox: Pick<Entries, 'counters'>
-  names: Names
-}
-
 export interface UserPorts {
   state: Pick<State, 'sessions' | 'contexts'>
-  store: UserStore & { conversations: Pick<Conversations, 'sessionsOf'> }
+  store: { outbox: Pick<Entries, 'counters'>; names: Names; conversations: Pick<Conversations, 'sessionsOf'> }
 }
 
 export class Users {
@@ -64,20 +58,17 @@ export class Users {
       session === undefined
         ? (await this.#accounts.list()).map(({ name }) => name)
         : [(await this.#accounts.named(session)).name]
-    const results = await Promise.allSettled(
-      names.map(async name => (await this.of(name)).map(user => ({ session: name, ...user }))),
-    )
-    const found = results
-      .flatMap(result => (result.status === 'fulfilled' ? result.value : []))
+    const { sessions } = this.#ports.state
+    const looked = await usersOf(this.#ports, names, this.#runtime.clock.now())
+    const found = [...looked]
+      .flatMap(([name, { users }]) => users.map(user => ({ session: name, ...user })))
       .filter(user => only === undefined || user.user_id === only)
-    const failed = results.find(result => result.status === 'rejected')
-    if (failed && found.length === 0) throw failed.reason
+    if (found.length === 0) {
+      const asked = new Set(names)
+      const failed = (await sessions.list()).find(({ name, unreadable }) => unreadable && asked.has(name))
+      if (failed?.unreadable) throw failed.unreadable
+    }
     return found.sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
-  }
-
-  /** Lists the users of one session. */
-  of(session: string): Promise<SessionUser[]> {
-    return usersOf(this.#ports, session, this.#runtime.clock.now())
   }
 
   /**
@@ -103,7 +94,8 @@ export class Users {
       })
     }
     await store.names.set(target, user, newName)
-    const listed = (await this.of(target)).find(({ user_id }) => user_id === user)
+    const found = await usersOf(this.#ports, [target], this.#runtime.clock.now())
+    const listed = found.get(target)?.users.find(entry => entry.user_id === user)
     const named = listed ?? defined({ user_id: user, remaining: 0, name: newName })
     const same =
       newName === undefined
@@ -119,32 +111,50 @@ export class Users {
   }
 }
 
-/**
- * Lists the users who have written to a session, from its files and the log; the most recent writer first.
- */
+/** Who has written to a session, and when that is to be looked at again (Unix ms), since it changes with time alone. */
+export interface LookedUsers {
+  /** Who wrote last comes first. */
+  users: SessionUser[]
+  due: number
+}
+
+/** Of each of these sessions. */
 export async function usersOf(
-  { state: { contexts }, store }: { state: Pick<State, 'contexts'>; store: UserStore },
-  session: string,
+  { state: { contexts } }: { state: Pick<State, 'contexts'> },
+  sessions: readonly string[],
   now: number,
-): Promise<SessionUser[]> {
-  // While the log fails, its data are missing; the failure is reported elsewhere.
-  const counters = await store.outbox.counters(session).catch(() => undefined)
-  const names = await store.names.of(session).catch(() => undefined)
-  const users = await contexts.of(session)
-  return [...users]
-    .filter(([, context]) => hasWritten(context))
-    .map(([user_id, context]): SessionUser => {
-      const count = countNow(context, counters?.get(user_id), now)
-      return defined({
-        user_id,
-        name: names?.get(user_id),
-        first_seen: context.first_seen || undefined,
-        last_received: context.received_at,
-        last_sent: count.last_sent_at,
-        ...rightToAnswer(count, now),
-      })
-    })
-    .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
+): Promise<ReadonlyMap<string, LookedUsers>> {
+  const found = await contexts.users(sessions)
+  return new Map(
+    sessions.map(session => {
+      const contacts = found.get(session) ?? []
+      const users = contacts.map(contact => userOf(contact, now)).sort(latestFirst)
+      return [session, { users, due: dueOf(contacts, users, now) }]
+    }),
+  )
+}
+
+function userOf({ user_id, name, context, counter }: Contact, now: number): SessionUser {
+  const count = countNow(context, counter, now)
+  return defined({
+    ...{ user_id, name, first_seen: context.first_seen || undefined },
+    ...{ last_received: context.received_at, last_sent: count.last_sent_at },
+    ...rightToAnswer(count, now),
+  })
+}
+
+const latestFirst = (a: SessionUser, b: SessionUser) =>
+  (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1)
+
+/** A window closes, or a count of a clock that runs ahead begins to hold. */
+function dueOf(contacts: readonly Contact[], users: readonly SessionUser[], now: number): number {
+  let due = Number.POSITIVE_INFINITY
+  for (const { window_expires_at: at } of users) if (at !== undefined && at > now) due = Math.min(due, at)
+  for (const { counter } of contacts) {
+    const at = (counter?.received_at ?? 0) - clockSkewMs
+    if (at > now) due = Math.min(due, at)
+  }
+  return due
 }
 
 /** Sorts what sessions know of a user by the time of the user's last message, newest first. */

@@ -1,10 +1,11 @@
 /**
  * What happens, as it happens, to any number of listeners at the cost of one: messages, and how the sessions are.
  *
- * Nothing is read while nobody listens. Events are read forward from the log; of sessions more is shown than makes an event,
- * so they are looked at.
+ * Nothing is read while nobody listens. Events are read forward from the log. Of sessions more is shown than makes an event,
+ * so they are looked at every second; a look costs what changed.
  */
 import type { Accounts } from '../accounts/accounts.ts'
+import type { SessionWatch } from '../accounts/session-watch.ts'
 import type { ConversationMark } from '../model/conversation.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionWithUsers } from '../model/session.ts'
@@ -35,7 +36,7 @@ export interface ChangeListener {
 
 export interface ChangePorts {
   events: EventReader
-  accounts: Pick<Accounts, 'withUsers'>
+  accounts: Pick<Accounts, 'watch'>
 }
 
 /** Events read at a time. */
@@ -71,8 +72,9 @@ export class Changes {
       const following = new AbortController()
       this.#following = following
       if (this.#runtime.closing.aborted) following.abort()
-      void this.#followLog(following.signal)
-      void this.#followSessions(following.signal)
+      const watch = this.#ports.accounts.watch()
+      void this.#followLog(following.signal, watch)
+      void this.#followSessions(following.signal, watch)
     }
     if (this.#reached !== undefined) own.reached?.(this.#reached)
     return () => {
@@ -88,7 +90,7 @@ export class Changes {
     this.#tell(listener => listener.marked, mark)
   }
 
-  async #followLog(signal: AbortSignal): Promise<void> {
+  async #followLog(signal: AbortSignal, watch: SessionWatch): Promise<void> {
     const { clock, log } = this.#runtime
     const { events } = this.#ports
     for (let failures = 0; !signal.aborted; ) {
@@ -100,7 +102,9 @@ export class Changes {
           await turn()
           if (signal.aborted) return
           if (!one.inside) this.#tell(listener => listener.event, one)
-          if (one.row) this.#tellMessage(one.event.data as Message, one.row)
+          if (!one.row) continue
+          watch.touch(one.row.session)
+          this.#tellMessage(one.event.data as Message, one.row)
         }
         failures = 0
         const moved = page.cursor !== this.#reached
@@ -124,22 +128,22 @@ export class Changes {
     this.#tell(listener => listener.message, message, news)
   }
 
-  async #followSessions(signal: AbortSignal): Promise<void> {
+  async #followSessions(signal: AbortSignal, watch: SessionWatch): Promise<void> {
     const { clock, log } = this.#runtime
-    const { accounts } = this.#ports
-    let before: { sessions: SessionWithUsers[]; judged: string } | undefined
+    let before: readonly SessionWithUsers[] | undefined
     let pollsToldAt = clock.monotonic()
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
-        const found = await accounts.withUsers()
+        const isOther = await watch.look()
         if (signal.aborted) return
-        const now = { sessions: found, judged: judgedOf(found) }
         const pollsAreNews = clock.monotonic() - pollsToldAt > pollNewsMs
         if (pollsAreNews) pollsToldAt = clock.monotonic()
-        if (before && (pollsAreNews || now.judged !== before.judged))
-          this.#tell(listener => listener.sessions, now.sessions, before.sessions)
-        before = now
+        if (!before || isOther || pollsAreNews) {
+          const now = watch.sessions()
+          if (before) this.#tell(listener => listener.sessions, now, before)
+          before = now
+        }
       } catch (error) {
         if (!signal.aborted) log.warn('changes of sessions cannot be read', { error })
       }
@@ -162,7 +166,3 @@ export class Changes {
     }
   }
 }
-
-/** What of the sessions is news whenever it changes. */
-const judgedOf = (sessions: SessionWithUsers[]): string =>
-  JSON.stringify(sessions, (key, value) => (key === 'last_poll_at' ? 0 : value))

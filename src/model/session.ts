@@ -320,7 +320,8 @@ export function newestContext(
 ): UserContext | undefined {
   if (!newer || !older || !hasWritten(older)) return newer ?? older
   const { token, received_at } = newer
-  if (received_at === undefined) return older
+  // A time in the future comes from a clock that has been set back since.
+  if (received_at === undefined || received_at > now + clockSkewMs) return older
   const inbound = { user_id: '', received_at, ...(token !== undefined && { token }) }
   return contextAfter(older, inbound, now) ?? older
 }

@@ -6,7 +6,7 @@
  * beginning of `save`, `remove` or `rename` when it rejects, or its process is killed.
  */
 import type { SvcError } from '../model/error.ts'
-import type { BotInfo, Marks, UserContext } from '../model/session.ts'
+import type { BotInfo, Counter, Marks, UserContext } from '../model/session.ts'
 import type { LoginFlows } from './logins.ts'
 
 export interface State {
@@ -38,7 +38,10 @@ export interface SessionSight {
   /** All, in no order. */
   list(): Promise<readonly SessionRecord[]>
 
-  /** What changed since that revision, cursors too; without one all sessions. It costs what changed. */
+  /**
+   * What changed since that revision; without one all sessions. That is the record, the cursor, contexts, or a name of a user.
+   * Counters change with a message, of which the event log tells. It costs what changed.
+   */
   changedSince(revision?: number): Promise<SessionChanges>
 
   /** The one of that name, compared without case; undefined for none, and for what can be no name. */
@@ -95,18 +98,28 @@ export interface Sessions extends PolledSessions {
   sweep(before: number): Promise<number>
 }
 
+/** Somebody who has written to a session. */
+export interface Contact {
+  user_id: string
+  context: UserContext
+  /** Answers, as far as any were counted. */
+  counter?: Counter | undefined
+  /** What people call this user. */
+  name?: string | undefined
+}
+
 /** The right to answer: per session and user the newest context token, and when the user last wrote. */
 export interface Contexts {
   /** What is known of one user. `used` and `last_sent_at` are where the counter of the lane begins (`countNow`). */
   find(session: string, user: string): Promise<UserContext | undefined>
 
   /**
-   * By user id, everybody known to a session, also of whom no more than `first_seen` is left since another bot was logged in.
-   * Those who wrote long ago may be missing while the store fails.
+   * Who has written (`hasWritten`) to each of these sessions, in no order: of all of them at once. Nobody of a session that is
+   * not there or is `unreadable`. While the store fails, those who wrote long ago, names and counters may be missing.
    */
-  of(session: string): Promise<ReadonlyMap<string, UserContext>>
+  users(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>>
 
-  /** How many of `of` have written to each of these sessions (`hasWritten`); 0 of one that is not there. */
+  /** How many `users` gives of each; what another process wrote may show a second later. */
   writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
 
   /** The sessions that know a user, and perhaps others: `find` tells. */

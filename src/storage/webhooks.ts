@@ -4,8 +4,8 @@
  * An endpoint has read the log up to its `position`. A conversation that is not done up to there has a lane, which says how
  * far it is; what has no lane is done. So what is kept grows with what is under way, not with what waits.
  *
- * What is true of every verb stands in `store.ts`. The process that polls delivers. Nothing here keeps two processes apart: an
- * engine that lets several poll at a time has to add who delivers which endpoint.
+ * What is true of every verb stands in `store.ts`. The process that polls delivers. Nothing here keeps two processes apart but
+ * the epoch: an engine that lets several poll at a time has to add who delivers which endpoint.
  */
 import type { WebhookEnding } from '../model/event.ts'
 import type { WebhookDelivery, WebhookFailure } from '../model/webhook.ts'
@@ -171,7 +171,10 @@ export interface Webhooks {
 export const triesKept: Readonly<Record<TryOutcome, number>> = { done: 100, failed: 200, gave_up: 1000 }
 
 export interface WebhookProgresses {
-  /** Another epoch of every endpoint: what who delivered before did not keep yet is not kept any more; all are tried at once. */
+  /**
+   * This process delivers from now on. Another epoch of each endpoint for which another process delivered last: what that one
+   * did not keep yet is not kept any more. All are tried at once.
+   */
   takeOver(): Promise<void>
 
   lanes(id: string): Promise<WebhookLane[]>

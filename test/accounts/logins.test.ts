@@ -268,14 +268,14 @@ describe('login', () => {
     const before = t.bots.get('default')!
     await t.sandbox.say('to the old bot')
     const [old] = await t.recv()
-    await t.until('context', async () => (await t.other.contexts.of('default')).get(before.user_id)?.token)
+    await t.until('context', async () => (await t.other.contexts.find('default', before.user_id))?.token)
     const { qr_url, status } = await login(t, '', { force: true })
     expect(status).toBe('waiting')
     await t.sandbox.scan({ qrcode: qr_url!, user: before.user_id, confirm: true })
     // Somebody who says force each time is told of the end all the same.
     const confirmed = await follow(t, ['confirmed'], '', { force: true })
     expect(confirmed.bot_id).not.toBe(before.bot_id)
-    const context = (await t.other.contexts.of('default')).get(before.user_id)
+    const context = await t.other.contexts.find('default', before.user_id)
     expect(context).toMatchObject({ used: 0 })
     expect(context).not.toHaveProperty('token')
     expect((await t.other.sessions.get('default'))!.bot).not.toHaveProperty('expired_at')

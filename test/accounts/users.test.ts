@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { directCall } from '../../src/model/call.ts'
+import type { SvcError } from '../../src/model/error.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -70,8 +71,11 @@ for (const file of ['contexts.json', 'token.json'])
     for (const call of [t.send({ to: id, text: 'x', session: 'default' }), accounts.logout('default')])
       expect(await failure(call)).toMatchObject(unreadable)
     if (file === 'contexts.json') {
-      expect(await failure(users.list({ session: 'default' }))).toMatchObject(unreadable)
-      expect(await failure(users.list({ user_id: id }))).toMatchObject(unreadable)
+      for (const filter of [{ session: 'default' }, { user_id: id }]) {
+        // Both may be told with one and the same error, which Bun's matcher writes into.
+        const error = await failure(users.list(filter))
+        expect({ ...(error as SvcError), message: (error as SvcError).message }).toMatchObject(unreadable)
+      }
     }
     expect((await users.list()).map(({ user_id }) => user_id)).toContain(other)
     expect((await accounts.list())[0]?.poll_error).toContain(file)

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { closeSync, copyFileSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { forFile } from '../support/folder.ts'
+import { knownUsers } from '../support/known-users.ts'
 import { idle, stateOf, withWard } from './support.ts'
 
 const ward = forFile(await withWard())
@@ -100,7 +101,7 @@ test('messages that wait for their users', async () => {
     await using gateway = await ward.open()
     await ward.sandbox.advance(25 * 60 * 60_000)
     gateway.clock.advance(25 * 60 * 60_000)
-    const [user] = [...(await gateway.other.contexts.of('work')).keys()]
+    const [user] = [...(await knownUsers(gateway.other.contexts, 'work')).keys()]
     const sent = await gateway.send({ to: user!, text: 'later', when_closed: 'queue' })
     expect(sent.status).toBe('queued')
   }

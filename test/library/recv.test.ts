@@ -25,7 +25,7 @@ for (const store of [false, true]) {
       for (const name of ['work', 'home']) {
         expect((await tokenOf(t.dir, name)).cursor).not.toBe('')
         const { user_id } = t.bots.get(name)!
-        expect((await t.other.contexts.of(name)).get(user_id)?.token).toBeString()
+        expect((await t.other.contexts.find(name, user_id))?.token).toBeString()
       }
       expect(await t.quickly(svc.recv({ timeout: 0 }))).toEqual([])
       // What was received can be answered.

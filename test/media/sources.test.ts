@@ -154,7 +154,7 @@ describe('path', () => {
     await using t = await withGateway({ dir: join(root, 'data'), config: { mediaRoot: root } })
     await t.sandbox.say('hi')
     const { user_id } = t.bots.get('default')!
-    await t.until('context', async () => (await t.other.contexts.of('default')).get(user_id)?.token)
+    await t.until('context', async () => (await t.other.contexts.find('default', user_id))?.token)
     await writeFile(join(root, 'mine'), 'mine')
     for (const call of [remote, { local: true }]) {
       for (const path of ['default/token.json', 'messages.db'])

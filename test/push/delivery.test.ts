@@ -244,12 +244,17 @@ test('what a process of before had under way goes on in the next one, in order',
 async function withProcesses(url: string, paths: readonly string[], data = async (_id: string) => ({})) {
   let looks = 0
   let heads = 0
-  const kept = verbs(memoryWebhooks(new Tables()))
-  const list = () => {
-    looks += 1
-    return kept.list()
+  const tables = new Tables()
+  /** As a process of its own has them. */
+  const webhooksOf = () => {
+    const kept = verbs(memoryWebhooks(tables))
+    const list = () => {
+      looks += 1
+      return kept.list()
+    }
+    return { ...kept, list }
   }
-  const webhooks = { ...kept, list }
+  const webhooks = webhooksOf()
   const clock = testClock()
   const { signal: closing } = new AbortController()
   const bus = new Bus()
@@ -272,7 +277,6 @@ async function withProcesses(url: string, paths: readonly string[], data = async
     cursor: 's-1',
   })
   const ports = {
-    webhooks,
     events: {
       head: async () => {
         heads += 1
@@ -287,7 +291,10 @@ async function withProcesses(url: string, paths: readonly string[], data = async
     trustsClock: async () => true,
   }
   const open = (polls = () => true) => {
-    const delivery = new Delivery(ports, { clock, log: silentLog, closing, bus })
+    const delivery = new Delivery(
+      { ...ports, webhooks: webhooksOf() },
+      { clock, log: silentLog, closing, bus },
+    )
     delivery.start(polls)
     return delivery
   }

@@ -8,6 +8,7 @@ import { testClock } from '../support/clock.ts'
 import type { FaultKind } from '../support/faults.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
+import { knownUsers } from '../support/known-users.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 const it = given(withGateway)
@@ -44,13 +45,13 @@ describe('the inbox', () => {
       expect(texts(await t.recv())).toEqual(['first'])
       await t.until('the cursor of the first', async () => (await cursorOf(t)) !== '')
       const cursor = await cursorOf(t)
-      const context = (await t.other.contexts.of('default')).get(user_id)
+      const context = await t.other.contexts.find('default', user_id)
       {
         using _refusing = refusingStore(t)
         await t.sandbox.say('second')
         await t.until('a failed commit', () => hasFailed(t))
         expect(await cursorOf(t)).toBe(cursor)
-        expect((await t.other.contexts.of('default')).get(user_id)).toEqual(context!)
+        expect(await t.other.contexts.find('default', user_id)).toEqual(context!)
       }
       await t.sandbox.say('third')
       expect(texts(await t.receive(2))).toEqual(['second', 'third'])
@@ -70,7 +71,7 @@ describe('the inbox', () => {
       await rmdir(contexts)
       t.clock.advance(250)
       await t.until('the cursor moves', async () => (await cursorOf(t)) !== '')
-      expect((await t.other.contexts.of('default')).get(t.bots.get('default')!.user_id)?.token).toBeString()
+      expect((await t.other.contexts.find('default', t.bots.get('default')!.user_id))?.token).toBeString()
       await t.sandbox.say('again')
       expect(texts(await t.recv())).toEqual(['again'])
       expect(await stored(t)).toEqual(['hello', 'again'])
@@ -92,7 +93,7 @@ describe('the inbox', () => {
   test('a new context token of a repeated message is the one that answers', async () => {
     await using t = await withGateway({ switches: { duplicate: 'new_token', duplicate_after_ms: 50 } })
     const { user_id } = t.bots.get('default')!
-    const tokenNow = async () => (await t.other.contexts.of('default')).get(user_id)?.token
+    const tokenNow = async () => (await t.other.contexts.find('default', user_id))?.token
     await t.sandbox.say('once')
     await t.recv()
     const first = await t.until('a token', tokenNow)
@@ -247,7 +248,7 @@ describe('expiry', () => {
       await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
       const kept = (await t.other.sessions.get('default'))!.bot!
       expect(kept).toMatchObject({ token: file.token, cursor: file.cursor })
-      expect((await t.other.contexts.of('default')).has(user_id)).toBe(true)
+      expect((await t.other.contexts.find('default', user_id)) !== undefined).toBe(true)
       expect(t.lines.filter(line => line.includes('session expired'))).toHaveLength(1)
 
       const bot = t.sandbox.bot(user_id)
@@ -273,7 +274,7 @@ describe('changes during a long poll', () => {
       const listed = await t.gateway.history.page({ limit: 50, offset: 0, session: 'work' })
       expect(listed.total).toBe(all.length)
       await t.until('the cursor', async () => (await cursorOf(t, 'work')) !== '')
-      expect((await t.other.contexts.of('work')).size).toBe(1)
+      expect((await knownUsers(t.other.contexts, 'work')).size).toBe(1)
       expect((await t.gateway.accounts.list()).map(session => session.name)).toEqual(['work'])
       expect((await t.gateway.accounts.list())[0]?.last_poll_at).toBeNumber()
     })

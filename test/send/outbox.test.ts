@@ -132,7 +132,7 @@ describe('a closed window', () => {
     const two = t.bots.get('two')!
     await t.send({ text: 'waits', ...queue })
     await t.sandbox.say('hi', { from: two.user_id, to: two.bot_id })
-    await t.until('known', async () => (await t.other.contexts.of('two')).get(two.user_id))
+    await t.until('known', async () => await t.other.contexts.find('two', two.user_id))
     expect((await t.send({ to: two.user_id, text: 'goes', ...queue })).status).toBe('accepted')
     expect((await t.gateway.outbox.list({ user_id: two.user_id })).length).toBe(0)
     expect((await t.gateway.outbox.list({ session: 'TWO' })).length).toBe(0)

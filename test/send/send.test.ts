@@ -9,6 +9,7 @@ import { codeOf, failure } from '../support/failure.ts'
 import type { FaultKind } from '../support/faults.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
+import { knownUsers } from '../support/known-users.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { withTalk } from '../support/talk.ts'
 import { write } from '../support/waiting.ts'
@@ -35,12 +36,12 @@ describe('which session sends', () => {
     // The same person has written to both, last to the first one.
     const write = async (name: string) => {
       const { bot_id } = t.bots.get(name)!
-      const before = (await t.other.contexts.of(name)).get(to)?.received_at ?? 0
+      const before = (await t.other.contexts.find(name, to))?.received_at ?? 0
       t.clock.advance(1000)
       await t.sandbox.say(`to ${name}`, { from: to, to: bot_id })
       await t.until(
         'context',
-        async () => ((await t.other.contexts.of(name)).get(to)?.received_at ?? 0) > before,
+        async () => ((await t.other.contexts.find(name, to))?.received_at ?? 0) > before,
       )
     }
     await write('new')
@@ -177,7 +178,7 @@ describe('which session sends', () => {
       await using other = await t.beside()
       const from = await t.sandbox.addUser('friend')
       const say = (text: string) => t.sandbox.say(text, { from, to: t.bots.get('second')!.bot_id })
-      const inFile = async () => (await t.other.contexts.of('second')).get(from)?.token
+      const inFile = async () => (await knownUsers(t.other.contexts, 'second')).get(from)?.token
       const isKnown = user === 'a known user'
       if (isKnown) {
         await say('before')

@@ -92,6 +92,7 @@ export function pruneEvents(db: Tables): void {
 
 export function memoryWebhooks(db: Tables): Webhooks {
   const of = (id: string) => db.webhooks.find(({ webhook }) => webhook.id === id)
+  const me = {}
   const isLane = ({ session, user }: Conversation) => isOf(session, user)
   const change = (id: string, work: (kept: Tables['webhooks'][number]) => void) => {
     const kept = of(id)
@@ -130,8 +131,14 @@ export function memoryWebhooks(db: Tables): Webhooks {
       }),
     progress: {
       async takeOver() {
-        for (const { webhook } of db.webhooks)
-          Object.assign(webhook, { epoch: webhook.epoch + 1, next_try_at: undefined })
+        for (const kept of db.webhooks) {
+          const { epoch } = kept.webhook
+          Object.assign(kept.webhook, {
+            epoch: kept.deliverer === me ? epoch : epoch + 1,
+            next_try_at: undefined,
+          })
+          kept.deliverer = me
+        }
       },
       lanes: async id => of(id)?.lanes ?? [],
       async keep(id, { epoch, position, lanes, ended, tries, health }) {

@@ -145,7 +145,17 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
   }
   const contexts: State['contexts'] = {
     find: async (session, user) => db.contexts.find(isOf(session, user))?.context,
-    of: async session => new Map(db.contexts.filter(isOf(session)).map(one => [one.user, one.context])),
+    users: async names =>
+      new Map(
+        names.map(session => [
+          session,
+          db.contexts.filter(isOf(session)).flatMap(({ context, user }) => {
+            const { counter } = db.lanes.find(isOf(session, user)) ?? {}
+            const { name } = db.names.find(isOf(session, user)) ?? {}
+            return hasWritten(context) ? [{ user_id: user, context, counter, name }] : []
+          }),
+        ]),
+      ),
     writers: async names => {
       const wrote = db.contexts.filter(({ context }) => hasWritten(context))
       return new Map(names.map(name => [name, wrote.filter(isOf(name)).length]))

@@ -59,7 +59,7 @@ export class Tables {
   leased: Leased[] = []
   events: Event[] = []
   readonly readers = new Map<string, { cursor: string; seenAt: number }>()
-  webhooks: { webhook: Webhook; lanes: WebhookLane[]; tries: WebhookTry[] }[] = []
+  webhooks: { webhook: Webhook; lanes: WebhookLane[]; tries: WebhookTry[]; deliverer?: object }[] = []
   entries: Entry[] = []
   lanes: Lane[] = []
   slots: { session: string; user: string; at: number }[] = []

@@ -105,16 +105,28 @@ onEach(it => {
     ])
   })
 
-  it('after a takeover, what who delivered before did not keep yet is not kept', async t => {
+  it('after a takeover, what another process that delivered before did not keep yet is not kept', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     await webhooks.progress.takeOver()
-    const [{ epoch } = { epoch: 0 }] = await webhooks.list()
-    expect(await webhooks.progress.keep('a', went({ epoch, health: { next_try_at: 9 } }))).toBe(true)
-    expect(await webhooks.progress.keep('a', went({ epoch: 0, position: 'at-30' }))).toBe(false)
+    const epoch = async () => (await webhooks.get('a'))!.epoch
+    const before = await epoch()
+    expect(await webhooks.progress.keep('a', went({ epoch: before, health: { next_try_at: 9 } }))).toBe(true)
     expect((await webhooks.list())[0]).toMatchObject({ position: 'at-8', next_try_at: 9 })
+    // Nobody else delivered meanwhile: what is under way goes on.
     await webhooks.progress.takeOver()
-    expect((await webhooks.list())[0]?.next_try_at).toBeUndefined()
+    expect((await webhooks.get('a'))!.next_try_at).toBeUndefined()
+    expect(await epoch()).toBe(before)
+    await using other = await t.second()
+    await other.store.webhooks.progress.takeOver()
+    expect(await webhooks.progress.keep('a', went({ epoch: before, position: 'at-30' }))).toBe(false)
+    const taken = await epoch()
+    await webhooks.add(endpoint('b'))
+    await other.store.webhooks.progress.takeOver()
+    expect(await epoch()).toBe(taken)
+    await webhooks.progress.takeOver()
+    expect(await epoch()).toBeGreaterThan(taken)
+    expect(await webhooks.progress.keep('a', went({ epoch: taken }))).toBe(false)
   })
 
   it('how far an endpoint is, its lanes and its tries are kept as a whole', async t => {

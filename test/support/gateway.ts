@@ -216,7 +216,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     },
     async right(session = [...bots.keys()][0] ?? 'default') {
       const user = bots.get(session)?.user_id ?? ''
-      const context = (await other.contexts.of(session)).get(user)
+      const context = await other.contexts.find(session, user)
       return context && { ...context, used: countNow(context, countOf(dir, session, user), clock.now()).used }
     },
     async setApart(used) {

@@ -11,7 +11,7 @@ export async function withTalk(options: Parameters<typeof withGateway>[0] = {}):
   const t = await withGateway(options)
   for (const [name, { bot_id, user_id }] of t.bots) {
     await t.sandbox.say('hi', { to: bot_id, from: user_id })
-    await t.until('context', async () => (await t.other.contexts.of(name)).get(user_id)?.token)
+    await t.until('context', async () => (await t.other.contexts.find(name, user_id))?.token)
   }
   await mkdir(join(t.mediaRoot, 'in'), { recursive: true })
   return t

@@ -194,6 +194,12 @@ function heardOf({ context, received_at, token }: HeardRow): UserContext | undef
   return newestContext(kept, { token, received_at, used: 0, first_seen: received_at })
 }
 
+/** The counter and context of a user that the log keeps. */
+interface Kept {
+  counter: Counter
+  context?: UserContext
+}
+
 /**
  * The contexts of those who wrote to a session long ago, which its file has no room for; and what ends with the bot of a
  * session. All of it inside a transaction where it writes.
@@ -208,11 +214,11 @@ export class Archive extends EnginePart {
         ON CONFLICT (session, peer) DO UPDATE SET context = excluded.context`
   }
 
-  /** What the log knows of one user: what is kept here, and what the newest message says. */
-  find(session: string, user: string): UserContext | undefined {
+  /** Returns the newest of what the file knows of a user, what is kept here, and what the newest message says. */
+  find(session: string, user: string, inFile: UserContext | undefined): UserContext | undefined {
     const row = this.db.get<HeardRow>`SELECT context, received_at, token FROM outbox_lane
       WHERE session = ${this.messages.knownKey(session) ?? 0} AND peer = ${user}`
-    return row && heardOf(row)
+    return newestContext(inFile, row && heardOf(row), this.clock.now())
   }
 
   /** Those of a session: of these users, or of all. */
@@ -225,6 +231,19 @@ export class Archive extends EnginePart {
       ...(users ? [key, JSON.stringify(users)] : [key]),
     )
     return new Map(rows.map(({ peer, context }) => [peer, JSON.parse(context)]))
+  }
+
+  /** By session and user what is counted, and the context where it is here; of these sessions. */
+  lanes(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, Kept>> {
+    const rows = this.db.all<Counter & { session: string; peer: string; context?: string }>`
+      SELECT s.name AS session, l.peer, l.received_at, l.used, l.last_sent_at, l.context
+      FROM json_each(${JSON.stringify(sessions)}) wanted CROSS JOIN session s CROSS JOIN outbox_lane l
+      WHERE s.key = (SELECT key FROM session WHERE name = wanted.value ORDER BY named DESC, key DESC LIMIT 1)
+        AND l.session = s.key`
+    const bySession = Map.groupBy(rows, row => row.session)
+    const kept = ({ session: _, peer, context, ...counter }: (typeof rows)[number]) =>
+      [peer, { counter, ...(context !== undefined && { context: JSON.parse(context) }) }] as const
+    return new Map([...bySession].map(([session, own]) => [session, new Map(own.map(kept))]))
   }
 
   /** How many of them there are besides these users. */

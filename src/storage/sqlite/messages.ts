@@ -331,6 +331,11 @@ export class Messages {
 
   /** Keys of the sessions that have, or had, that name, that of `keyOf` last; names are compared as everywhere, without case. */
   sessionKeys(name: string): number[] {
+    return this.keysOf([name])[0] ?? []
+  }
+
+  /** The same of each of these. */
+  keysOf(names: readonly string[]): number[][] {
     const keys = this.#keys.get('', () => {
       const byName = new Map<string, number[]>()
       const sessions = this.#db.all<{ key: number; name: string }>`SELECT key, name FROM session
@@ -341,7 +346,7 @@ export class Messages {
       }
       return byName
     })
-    return keys.get(sessionKey(name)) ?? []
+    return names.map(name => keys.get(sessionKey(name)) ?? [])
   }
 
   /** The key under which a session's new rows stand. Inside a transaction. */

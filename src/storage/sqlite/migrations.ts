@@ -292,6 +292,19 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ALTER TABLE outbox ADD COLUMN ended_by TEXT;
   `,
   'ALTER TABLE outbox_lane ADD COLUMN token TEXT',
+  `
+  -- users_named: grows with each change of what users of the session are called, whichever version of svc makes it.
+  ALTER TABLE session ADD COLUMN users_named INTEGER;
+  CREATE INDEX session_users_named ON session (users_named) WHERE users_named IS NOT NULL;
+  CREATE TRIGGER user_named AFTER INSERT ON user_name BEGIN
+    UPDATE session SET users_named = (SELECT coalesce(max(users_named), 0) + 1 FROM session) WHERE key = new.session;
+  END;
+  CREATE TRIGGER user_unnamed AFTER DELETE ON user_name BEGIN
+    UPDATE session SET users_named = (SELECT coalesce(max(users_named), 0) + 1 FROM session) WHERE key = old.session;
+  END;
+  -- Which process delivered for an endpoint last.
+  ALTER TABLE webhook ADD COLUMN deliverer TEXT;
+  `,
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */

@@ -64,6 +64,26 @@ export class UserNames extends EnginePart {
     return new Map(rows.map(({ peer, name }) => [peer, name]))
   }
 
+  /** Sessions of whose users a name was changed since that revision, each with its own. */
+  changedSince(revision: number): { name: string; revision: number }[] {
+    return this.db.all`SELECT name, users_named AS revision FROM session WHERE users_named > ${revision}`
+  }
+
+  /** By name of the session and user, of these sessions. */
+  ofAll(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, string>> {
+    if (!this.db.get`SELECT 1 FROM user_name LIMIT 1`) return new Map()
+    const keys = this.messages.keysOf(sessions)
+    const rows = this.db.all<{ session: number; peer: string; name: string }>`SELECT session, peer, name
+      FROM user_name WHERE session IN (SELECT value FROM json_each(${JSON.stringify(keys.flat())}))`
+    const byKey = Map.groupBy(rows, row => row.session)
+    return new Map(
+      sessions.map((session, nth) => {
+        const named = keys[nth]!.flatMap(key => byKey.get(key) ?? [])
+        return [session, new Map(named.map(({ peer, name }) => [peer, name]))]
+      }),
+    )
+  }
+
   called(name: string): { session: string; user_id: string }[] {
     return this.db.all`SELECT session.name AS session, peer AS user_id FROM user_name
       JOIN session ON session.key = user_name.session WHERE folded = ${nameKey(name)}`

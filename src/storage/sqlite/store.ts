@@ -62,8 +62,9 @@ export interface LogHalf {
   readonly durable: boolean
   readonly contexts: Verbs<
     Archive,
-    'keep' | 'find' | 'of' | 'count' | 'knowing' | 'drop' | 'withdraw' | 'forget'
+    'keep' | 'find' | 'of' | 'lanes' | 'count' | 'knowing' | 'drop' | 'withdraw' | 'forget'
   >
+  readonly names: Verbs<UserNames, 'changedSince' | 'ofAll'>
   readonly intake: Verbs<Messages, 'insertReceived'>
   readonly upkeep: Verbs<Renames, 'intendRename' | 'intendedRenames' | 'renameSession'> & {
     /** Writes what waits, ends waits, and gives everything back. Safe to call twice. */
@@ -80,7 +81,7 @@ export class SqliteStore implements face.Store, LogHalf {
   readonly acknowledgements: Strict<face.Acknowledgements>
   readonly backlog: Strict<face.Backlog>
   readonly conversations: Strict<face.Conversations>
-  readonly names: Strict<face.Names>
+  readonly names: Strict<face.Names & LogHalf['names']>
   readonly contexts: LogHalf['contexts']
   readonly outbox: Strict<OutboxFace>
   readonly webhooks: Strict<WebhooksFace>
@@ -128,7 +129,7 @@ export class SqliteStore implements face.Store, LogHalf {
     const ground = { db, messages, clock, owner: new Owner() }
     const consumers = new Consumers(ground)
     const events = new Events(ground)
-    const webhooks = new Webhooks(db)
+    const webhooks = new Webhooks(db, ground.owner)
     const past = new Past(ground)
     const acknowledgements = new Acknowledgements(ground, consumers)
     const archive = new Archive(ground)
@@ -161,10 +162,10 @@ export class SqliteStore implements face.Store, LogHalf {
       ...verbs(plain, names, 'sessionsOf'),
       ...verbs(relaxed, conversations, 'markRead'),
     }
-    this.names = verbs(plain, names, 'of', 'called', 'set')
+    this.names = verbs(plain, names, 'of', 'ofAll', 'changedSince', 'called', 'set')
     this.contexts = {
       ...verbs(write, archive, 'keep'),
-      ...verbs(plain, archive, 'find', 'of', 'count', 'knowing', 'withdraw', 'forget'),
+      ...verbs(plain, archive, 'find', 'of', 'lanes', 'count', 'knowing', 'withdraw', 'forget'),
       ...verbs(relaxed, archive, 'drop'),
     }
     const { prune, ...outbox } = this.#openOutbox(ground)

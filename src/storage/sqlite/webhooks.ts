@@ -18,12 +18,15 @@ import {
   type WebhookProgress,
   type WebhookTry,
 } from '../webhooks.ts'
+import type { Owner } from './engine-part.ts'
 
 export class Webhooks {
   readonly #db: Database
+  readonly #owner: Owner
 
-  constructor(db: Database) {
+  constructor(db: Database, owner: Owner) {
     this.#db = db
+    this.#owner = owner
   }
 
   list(): Webhook[] {
@@ -82,7 +85,9 @@ export class Webhooks {
   }
 
   takeOver(): void {
-    this.#db.run`UPDATE webhook SET epoch = epoch + 1, next_try_at = NULL`
+    const { name } = this.#owner
+    this.#db.run`UPDATE webhook SET epoch = epoch + (deliverer IS NOT ${name}), deliverer = ${name},
+      next_try_at = NULL`
   }
 
   /** Endpoints of that session alone, and conversations under way, follow it to its new name. */
@@ -178,13 +183,14 @@ type WebhookRow = Pick<Webhook, 'id' | 'url' | 'session' | 'link_key' | 'created
   Record<'types' | 'headers' | 'secrets', string> &
   Record<'allow_private' | 'replies' | 'paused' | `tries_${TryOutcome}`, number> & {
     peer?: string
+    deliverer?: string
     disabled?: string
     disabled_code?: WebhookEnding
     disabled_at?: number
   }
 
 function webhookOf({ peer, disabled, disabled_code: code, disabled_at = 0, ...row }: WebhookRow): Webhook {
-  const { tries_done: done, tries_failed: failed, tries_gave_up: gave_up, ...rest } = row
+  const { deliverer: _, tries_done: done, tries_failed: failed, tries_gave_up: gave_up, ...rest } = row
   return {
     ...{ ...rest, user: peer, tries: { done, failed, gave_up } },
     ...{ types: JSON.parse(row.types), headers: JSON.parse(row.headers), secrets: JSON.parse(row.secrets) },

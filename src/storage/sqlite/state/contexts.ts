@@ -3,17 +3,11 @@
  * `<session>/contexts.json`, merged per user under the data lock, never overwritten blind. What is used of the right is
  * counted in the store; `used` and `last_sent_at` of version 0.1 say where that count begins.
  */
-import {
-  contextAfter,
-  hasWritten,
-  type Inbound,
-  newestContext,
-  type UserContext,
-} from '../../../model/session.ts'
+import { contextAfter, hasWritten, type Inbound, type UserContext } from '../../../model/session.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
-import type { Contexts } from '../../state.ts'
+import type { Contact, Contexts } from '../../state.ts'
 import type { SessionFiles, SessionRows } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
 import { serialized } from './token-file.ts'
@@ -35,6 +29,7 @@ const spareUsers = 100
 const keptMs = 1000
 
 export class ContextFiles implements Contexts {
+  readonly #rows: SessionRows | undefined
   /** Where contexts go that the file has no room for. */
   readonly #archive: SessionRows['contexts'] | undefined
   /** Whether they outlive the process there; else the file holds everybody. */
@@ -50,9 +45,10 @@ export class ContextFiles implements Contexts {
 
   constructor(options: { sessions: SessionFiles; log: Log; rows: SessionRows | undefined }) {
     this.#sessions = options.sessions
+    this.#rows = options.rows
     this.#archive = options.rows?.contexts
     this.#archives = options.rows?.durable === true
-    this.#sessions.onRead = session => void this.#read(session)
+    this.#sessions.onRead = session => this.#read(session)
     this.#sessions.onListed = ({ name, bot }) => {
       if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
       this.#noted.set(name, bot?.bot_id)
@@ -61,18 +57,31 @@ export class ContextFiles implements Contexts {
     this.#log = options.log
   }
 
-  async of(session: string): Promise<Users> {
-    // What fails there is told of elsewhere.
-    const kept = await this.#archive?.of(session).catch(() => undefined)
-    const known = this.#read(session)
-    if (!kept?.size) return known
-    return new Map([...known, ...kept, ...[...known].filter(([, context]) => hasWritten(context))])
+  async users(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>> {
+    // What the log adds to the files is missing while it fails, which is told of elsewhere.
+    const lanes = await this.#rows?.contexts.lanes(sessions).catch(() => undefined)
+    const names = await this.#rows?.names.ofAll(sessions).catch(() => undefined)
+    const found = new Map<string, Contact[]>()
+    for (const session of sessions) {
+      const inFile = this.known(session)
+      const [inLog, named] = [lanes?.get(session), names?.get(session)]
+      const contacts: Contact[] = []
+      const add = (user_id: string, context: UserContext) =>
+        contacts.push({ user_id, context, counter: inLog?.get(user_id)?.counter, name: named?.get(user_id) })
+      for (const [user, context] of inFile) if (hasWritten(context)) add(user, context)
+      for (const [user, { context }] of inLog ?? []) {
+        const known = inFile.get(user)
+        if (context && hasWritten(context) && !(known && hasWritten(known))) add(user, context)
+      }
+      found.set(session, contacts)
+    }
+    return found
   }
 
   async find(session: string, user: string): Promise<UserContext | undefined> {
     const known = this.known(session).get(user)
     // The user may have just written, and the file is not there yet.
-    return newestContext(known, await this.#archive?.find(session, user))
+    return this.#archive ? this.#archive.find(session, user, known) : known
   }
 
   /** As `#read`; of a file that cannot be read nobody: its session cannot be used, and says why. */

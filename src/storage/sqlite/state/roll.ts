@@ -20,10 +20,11 @@ interface Seen<Known> {
   readonly revision: number
 }
 
-export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: unknown }> {
+export class Roll<Known> {
   readonly #folders: () => readonly string[]
   readonly #read: (folder: string) => Promise<Known | undefined>
   readonly #onChange: (record: Known) => void
+  readonly #isSame: (one: Known | undefined, other: Known | undefined) => boolean
   readonly #few: number
   /** Folders, those that are no sessions too, by the key of their names. */
   #alike = new Map<string, string[]>()
@@ -42,17 +43,20 @@ export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: un
 
   /**
    * @param onChange is told of each record that is new or another one
+   * @param isSame whether one record says the same as the one before
    * @param few of so many folders the files are looked at with every look
    */
   constructor(
     folders: () => readonly string[],
     read: (folder: string) => Promise<Known | undefined>,
     onChange: (record: Known) => void,
+    isSame: (one: Known | undefined, other: Known | undefined) => boolean,
     few: number,
   ) {
     this.#folders = folders
     this.#read = read
     this.#onChange = onChange
+    this.#isSame = isSame
     this.#few = few
   }
 
@@ -68,6 +72,12 @@ export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: un
     const alike = this.#alike.get(key)
     if (!alike) this.#alike.set(key, [folder])
     else if (!alike.includes(folder)) alike.push(folder)
+  }
+
+  /** Something that belongs to a session changed elsewhere. */
+  touch(folder: string): void {
+    const record = this.#known.get(folder)?.record
+    if (record) this.#note(folder, record)
   }
 
   /** Its session is gone from there: it may have another name by now. @returns false of one that was not listed */
@@ -152,18 +162,19 @@ export class Roll<Known extends { bot?: unknown; damaged?: true; unreadable?: un
   async #renew(folder: string): Promise<void> {
     try {
       const record = await this.#read(folder)
-      const before = this.#known.get(folder)?.record
-      const isSame = (['bot', 'damaged'] as const).every(key => record?.[key] === before?.[key])
-      if (isSame && Boolean(record?.unreadable) === Boolean(before?.unreadable)) return
-      const seen = { folder, record, revision: (this.#ordered.at(-1)?.revision ?? 0) + 1 }
-      this.#known.set(folder, seen)
-      this.#ordered.push(seen)
-      if (this.#ordered.length > 2 * this.#known.size + stride)
-        this.#ordered = this.#ordered.filter(one => this.#known.get(one.folder) === one)
+      if (this.#isSame(record, this.#known.get(folder)?.record)) return
+      this.#note(folder, record)
       if (record) this.#onChange(record)
     } catch (error) {
       this.#changed.add(folder)
       throw error
     }
+  }
+  #note(folder: string, record: Known | undefined): void {
+    const seen = { folder, record, revision: (this.#ordered.at(-1)?.revision ?? 0) + 1 }
+    this.#known.set(folder, seen)
+    this.#ordered.push(seen)
+    if (this.#ordered.length > 2 * this.#known.size + stride)
+      this.#ordered = this.#ordered.filter(one => this.#known.get(one.folder) === one)
   }
 }

@@ -44,7 +44,7 @@ const ailments = ['a session cannot be read', 'token.json does not parse and can
 const halfWritten = /^(token\.json|contexts\.json|\.default_session|\.(data|poll)\.lock)\.[0-9a-f]{12}\.tmp$/
 
 /** What the message log keeps of a session, which goes with its folder. */
-export type SessionRows = Pick<LogHalf, 'durable' | 'contexts' | 'upkeep'>
+export type SessionRows = Pick<LogHalf, 'durable' | 'contexts' | 'names' | 'upkeep'>
 
 export class SessionFiles implements Sessions {
   readonly #dir: string
@@ -58,8 +58,13 @@ export class SessionFiles implements Sessions {
     () => this.#folders(),
     folder => this.#read(folder, false),
     record => this.onListed?.(record),
+    (one, other) => this.#isSame(one, other),
     fewFolders,
   )
+  /** What contexts.json held as a record was read. */
+  readonly #contexts = new WeakMap<SessionRecord, unknown>()
+  /** How many names of users were changed, as of the last look. */
+  #named = 0
   readonly #looked = new TickCache<Promise<void>>()
   readonly #listed = new TickCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TickCache<Promise<string | undefined>>()
@@ -92,7 +97,23 @@ export class SessionFiles implements Sessions {
 
   async changedSince(revision?: number): Promise<SessionChanges> {
     await this.#look()
+    // A log that fails is told of elsewhere, and hides no session.
+    const renamed = await this.#rows?.names.changedSince(this.#named).catch(() => undefined)
+    for (const { name, revision: named } of renamed ?? []) {
+      this.#roll.touch(name)
+      this.#named = Math.max(this.#named, named)
+    }
     return this.#roll.changedSince(revision)
+  }
+
+  #isSame(one: SessionRecord | undefined, other: SessionRecord | undefined): boolean {
+    const contextsOf = (record: SessionRecord | undefined) => record && this.#contexts.get(record)
+    return (
+      one?.bot === other?.bot &&
+      one?.damaged === other?.damaged &&
+      Boolean(one?.unreadable) === Boolean(other?.unreadable) &&
+      contextsOf(one) === contextsOf(other)
+    )
   }
 
   #look(): Promise<void> {
@@ -171,8 +192,8 @@ export class SessionFiles implements Sessions {
   /** Set by the state: is told of each session that a look has found, and again when it is another one. */
   onListed: ((record: SessionRecord) => void) | undefined
 
-  /** Set by the state: throws SvcError `store_unavailable` when what else a session needs cannot be read. */
-  onRead: ((name: string) => void) | undefined
+  /** Set by the state: the contexts of a session, the same object while its file is the same. It throws SvcError `store_unavailable`. */
+  onRead: ((name: string) => unknown) | undefined
 
   /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
   onNewBot: ((name: string) => Promise<void>) | undefined
@@ -322,9 +343,10 @@ export class SessionFiles implements Sessions {
     if (!isSessionFolder(folder)) return undefined
     const path = this.tokenPath(folder)
     let found: Found<TokenFile>
+    let contexts: unknown
     try {
       found = this.#files.read(path)
-      if (found.kind === 'read') this.onRead?.(folder)
+      if (found.kind === 'read') contexts = this.onRead?.(folder)
     } catch (error) {
       if (!(error instanceof SvcError)) throw error
       // Of this session alone: the others go on.
@@ -336,7 +358,9 @@ export class SessionFiles implements Sessions {
       if (!this.#isSession(folder)) return undefined
       // Well again: what ails it the next time is news.
       if (this.#warned.size > 0) for (const event of ailments) this.#warned.delete(`${folder}/${event}`)
-      return { name: folder, bot: found.value.bot }
+      const record = { name: folder, bot: found.value.bot }
+      this.#contexts.set(record, contexts)
+      return record
     }
     if (found.kind === 'damaged') {
       if (!this.#isSession(folder)) return undefined

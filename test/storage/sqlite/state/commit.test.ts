@@ -2,6 +2,7 @@ import { expect } from 'bun:test'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { given } from '../../../support/given.ts'
+import { knownUsers } from '../../../support/known-users.ts'
 import { bot } from '../../support.ts'
 import { openTestState } from './support.ts'
 
@@ -27,7 +28,7 @@ it('a second try, after one that was cut off between the two files, completes it
   await writeFile(path, JSON.stringify({ ...fields, cursor: 'c0' }))
   expect(await t.commitBatch(batch())).toBe('moved')
   expect((await t.sessions.get('s'))?.bot?.cursor).toBe('c1')
-  expect((await t.contexts.of('s')).get('u')?.used).toBe(2)
+  expect((await t.contexts.find('s', 'u'))?.used).toBe(2)
   // And after one that was complete but not heard of.
   expect(await t.commitBatch(batch())).toBe('moved')
 })
@@ -37,7 +38,7 @@ it('token.json is not rewritten when the cursor stays', async t => {
   const before = await stat(path, { bigint: true })
   expect(await t.commitBatch(batch({ cursorTo: 'c0' }))).toBe('moved')
   expect((await stat(path, { bigint: true })).ino).toBe(before.ino)
-  expect((await t.contexts.of('s')).size).toBe(1)
+  expect((await knownUsers(t.contexts, 's')).size).toBe(1)
 })
 
 it('marks go with the cursor in one write; those that stand there already are no write', async t => {

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { given } from '../../../support/given.ts'
+import { knownUsers } from '../../../support/known-users.ts'
 import { until } from '../../../support/until.ts'
 import { bot, message } from '../../support.ts'
 import { insertInto, openStore } from '../support.ts'
@@ -38,26 +39,26 @@ it('the same message again neither opens the window nor renews the quota, but it
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
   await used(t, 7)
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
-  expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't1' })
+  expect(await t.contexts.find('s', 'u')).toMatchObject({ used: 7, received_at: 1000, token: 't1' })
   await commit(t, [{ user_id: 'u', token: 't2', received_at: 1000 }])
-  expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't2' })
+  expect(await t.contexts.find('s', 'u')).toMatchObject({ used: 7, received_at: 1000, token: 't2' })
 })
 
 it('an older message that comes late changes nothing', async t => {
   await commit(t, [{ user_id: 'u', token: 't2', received_at: 2000 }])
   await used(t, 3)
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
-  expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 3, received_at: 2000, token: 't2' })
+  expect(await t.contexts.find('s', 'u')).toMatchObject({ used: 3, received_at: 2000, token: 't2' })
 })
 
 it('a message without a time that was stored before brings its token and nothing else', async t => {
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
   await used(t, 3)
   await commit(t, [{ user_id: 'u', token: 't2', received_at: 9000, again: true }])
-  expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 3, received_at: 1000, token: 't2' })
+  expect(await t.contexts.find('s', 'u')).toMatchObject({ used: 3, received_at: 1000, token: 't2' })
   // After a crash between store and contexts it is all there is.
   await commit(t, [{ user_id: 'new', token: 't3', received_at: 9000, again: true }])
-  expect((await t.contexts.of('s')).get('new')).toMatchObject({ received_at: 9000, token: 't3' })
+  expect(await t.contexts.find('s', 'new')).toMatchObject({ received_at: 9000, token: 't3' })
 })
 
 it('of two messages of one moment in a batch the later one counts', async t => {
@@ -65,7 +66,7 @@ it('of two messages of one moment in a batch the later one counts', async t => {
     { user_id: 'u', token: 't1', received_at: 1000 },
     { user_id: 'u', token: 't2', received_at: 1000 },
   ])
-  expect((await t.contexts.of('s')).get('u')).toMatchObject({ token: 't2', used: 0 })
+  expect(await t.contexts.find('s', 'u')).toMatchObject({ token: 't2', used: 0 })
 })
 
 it('what was brought over under an id in small letters goes under the true one at its first message', async t => {
@@ -81,7 +82,7 @@ it('what was brought over under an id in small letters goes under the true one a
     // One who has written under the other id is somebody else.
     { user_id: 'Met@im.wechat', token: 'new', received_at: 1000 },
   ])
-  expect(Object.fromEntries(await t.contexts.of('s'))).toEqual({
+  expect(Object.fromEntries(await knownUsers(t.contexts, 's'))).toEqual({
     'met@im.wechat': { token: 'kept', received_at: 500, used: 0, first_seen: 500 },
     'oAb@im.wechat': { token: 'old', received_at: 1000, used: 0, first_seen: 1000 },
     'Met@im.wechat': { token: 'new', received_at: 1000, used: 0, first_seen: 1000 },
@@ -100,7 +101,7 @@ it('odd user ids and fields of a later version survive', async t => {
   fields.bare = 'token alone'
   fields.form = 7
   await writeFile(path, JSON.stringify(fields))
-  const users = await t.contexts.of('s')
+  const users = await knownUsers(t.contexts, 's')
   expect(new Set(users.keys())).toEqual(new Set([...odd, 'later', 'bare']))
   for (const user of odd) expect(users.get(user)).toMatchObject({ token: `t ${user}` })
   expect(users.get('bare')).toMatchObject({ token: 'token alone' })
@@ -120,7 +121,7 @@ it('times with parts of a millisecond are times', async t => {
   const u = { token: 't', used: 2, received_at: 1500.25, first_seen: 1000.5, last_sent_at: 1600.75 }
   await writeFile(join(t.dir, 's', 'contexts.json'), JSON.stringify({ u }))
   const whole = { ...u, received_at: 1500, first_seen: 1000, last_sent_at: 1600 }
-  expect((await t.contexts.of('s')).get('u')).toEqual(whole)
+  expect(await t.contexts.find('s', 'u')).toEqual(whole)
 })
 
 it('a damaged contexts.json is set aside by the next write, and the rest works', async t => {
@@ -129,9 +130,9 @@ it('a damaged contexts.json is set aside by the next write, and the rest works',
     await writeFile(path, text)
     // Looks of one turn of the event loop are one look.
     await new Promise(resolve => setImmediate(resolve))
-    expect((await t.contexts.of('s')).size).toBe(0)
+    expect((await knownUsers(t.contexts, 's')).size).toBe(0)
     await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
-    expect((await t.contexts.of('s')).get('u')?.token).toBe('t')
+    expect((await t.contexts.find('s', 'u'))?.token).toBe('t')
     const aside = (await readdir(join(t.dir, 's'))).filter(name => name.startsWith('contexts.json.corrupt-'))
     const texts = await Promise.all(aside.map(name => readFile(join(t.dir, 's', name), 'utf8')))
     expect(texts).toContain(text)
@@ -177,7 +178,7 @@ test('no update of three processes is lost', async () => {
   const here = new Function(`return ${rush}`)() as (...args: unknown[]) => Promise<void>
   await here(t.sessions, t.commitBatch, 'here.')
   await Promise.all(others.map(child => child.exited))
-  expect((await t.contexts.of('s')).size).toBe(3 * rounds)
+  expect((await knownUsers(t.contexts, 's')).size).toBe(3 * rounds)
 })
 
 it('ten thousand users are read and changed in milliseconds', async t => {
@@ -255,7 +256,7 @@ test('whoever wrote so long ago that the file has no room for them is not forgot
   ])
   expect(await t.contexts.find('s', 'u')).toEqual(old)
   expect(await t.contexts.find('s', 'new')).toMatchObject({ token: 'late' })
-  expect((await t.contexts.of('s')).size).toBe(602)
+  expect((await knownUsers(t.contexts, 's')).size).toBe(602)
   expect((await t.contexts.writers(['s'])).get('s')).toBe(602)
 })
 
@@ -269,7 +270,7 @@ test('what came with the first message to a new bot counts before the file has i
   await insertInto(kept.store, [first], 's', 'other@im.bot')
   const found = { token: 'new', received_at: 2000 }
   expect(await t.contexts.find('s', 'u')).toMatchObject(found)
-  expect((await t.contexts.of('s')).get('u')).toMatchObject(found)
+  expect(await t.contexts.find('s', 'u')).toMatchObject(found)
 })
 
 test('whoever is known by the file and by the store is counted once', async () => {

@@ -75,6 +75,7 @@ function rollOf(folders: string[], records: Map<string, { bot: number }>) {
     () => [...folders],
     read,
     ({ bot }) => told.push(bot),
+    (one, other) => one?.bot === other?.bot,
     0,
   )
   const list = async () => {

@@ -58,7 +58,7 @@ it('a damaged token.json is set aside, told once, and healed by a login; its con
   expect(await readFile(join(t.dir, 's', aside), 'utf8')).toBe('{"bot_id": "b@im')
   await t.sessions.save('s', bot('new'))
   expect((await t.sessions.get('s'))?.bot?.bot_id).toBe('new@im.bot')
-  expect((await t.contexts.of('s')).get('u')?.token).toBeUndefined()
+  expect((await t.contexts.find('s', 'u'))?.token).toBeUndefined()
 })
 
 it('a token.json that cannot be read is told once; and again when it happens again', async t => {

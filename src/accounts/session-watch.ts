@@ -1,0 +1,140 @@
+/** Every session with its users, kept from look to look: a look costs what changed since the one before. */
+import type { BotInfo, Session, SessionWithUsers } from '../model/session.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { SessionRecord, SessionSight } from '../storage/state.ts'
+
+/** The accounts, as far as they are watched. */
+export interface Watched {
+  sessions: Pick<SessionSight, 'changedSince'>
+  /** Names with a login under way. */
+  pending(): Promise<ReadonlySet<string>>
+  /** Unix ms. */
+  lastPoll(bot: BotInfo): number | undefined
+  defaultName(): Promise<string>
+  suspects(): Promise<ReadonlyMap<string, number> | undefined>
+  inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]>
+  whole(records: readonly SessionRecord[]): Promise<{ session: SessionWithUsers; due: number }[]>
+}
+
+interface Shown {
+  session: SessionWithUsers
+  /** Unix ms: to be looked at again, since it changes with time alone. */
+  due: number
+}
+
+/** The event log tells of a message before the files say of its user what they will: so often they are looked at again. */
+const looksAfterMessage = 3
+const never = Number.POSITIVE_INFINITY
+
+export class SessionWatch {
+  readonly #accounts: Watched
+  readonly #clock: Clock
+  #revision: number | undefined
+  readonly #records = new Map<string, SessionRecord>()
+  readonly #shown = new Map<string, Shown>()
+  #pending: ReadonlySet<string> = new Set()
+  #default: string | undefined
+  #suspects: ReadonlyMap<string, number> = new Map()
+  #listed: readonly SessionWithUsers[] = []
+  /** Names of sessions with messages of late, each with how often it is still looked at. */
+  readonly #touched = new Map<string, number>()
+  /** Unix ms: of the last look, and when the next session is due. */
+  #times = { looked: 0, due: never }
+
+  constructor(accounts: Watched, clock: Clock) {
+    this.#accounts = accounts
+    this.#clock = clock
+  }
+
+  /** A message of that session came, or another became of it. */
+  touch(session: string): void {
+    this.#touched.set(session, looksAfterMessage)
+  }
+
+  /** @returns whether anything but the time of a poll is another one than as of the look before */
+  async look(): Promise<boolean> {
+    const isOther = await this.#renew(await this.#unsure())
+    if (isOther) this.#listed = await this.#inOrder()
+    return isOther
+  }
+
+  /** All as of the last look, the default one first, then the oldest first. */
+  sessions(): SessionWithUsers[] {
+    return this.#listed.map(session => {
+      const bot = this.#records.get(session.name)?.bot
+      const last_poll_at = bot && this.#accounts.lastPoll(bot)
+      return last_poll_at === session.last_poll_at ? session : { ...session, last_poll_at }
+    })
+  }
+
+  /** Names of those that may be other ones than shown. */
+  async #unsure(): Promise<Set<string>> {
+    const now = this.#clock.now()
+    const { changed, revision } = await this.#accounts.sessions.changedSince(this.#revision)
+    const pending = await this.#accounts.pending()
+    const chosen = await this.#accounts.defaultName()
+    const suspects = (await this.#accounts.suspects()) ?? this.#suspects
+    for (const [name, record] of changed) {
+      this.#touched.set(name, this.#touched.get(name) ?? 1)
+      if (record) this.#records.set(name, record)
+      else this.#records.delete(name)
+    }
+    this.#revision = revision
+    const unsure = new Set([...this.#touched.keys(), ...this.#pending.symmetricDifference(pending)])
+    for (const name of this.#default === chosen ? [] : [this.#default, chosen]) unsure.add(name ?? '')
+    for (const name of new Set([...this.#suspects.keys(), ...suspects.keys()]))
+      if (this.#suspects.get(name) !== suspects.get(name)) unsure.add(name)
+    // By a clock that was set back all are due.
+    const isBack = now < this.#times.looked
+    if (isBack || now >= this.#times.due) {
+      this.#times.due = never
+      for (const [name, { due }] of this.#shown)
+        if (isBack || due <= now) unsure.add(name)
+        else this.#times.due = Math.min(this.#times.due, due)
+    }
+    for (const name of unsure) if (!this.#touched.has(name)) this.#touched.set(name, 1)
+    this.#times.looked = now
+    this.#pending = pending
+    this.#default = chosen
+    this.#suspects = suspects
+    return unsure
+  }
+
+  /** Shows these anew. @returns whether one is another */
+  async #renew(unsure: ReadonlySet<string>): Promise<boolean> {
+    if (unsure.size === 0) return false
+    const records = [...unsure].flatMap(name => this.#records.get(name) ?? [])
+    const fresh = new Map((await this.#accounts.whole(records)).map(one => [one.session.name, one]))
+    let isOther = false
+    for (const name of unsure) {
+      const left = (this.#touched.get(name) ?? 1) - 1
+      if (left > 0) this.#touched.set(name, left)
+      else this.#touched.delete(name)
+      const before = this.#shown.get(name)
+      const now = fresh.get(name) ?? (this.#pending.has(name) ? begun(name) : undefined)
+      if (now) this.#shown.set(name, now)
+      else this.#shown.delete(name)
+      this.#times.due = Math.min(this.#times.due, now?.due ?? never)
+      isOther ||= judgedOf(before) !== judgedOf(now)
+    }
+    return isOther
+  }
+
+  async #inOrder(): Promise<SessionWithUsers[]> {
+    const records = await this.#accounts.inOrder([...this.#records.values()])
+    const pending = [...this.#pending].filter(name => !this.#records.has(name))
+    return [...records.map(({ name }) => name), ...pending].flatMap(
+      name => this.#shown.get(name)?.session ?? [],
+    )
+  }
+}
+
+/** A session that there is no more of than a login under way. */
+export const loggingIn = (name: string): Session => ({
+  ...{ name, connected: false, status: 'logging_in', is_default: false, user_count: 0 },
+})
+
+const begun = (name: string): Shown => ({ session: { ...loggingIn(name), users: [] }, due: never })
+
+const judgedOf = (shown: Shown | undefined): string =>
+  JSON.stringify(shown && { ...shown.session, last_poll_at: 0 })
