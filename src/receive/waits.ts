@@ -97,14 +97,19 @@ export class Waits {
   }
 
   async #tell(seen: number, last: number): Promise<void> {
-    const rows = last > seen ? await this.#log.after(seen, { limit: readRows, direction: 'received' }) : []
-    if (rows.length > 0) {
-      const keys = new Set<string | undefined>(rows.map(keyOf)).add(undefined)
-      for (const key of rows.length < readRows ? keys : this.#waiting.keys())
-        wake(this.#waiting.get(key) ?? [])
-    }
+    if (last > seen) for (const key of await this.#concerned(seen)) wake(this.#waiting.get(key) ?? [])
     const lapsed = await this.#backlog.lapsed()
     if (lapsed.size > 0) for (const waits of this.#waiting.values()) wake(waits, lapsed)
+  }
+
+  /** Keys of those whom the received rows after `seen` concern. */
+  async #concerned(seen: number): Promise<Iterable<string | undefined>> {
+    const isForAll = this.#waiting.size === 1 && this.#waiting.has(undefined)
+    // Whom they are from matters only where somebody waits for one session alone.
+    if (isForAll) return (await this.#backlog.waiting(seen, { limit: 1 })) > 0 ? [undefined] : []
+    const rows = await this.#log.after(seen, { limit: readRows, direction: 'received' })
+    if (rows.length === readRows) return this.#waiting.keys()
+    return rows.length > 0 ? new Set<string | undefined>(rows.map(keyOf)).add(undefined) : []
   }
 }
 

@@ -76,6 +76,7 @@ function ingestInto(
       if (some.length < messages.length) await turn()
       rows.push(...(await intake.insertReceived(batch.session, botId, some, { ...whole, messages: some })))
     }
+    if (messages.length > 0) await readersGone()
     const inbound = messages.flatMap((message, nth) => inboundOf(message, rows[nth] !== 'duplicate'))
     const cursor = await state.commitBatch({ ...batch, inbound })
     if (cursor === 'gone') {
@@ -86,6 +87,11 @@ function ingestInto(
     if (!mayMove && unfinished.get(token) === tried) unfinished.delete(token)
     return { rows, cursor }
   }
+}
+
+/** Those who wait for messages take them in one round of the event loop, and in the next one their answers leave. */
+async function readersGone(): Promise<void> {
+  for (let rounds = 0; rounds < 2; rounds++) await new Promise<void>(resolve => setImmediate(resolve))
 }
 
 /** How many of the messages from there on are stored in one go. */
