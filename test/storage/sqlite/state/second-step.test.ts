@@ -80,3 +80,25 @@ test('of a session that is gone meanwhile nothing of it stays', async () => {
   await sessions.save('s', bot('b'))
   expect(await contexts.find('s', 'u')).toBeUndefined()
 })
+
+test('who waits for messages has answered before the second step begins', async () => {
+  const dir = folderOfTest()
+  await using storage = await openDirectory(dir, testClock())
+  const { state, store } = storage
+  await state.sessions.save('s', bot('b'))
+  const lock = await openLock(join(dir, '.data.lock'))
+  const reading = async () => {
+    await store.log.wait(0, 5000, new AbortController().signal)
+    const claim = await store.consumers.claim('default', { limit: 10 })
+    // In this round of the event loop the answer leaves.
+    await new Promise<void>(resolve => setImmediate(resolve))
+    // The second step holds it for as long as it writes.
+    return { texts: claim?.rows.map(({ text }) => text), isFree: await lock.tryLock() }
+  }
+  const read = reading()
+  const own = { id: '1', session: 's', token: bot('b').token, botId: bot('b').bot_id }
+  const ingested = storage.ingest({ ...own, cursorFrom: '', cursorTo: '1', messages: [first], now: 10_000 })
+  expect(await read).toEqual({ texts: ['first'], isFree: true })
+  await lock.close()
+  expect((await ingested).cursor).toBe('moved')
+})
