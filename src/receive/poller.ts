@@ -13,6 +13,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Lease } from '../storage/leases.ts'
 import type { SessionChanges, SessionRecord } from '../storage/state.ts'
+import { GatewayLimits } from './gateway-limits.ts'
 import { goesOn, type PollerPorts, type PollRun, SessionPoller } from './session-poller.ts'
 import { Watchdog } from './watchdog.ts'
 
@@ -40,7 +41,7 @@ export class Poller {
   #begun = false
   #toldOfLimit = false
   #nudge = new AbortController()
-  readonly #cuts = new Map<string, number>()
+  readonly #limits = new GatewayLimits()
 
   constructor(ports: PollerPorts, runtime: Runtime) {
     this.#ports = ports
@@ -81,7 +82,7 @@ export class Poller {
     const { signal } = ended
     const { clock, log } = this.#runtime
     const run: PollRun = {
-      ...{ oneCycle, stopping: signal, cuts: this.#cuts },
+      ...{ oneCycle, stopping: signal, limits: this.#limits },
       mayPoll: session => lease.mayPoll(session),
       outlive: work => this.#keep(work),
     }

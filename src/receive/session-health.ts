@@ -1,5 +1,6 @@
 /** How a session is, by what WeChat answers to its polls alone: which state follows which (protocol notes 5.6). */
 
+import type { Updates } from '../ilink/api.ts'
 import { type Marks, standingOf } from '../model/session.ts'
 
 export interface SessionHealth {
@@ -21,6 +22,12 @@ export interface SessionHealth {
  * - bare: success with neither
  */
 export type Heard = 'refused' | 'held' | 'whole' | 'alive' | 'bare'
+
+/** What an answer says of its session; undefined where none came. */
+export function heardIn({ form, messages }: Updates): Heard | undefined {
+  if (form === undefined || form === 'bare') return form
+  return form === 'whole' && messages.length === 0 ? 'whole' : 'alive'
+}
 
 /**
  * So many bare answers in a row are a lapse. A lapse is known from a single report alone (protocol notes 5.6), so the first

@@ -1,7 +1,6 @@
 /**
- * One login that is polled, and its loop: one that errs backs off alone, one that upstream refuses (-14) is asked again
- * on a ladder. This loop alone hears how the session is (`session-marks.ts`). Every wait has a deadline of its own, and is
- * watched all the same (`watchdog.ts`).
+ * One login that is polled, and its loop. A loop that fails backs off alone. A login that upstream refuses (-14) is asked again
+ * on a ladder. Every wait has a deadline of its own, and `watchdog.ts` watches it all the same.
  */
 import type { Updates, Upstream } from '../ilink/api.ts'
 import { isILinkError } from '../ilink/http.ts'
@@ -11,9 +10,10 @@ import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
+import { type GatewayLimits, heldMs } from './gateway-limits.ts'
 import { type BatchPorts, currentSession, ingest, type Polled, type PolledLogin } from './ingest.ts'
 import { PollingNotice } from './polling-notice.ts'
-import type { Heard } from './session-health.ts'
+import { heardIn } from './session-health.ts'
 import { SessionMarks } from './session-marks.ts'
 import { endingWith, type Wait } from './watchdog.ts'
 
@@ -27,8 +27,7 @@ export interface PollerPorts extends BatchPorts {
 export interface PollRun {
   /** On behalf of one call. */
   readonly oneCycle: boolean
-  /** By address, after how many ms a gateway in front of WeChat ends a poll. */
-  readonly cuts: Map<string, number>
+  readonly limits: GatewayLimits
   /** As of a lease. */
   mayPoll(session: string): boolean
   /** Aborts when the run ends. */
@@ -49,8 +48,6 @@ const longestWaitMs = 30_000
 const briskMs = 1000
 /** On behalf of one call, a session that has brought messages is asked again after this: most calls end before. */
 const restMs = 1000
-/** A poll that is answered later than this was held: nothing waited for it. A new connection to far away takes a second. */
-const heldMs = 4000
 /** A token that upstream refuses is refused at once: a poll that is held for so long was accepted. */
 const acceptedMs = 3000
 /** Whether polling is ours is known so soon, when it is doubtful. */
@@ -231,19 +228,13 @@ export class SessionPoller implements PolledLogin {
     this.wait = undefined
   }
 
-  /**
-   * One poll, watched.
-   *
-   * A gateway that ends a long poll has brought no messages, and that is all it says. The next polls of that address are
-   * expected to end then, so that a dead connection is noticed earlier; but the gateway ends them, not we. Upstream cannot
-   * be told how long to hold, and a poll that we end may have a message on its way to us, which upstream may not repeat.
-   */
+  /** One poll, watched. */
   async #ask(bot: BotInfo, cursor: string, holdMs: number): Promise<Updates> {
     const { clock } = this.#runtime
     const { api, account } = this.#ports.upstream
-    const { cuts } = this.#run
+    const { limits } = this.#run
     const login = account(bot)
-    const expectedMs = Math.min(holdMs, cuts.get(login.base_url) ?? holdMs)
+    const expectedMs = limits.expectedMs(login.base_url, holdMs)
     using either = linked(this.stop.signal, this.#wake.signal)
     const { signal } = either
     const askedAt = clock.monotonic()
@@ -261,13 +252,11 @@ export class SessionPoller implements PolledLogin {
           ),
         )
       })
-      // Nobody ended it when it was expected: that was no gateway's limit.
-      if (updates.form === undefined) cuts.delete(login.base_url)
+      if (updates.form === undefined) limits.forget(login.base_url)
       return updates
     } catch (error) {
       const tookMs = clock.monotonic() - askedAt
-      if (signal.aborted || tookMs < heldMs || !isCut(error)) throw error
-      cuts.set(login.base_url, tookMs)
+      if (signal.aborted || !limits.noteFailure(login.base_url, tookMs, error)) throw error
       this.#runtime.log.debug('a long poll was cut', { tookMs: Math.round(tookMs), error })
       return { messages: [] }
     } finally {
@@ -308,14 +297,4 @@ export class SessionPoller implements PolledLogin {
     const isLast = aborted && reason !== goesOn && mayPoll(this.name)
     if (isLast && !oneCycle && this.#marks.standing !== 'expired') await this.#notice?.farewell()
   }
-}
-
-/** A gateway's word that it waited long enough, or a connection that it closed. */
-const isCut = (error: unknown): boolean =>
-  (isILinkError(error, 'http') && (error.facts.status === 524 || error.facts.status === 504)) ||
-  (isILinkError(error, 'network') && !error.facts.neverSent)
-
-function heardIn({ form, messages }: Updates): Heard | undefined {
-  if (form === undefined || form === 'bare') return form
-  return form === 'whole' && messages.length === 0 ? 'whole' : 'alive'
 }

@@ -76,7 +76,7 @@ function ingestInto(
       if (some.length < messages.length) await turn()
       rows.push(...(await intake.insertReceived(batch.session, botId, some, { ...whole, messages: some })))
     }
-    if (messages.length > 0) await readersGone()
+    if (messages.length > 0) await letReadersAnswer()
     const inbound = messages.flatMap((message, nth) => inboundOf(message, rows[nth] !== 'duplicate'))
     const cursor = await state.commitBatch({ ...batch, inbound })
     if (cursor === 'gone') {
@@ -90,7 +90,7 @@ function ingestInto(
 }
 
 /** Those who wait for messages take them in one round of the event loop, and in the next one their answers leave. */
-async function readersGone(): Promise<void> {
+async function letReadersAnswer(): Promise<void> {
   for (let rounds = 0; rounds < 2; rounds++) await new Promise<void>(resolve => setImmediate(resolve))
 }
 
