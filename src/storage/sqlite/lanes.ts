@@ -289,9 +289,8 @@ export class Archive extends EnginePart {
    */
   forget(session: string): void {
     this.db.run`UPDATE session SET renaming = NULL WHERE name = ${session}`
-    this.db
-      .run`UPDATE outbox_lane SET context = NULL, token = NULL, received_at = NULL, used = 0, last_sent_at = NULL,
-      held_at = NULL, held_until = NULL, holds = 0, not_before = 0, failures = 0
+    this.db.run`UPDATE outbox_lane SET context = NULL, token = NULL, received_at = NULL, used = 0,
+      last_sent_at = NULL, held_at = NULL, held_until = NULL, holds = 0, not_before = 0, failures = 0
       WHERE session = ${this.messages.knownKey(session) ?? 0}`
   }
 }

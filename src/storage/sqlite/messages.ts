@@ -120,7 +120,7 @@ export class Messages {
     if (verdict === 'repeat')
       this.#log.info('message delivered again under a new id', { session, message_id: id })
     if (verdict === 'repeat' || verdict === 'known') {
-      this.#repeated(key, message)
+      this.#renewToken(key, message)
       return 'duplicate'
     }
     if (verdict === 'renamed') {
@@ -148,8 +148,8 @@ export class Messages {
     return lastInsertRowid
   }
 
-  /** A message that came before brings the token of its answers anew. */
-  #repeated(key: number, { contextToken, from_user, repeated }: ReceivedMessage): void {
+  /** A message that came before may bring another token for its answers. */
+  #renewToken(key: number, { contextToken, from_user, repeated }: ReceivedMessage): void {
     if (!contextToken || !repeated) return
     const { received_at, again } = repeated
     this.#db.run`UPDATE outbox_lane SET token = ${contextToken} WHERE session = ${key} AND peer = ${from_user}

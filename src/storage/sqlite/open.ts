@@ -89,7 +89,7 @@ function ingestInto(
   }
 }
 
-/** Those who wait for messages take them in one round of the event loop, and in the next one their answers leave. */
+/** Who waits for messages takes them in one round of the event loop. The answer leaves in the next one. */
 async function letReadersAnswer(): Promise<void> {
   for (let rounds = 0; rounds < 2; rounds++) await new Promise<void>(resolve => setImmediate(resolve))
 }
