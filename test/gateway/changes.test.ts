@@ -80,6 +80,71 @@ describe('sessions', () => {
     expect(t.clock.monotonic() - began).toBeGreaterThan(15_000)
   })
 
+  it('a send, a name that another process gives, and a window that closes are told of a user', async t => {
+    const users: string[] = []
+    t.gateway.changes.subscribe({
+      sessions: now =>
+        void users.push(now[0]?.users.map(({ name, remaining }) => `${name} ${remaining}`).join() ?? ''),
+    })
+    const told = (what: string) =>
+      t.until(what, () => {
+        t.clock.advance(1000)
+        return users.at(-1) === what
+      })
+    await t.sandbox.say('hi')
+    await t.receive(1)
+    await told('undefined 10')
+    await t.send({ text: 'answer' })
+    await told('undefined 9')
+    const { SqliteStore } = await import('../../src/storage/sqlite/store.ts')
+    const { silentLog } = await import('../../src/platform/log.ts')
+    const store = await SqliteStore.open({
+      ...{ path: `${t.dir}/messages.db`, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+    })
+    const { user_id } = t.bots.get('default')!
+    await store.names.set('default', user_id, 'Ann')
+    await told('Ann 9')
+    await store.names.set('default', user_id, undefined)
+    await store.upkeep.close()
+    await told('undefined 9')
+    t.clock.advance(24 * 3600_000)
+    await told('undefined 0')
+  })
+
+  it('logins, another default, renames and logouts are told, each with how it was before', async t => {
+    const told: string[] = []
+    const text = (sessions: readonly { name: string; is_default: boolean }[]) =>
+      sessions.map(({ is_default, name }) => `${name}${is_default ? '*' : ''}`).join(' ')
+    let looks = 0
+    t.gateway.changes.subscribe({
+      sessions: (now, before) => {
+        if (text(now) !== text(before)) told.push(`${text(before)} > ${text(now)}`)
+        looks++
+      },
+    })
+    const after = async (work: () => Promise<unknown>, wanted: string) => {
+      await work()
+      await t.until(wanted, () => {
+        t.clock.advance(1000)
+        return told.at(-1) === wanted
+      })
+    }
+    // The first look tells nobody; that of the next 15 s does.
+    await t.until('a look', () => {
+      t.clock.advance(1000)
+      return looks > 0
+    })
+    const bot = { ...t.bots.get('default')!, token: 'x', base_url: 'http://127.0.0.1:1', cursor: '' }
+    const { accounts } = t.gateway
+    await after(
+      () => t.other.sessions.save('b', { ...bot, bot_id: 'b@im.bot', created_at: t.clock.now() }),
+      'default* > default* b',
+    )
+    await after(() => accounts.setDefault('b'), 'default* b > b* default')
+    await after(() => accounts.rename('b', 'c'), 'b* default > c* default')
+    await after(() => accounts.logout('c'), 'c* default > default*')
+  })
+
   it('a listener that fails keeps nobody from hearing', async t => {
     const { listener, messages } = ear()
     t.gateway.changes.subscribe({

@@ -298,6 +298,30 @@ onEach((_it, open) => {
       ])
     }))
 
+  test('who has written to several sessions is told at once, with what is counted and what each is called', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      const { contexts, sessions } = state
+      for (const name of ['s', 'x']) {
+        await sessions.save(name, bot(name))
+        const own = { session: name, botId: bot(name).bot_id, token: bot(name).token }
+        const written = from({ user_id: 'u', received_at: 1000 }, { written_at: 1000, text: name })
+        await ingest([written], { ...own, cursorFrom: '', cursorTo: 'c1' })
+      }
+      await store.names.set('X', 'u', 'Ann')
+      await store.names.set('s', 'nobody', 'None')
+      const found = await contexts.users(['s', 'x', 'gone'])
+      expect(found.get('s')).toMatchObject([
+        { user_id: 'u', context: { received_at: 1000 }, name: undefined },
+      ])
+      expect(found.get('x')).toMatchObject([{ user_id: 'u', context: { received_at: 1000 }, name: 'Ann' }])
+      expect(found.get('gone')).toEqual([])
+      const begun = await sending(store, 's', bot('s').bot_id, {
+        ...{ client_id: 'c', to_user: 'u', msg_type: 'TEXT', text: 'hi', timestamp: 2000, raw: '{}' },
+      })
+      await store.outbox.settle(begun, { status: 'accepted', spent: true })
+      expect((await contexts.users(['s'])).get('s')).toMatchObject([{ counter: { used: 1 } }])
+    }))
+
   test('a name under which messages of a session that was logged out stand is free, and finds both', () =>
     withStorage(async ({ state, store }, ingest) => {
       const texts = async (session: string) =>
