@@ -165,6 +165,16 @@ export class Accounts {
     return watch.sessions()
   }
 
+  /** By user, the right to answer in each session that the user wrote to: of one session, or of all. */
+  async rights(session?: string): Promise<ReadonlyMap<string, { session: string; user: SessionUser }[]>> {
+    const { sessions } = this.#ports.state
+    const records = session === undefined ? await sessions.list() : [await sessions.get(session)]
+    const names = records.flatMap(record => record?.name ?? [])
+    const looked = await usersOf(this.#ports, names, this.#runtime.clock.now())
+    const rights = [...looked].flatMap(([name, { users }]) => users.map(user => ({ session: name, user })))
+    return Map.groupBy(rights, ({ user }) => user.user_id)
+  }
+
   /** Looks at every session with its users, again and again. */
   watch(): SessionWatch {
     const { logins, poller, state } = this.#ports

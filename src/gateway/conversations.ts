@@ -1,7 +1,7 @@
 /** Conversations as a person looks at them: the newest first, with what is left of the right to answer. */
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
-import { type SessionUser, sessionKey, sessionName } from '../model/session.ts'
+import { sessionKey, sessionName } from '../model/session.ts'
 import { turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Views } from '../receive/view.ts'
@@ -16,14 +16,14 @@ export interface ConversationFilter {
 }
 
 export interface ConversationPorts {
-  threads: Pick<Threads, 'peers' | 'thread' | 'markRead' | 'counts'>
+  threads: Pick<Threads, 'threads' | 'markRead' | 'counts'>
   views: Views
-  accounts: Pick<Accounts, 'withUsers'>
+  accounts: Pick<Accounts, 'rights'>
   changes: Pick<Changes, 'tellMark'>
 }
 
-/** People looked up in one go. */
-const peerPage = 500
+/** People looked up in one go, at least. */
+const peerPage = 100
 const hourMs = 60 * 60_000
 
 export class Conversations {
@@ -42,56 +42,38 @@ export class Conversations {
    */
   async list(filter: ConversationFilter = {}): Promise<Conversation[]> {
     const { accounts, threads, views } = this.#ports
-    const limit = filter.limit ?? Number.MAX_SAFE_INTEGER
-    const session = filter.session === undefined ? undefined : sessionKey(sessionName(filter.session))
-    const rights = new Map<string, { session: string; user: SessionUser }[]>()
-    for (const { name, users } of await accounts.withUsers()) {
-      if (session !== undefined && session !== sessionKey(name)) continue
-      for (const user of users)
-        rights.set(user.user_id, [...(rights.get(user.user_id) ?? []), { session: name, user }])
-    }
+    const { limit = Number.MAX_SAFE_INTEGER, user_id: user } = filter
+    const session = filter.session === undefined ? undefined : sessionName(filter.session)
+    const rights = await accounts.rights(session)
+    const sessions = new Map([...rights].map(([id, own]) => [id, own.map(right => right.session)]))
     const found: Conversation[] = []
     const turn = turns(this.#runtime.clock)
-    for (const { peer, newest } of await this.#peers(filter.user_id)) {
+    for (let before: number | undefined; ; ) {
+      const page = await threads.threads({ session, user, before, sessions, limit: peerPage })
+      for (const { last, refused, unread, user: user_id } of page.threads) {
+        await turn()
+        const key = sessionKey(last.session)
+        const right = rights.get(user_id)?.find(one => sessionKey(one.session) === key)
+        // A send to somebody who never wrote begins no conversation.
+        if (refused && !right) continue
+        const { remaining, window_expires_at } = right?.user ?? {}
+        const last_message = await views.of(last)
+        found.push({
+          session: right?.session ?? last.session,
+          user_id,
+          last_message,
+          unread,
+          remaining,
+          window_expires_at,
+        })
+      }
+      before = page.before
+      found.sort((a, b) => b.last_message.id - a.last_message.id)
       // All that follow are older.
       const last = found[limit - 1]
-      if (last && last.last_message.id > newest) break
-      // Of who is no user any more it is the session they wrote to last.
-      for (const { session: name, user } of rights.get(peer) ?? [
-        { session: filter.session, user: undefined },
-      ]) {
-        await turn()
-        const thread = await threads.thread(peer, name)
-        // A send to somebody who never wrote begins no conversation.
-        if (!thread || (thread.refused && !user)) continue
-        const conversation: Conversation = {
-          session: user && name !== undefined ? name : thread.last.session,
-          user_id: peer,
-          last_message: await views.of(thread.last),
-          unread: thread.unread,
-          remaining: user?.remaining,
-          window_expires_at: user?.window_expires_at,
-        }
-        const newer = found.findLastIndex(({ last_message }) => last_message.id > thread.last.id)
-        found.splice(newer + 1, 0, conversation)
-      }
-    }
-    return found.slice(0, limit)
-  }
-
-  /** Who there are messages with, whose is the newest first. */
-  async #peers(only: string | undefined): Promise<{ peer: string; newest: number }[]> {
-    if (only !== undefined) return [{ peer: only, newest: Number.MAX_SAFE_INTEGER }]
-    const { threads } = this.#ports
-    const found: { peer: string; newest: number }[] = []
-    const turn = turns(this.#runtime.clock)
-    for (let page = peerPage; page === peerPage; ) {
-      const peers = await threads.peers(found.at(-1)?.peer, peerPage)
-      found.push(...peers)
-      page = peers.length
+      if (before === undefined || (last && last.last_message.id >= before)) return found.slice(0, limit)
       await turn()
     }
-    return found.sort((a, b) => b.newest - a.newest)
   }
 
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */
@@ -110,7 +92,7 @@ export class Conversations {
   async markUnread(session: string, userId: string): Promise<void> {
     const { changes, threads } = this.#ports
     const name = sessionName(session)
-    const thread = await threads.thread(userId, name)
+    const [thread] = (await threads.threads({ session: name, user: userId, limit: 1 })).threads
     if (thread?.unread === 0) await threads.markRead(name, userId)
     changes.tellMark({ session: name, user_id: userId })
   }

@@ -204,7 +204,10 @@ export interface Backlog {
   recent(since: number, wanted: Omit<Wanted, 'characters'>): Promise<number[]>
 }
 
+/** What the log has of a user in one session, or in several. */
 export interface Thread {
+  user: string
+  /** The newest message. */
   last: StoredMessage
   /**
    * Messages of the session of `last` that were received after the newest one to the user that WeChat took, and are
@@ -215,16 +218,27 @@ export interface Thread {
   refused: boolean
 }
 
+/** Which conversations are looked at. */
+export interface ThreadPage {
+  /** Messages of that session alone, and with that user; of all by default. */
+  session?: string | undefined
+  user?: string | undefined
+  /** Users whose newest message, in whatever session, has a lower row id. */
+  before?: number | undefined
+  /** Users at most. */
+  limit: number
+  /** By user, sessions with a thread each. Of another user there is one thread, of all sessions that are asked for. */
+  sessions?: ReadonlyMap<string, readonly string[]>
+}
+
 /** The log seen by users: who wrote, the newest message of each, and what nobody has looked at yet. */
 export interface Conversations {
   /**
-   * Everybody there are messages from or to, in whatever sessions, once each, with the row id of the newest of them; '' is
-   * nobody. In an order of user ids that stays the same: the first `limit` after `after`.
+   * The threads of users, whose newest message is the newest first; '' is nobody.
+   *
+   * @returns `before`: of the next page; absent at the end
    */
-  peers(after: string | undefined, limit: number): Promise<{ peer: string; newest: number }[]>
-
-  /** The newest of the messages with that user, in one session or in all; undefined where there is none. */
-  thread(peer: string, session?: string): Promise<Thread | undefined>
+  threads(page: ThreadPage): Promise<{ threads: Thread[]; before?: number | undefined }>
 
   /** The sessions in which the user has a name, or wrote any of the newest 30 messages with them. */
   sessionsOf(user: string): Promise<readonly string[]>

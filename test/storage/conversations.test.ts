@@ -1,7 +1,7 @@
 /** What every engine must do for conversations and names (`src/storage/store.ts`). */
 import { expect } from 'bun:test'
 import type { SentMessage } from '../../src/storage/messages.ts'
-import type { Store } from '../../src/storage/store.ts'
+import type { Store, ThreadPage } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
 import { insert, message, open, type Running, rename, sending } from './support.ts'
@@ -15,13 +15,14 @@ const past = (text: string) => ({
   ...message(text, { from_user: 'u' }),
   ...({ session: 's', bot_id: 'b', direction: 'received' } as const),
 })
-const unread = async ({ conversations }: Store, session?: string) =>
-  (await conversations.thread('u', session))?.unread
+const threadOf = async ({ conversations }: Store, user: string, session?: string) =>
+  (await conversations.threads({ user, session, limit: 1 })).threads[0]
+const unread = async (store: Store, session?: string) => (await threadOf(store, 'u', session))?.unread
 
 onEach(it => {
   it('unread is what came after the newest message that WeChat took, and after the mark', async t => {
     const { conversations } = t.store
-    expect(await conversations.thread('u')).toBeUndefined()
+    expect(await threadOf(t.store, 'u')).toBeUndefined()
     await receive(t, '1')
     await receive(t, '2')
     expect(await unread(t.store)).toBe(2)
@@ -31,7 +32,7 @@ onEach(it => {
     for (const status of ['refused', 'unknown', 'accepted', 'suspect'] as const) {
       const begun = await sending(t.store, 's', 'b', out(status))
       // What is on its way is no answer yet.
-      expect(await conversations.thread('u')).toMatchObject({ unread: 1, refused: false })
+      expect(await threadOf(t.store, 'u')).toMatchObject({ unread: 1, refused: false })
       await t.store.outbox.settle(begun, { status, spent: false })
       const isTaken = status === 'accepted' || status === 'suspect'
       expect([status, await unread(t.store)]).toEqual([status, isTaken ? 0 : 1])
@@ -42,7 +43,7 @@ onEach(it => {
     await receive(t, 'there', 'u', 'other')
     expect(await unread(t.store)).toBe(1)
     expect(await unread(t.store, 'S')).toBe(1)
-    expect(await conversations.thread('u', 's')).toMatchObject({ last: { text: '3' } })
+    expect(await threadOf(t.store, 'u', 's')).toMatchObject({ last: { text: '3' } })
   })
 
   it('a conversation that is marked as unread has one unread message more, until it is read or answered', async t => {
@@ -80,45 +81,72 @@ onEach(it => {
     await receive(t, 'new')
     await t.store.intake.add([past('old'), past('older')])
     const { backlog, conversations } = t.store
-    expect(await conversations.thread('u')).toMatchObject({ last: { text: 'older', past: true }, unread: 0 })
-    expect(await conversations.peers(undefined, 9)).toEqual([{ peer: 'u', newest: 3 }])
+    expect(await threadOf(t.store, 'u')).toMatchObject({ last: { text: 'older', past: true }, unread: 0 })
+    expect((await conversations.threads({ limit: 9 })).threads.map(({ last }) => last.id)).toEqual([3])
     expect((await conversations.counts(0, 2e12)).map(({ received }) => received)).toEqual([3])
     expect(await backlog.waiting('late', { limit: 9 })).toBe(1)
     expect(await backlog.recent(0, { limit: 9 })).toEqual([1, 2, 3])
     expect(await backlog.recent(0, { limit: 9, direction: 'received' })).toEqual([1])
   })
 
-  it('users come in one order, once each, whatever their sessions; rows in the order of the ids asked for', async t => {
+  it('users come the newest first, once each, whatever their sessions; rows in the order of the ids asked for', async t => {
     for (const user of ['u', 'ü', '🙂', 'U', '\uffee', 'u']) await receive(t, user, user, `s${user.length}`)
     const { conversations, log } = t.store
-    const found: { peer: string; newest: number }[] = []
-    for (let page = await conversations.peers(undefined, 2); page.length > 0; ) {
-      found.push(...page)
-      page = await conversations.peers(page.at(-1)!.peer, 2)
+    const found: string[] = []
+    for (let before: number | undefined, isEnd = false; !isEnd; ) {
+      const page = await conversations.threads({ before, limit: 2 })
+      expect(page.threads.length).toBeLessThanOrEqual(2)
+      found.push(...page.threads.map(({ last, user }) => `${user} ${last.id}`))
+      before = page.before
+      isEnd = before === undefined
     }
-    expect(found.map(({ peer }) => peer).sort()).toEqual(['u', 'ü', '🙂', 'U', '\uffee'].sort())
-    expect(found.find(({ peer }) => peer === 'u')?.newest).toBe(6)
+    expect(found).toEqual(['u 6', '\uffee 5', 'U 4', '🙂 3', 'ü 2'])
     expect((await log.byIds([4, 99, 2])).map(({ id }) => id)).toEqual([4, 2])
+  })
+
+  it('of a user there is a thread for each session that is asked for, and one of the newest session else', async t => {
+    for (const [text, user, session] of [
+      ['1', 'u', 's'],
+      ['2', 'u', 'x'],
+      ['3', 'v', 'x'],
+      ['4', 'u', 's'],
+      ['5', 'w', 'gone'],
+    ] as const)
+      await receive(t, text, user, session)
+    const shown = async (page: Partial<ThreadPage>) =>
+      (await t.store.conversations.threads({ limit: 9, ...page })).threads.map(
+        ({ last, unread: left, user }) => `${user} ${last.session} ${last.text} ${left}`,
+      )
+    const sessions = new Map([
+      ['u', ['S', 'x', 'none']],
+      ['v', ['none']],
+    ])
+    expect(await shown({ sessions })).toEqual(['w gone 5 1', 'u s 4 2', 'u x 2 1'])
+    expect(await shown({})).toEqual(['w gone 5 1', 'u s 4 2', 'v x 3 1'])
+    expect(await shown({ session: 'x' })).toEqual(['u x 2 1', 'v x 3 1'])
+    expect(await shown({ user: 'v', session: 'x' })).toEqual(['v x 3 1'])
+    expect(await shown({ user: 'nobody' })).toEqual([])
   })
 
   it('a message of nobody is nobody’s conversation', async t => {
     await insert(t, [message('x', { from_user: '' }), message('y')])
-    expect(await t.store.conversations.peers(undefined, 9)).toEqual([{ peer: 'u@im.wechat', newest: 2 }])
+    const { threads } = await t.store.conversations.threads({ limit: 9 })
+    expect(threads.map(({ last, user }) => [user, last.id])).toEqual([['u@im.wechat', 2]])
   })
 
   it('whether all was refused is said of the messages that were asked for', async t => {
-    const { conversations, outbox } = t.store
+    const { outbox } = t.store
     await outbox.settle(await sending(t.store, 's', 'b', out('1')), { status: 'refused', spent: false })
     await receive(t, 'hi', 'u', 'other')
-    expect((await conversations.thread('u', 's'))?.refused).toBe(true)
-    expect(await conversations.thread('u')).toMatchObject({ refused: false, unread: 1 })
+    expect((await threadOf(t.store, 'u', 's'))?.refused).toBe(true)
+    expect(await threadOf(t.store, 'u')).toMatchObject({ refused: false, unread: 1 })
   })
 
   it('once closed the store says so', async t => {
     const { conversations, log, upkeep } = t.store
     await t.storage.close()
     const never = new AbortController().signal
-    for (const call of [conversations.peers(undefined, 1), log.wait(0, 1000, never)])
+    for (const call of [conversations.threads({ limit: 1 }), log.wait(0, 1000, never)])
       expect(await failure(call)).toMatchObject({ code: 'shutting_down' })
     expect(await upkeep.trouble()).toMatchObject({ code: 'shutting_down' })
   })

@@ -290,26 +290,33 @@ export class MemoryStore implements face.Store {
         .slice(-limit),
   })
 
+  #thread(user: string, session: string | undefined): face.Thread | undefined {
+    const rows = this.#db.rows.filter(isOf(session, user)).reverse()
+    const [last] = rows
+    if (!last) return undefined
+    const read = this.#db.marks.find(isOf(last.session, user))?.upTo ?? 0
+    const own = rows.slice(0, 100).filter(isOf(last.session))
+    const isTaken = (row: Row) => row.status === 'accepted' || row.status === 'suspect'
+    const seen = own.findIndex(row => row.past || isTaken(row) || row.id <= Math.abs(read))
+    const refused = rows.every(row => row.status === 'refused')
+    const since = seen === -1 ? own : own.slice(0, seen)
+    const marked = read < 0 && seen !== -1 && own[seen]!.id <= -read ? 1 : 0
+    const unread = since.filter(row => row.direction === 'received').length + marked
+    return { user, last: this.#shown(last), unread, refused }
+  }
+
   readonly conversations = this.#verbs<face.Conversations>({
-    peers: async (after = '', limit) =>
-      [...new Map(this.#db.rows.map(row => [row.user, row.id]))]
-        .map(([peer, newest]) => ({ peer, newest }))
-        .filter(({ peer }) => peer > after)
-        .sort((a, b) => (a.peer < b.peer ? -1 : 1))
-        .slice(0, limit),
-    thread: async (peer, session) => {
-      const rows = this.#db.rows.filter(isOf(session, peer)).reverse()
-      const [last] = rows
-      if (!last) return undefined
-      const read = this.#db.marks.find(isOf(last.session, peer))?.upTo ?? 0
-      const own = rows.slice(0, 100).filter(isOf(last.session))
-      const isTaken = (row: (typeof own)[number]) => row.status === 'accepted' || row.status === 'suspect'
-      const seen = own.findIndex(row => row.past || isTaken(row) || row.id <= Math.abs(read))
-      const refused = rows.every(row => row.status === 'refused')
-      const since = seen === -1 ? own : own.slice(0, seen)
-      const marked = read < 0 && seen !== -1 && own[seen]!.id <= -read ? 1 : 0
-      const unread = since.filter(row => row.direction === 'received').length + marked
-      return { last: this.#shown(last), unread, refused }
+    threads: async ({ before = Infinity, limit, session, sessions, user }) => {
+      const newest = [...new Map(this.#db.rows.map(row => [row.user, row.id]))]
+        .filter(([peer, id]) => (user === undefined ? peer !== '' && id < before : peer === user))
+        .sort(([, a], [, b]) => b - a)
+        .slice(0, limit)
+      const asked = newest.flatMap(([peer]) =>
+        (sessions?.get(peer) ?? [session]).map(name => ({ peer, name })),
+      )
+      const threads = asked.flatMap(({ name, peer }) => this.#thread(peer, name) ?? [])
+      const isEnd = user !== undefined || newest.length < limit
+      return { threads, ...(!isEnd && { before: newest.at(-1)?.[1] }) }
     },
     markRead: async (session, user, upTo) => {
       const before = this.#db.marks.find(isOf(session, user))

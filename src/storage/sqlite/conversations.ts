@@ -2,7 +2,7 @@
 
 import type { SentStatus } from '../../model/message.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import type { Thread } from '../store.ts'
+import type { Thread, ThreadPage } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
 import { receivedElsewhere } from './messages.ts'
 
@@ -17,53 +17,84 @@ export function suspectsOf(db: Database, since: number): Map<string, number> {
   return new Map(rows.map(({ name, messages }) => [name, messages]))
 }
 
-/** Only what WeChat took ends unread, or what was answered elsewhere before it was imported. */
-const endsUnread = ({ sent, status }: { sent: number; status?: SentStatus }): boolean =>
-  sent === receivedElsewhere || status === 'accepted' || status === 'suspect'
-
 /** What another process sent shows after this; a look each cost a small call 4 µs. */
 const suspectsKeptMs = 1000
 
+interface FoundThread extends Pick<Thread, 'unread'> {
+  /** Of the newest message. */
+  id: number
+  peer: string
+  refused: number
+}
+
 export class Conversations extends EnginePart {
+  /** Users after the page that was read last. */
+  #rest: { before: number; peers: { peer: string; newest: number }[] } | undefined
   #suspects: { since: number; changes: number; found: Map<string, number> } | undefined
 
-  /** Two steps of the index each, however many messages. */
-  peers(after = '', limit: number): { peer: string; newest: number }[] {
-    return this.db.all`WITH RECURSIVE peers (peer) AS (
-        SELECT min(peer) FROM message WHERE peer > ${after}
-        UNION ALL
-        SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL
-      ) SELECT peer, (SELECT max(id) FROM message m WHERE m.peer = peers.peer) AS newest
-        FROM peers WHERE peer IS NOT NULL LIMIT ${limit}`
+  threads(page: ThreadPage): { threads: Thread[]; before?: number | undefined } {
+    const { sessions, session, user } = page
+    const peers = user === undefined ? this.#peers(page) : [{ peer: user }]
+    const asked = peers.flatMap(({ peer }) =>
+      (sessions?.get(peer) ?? [session]).map(name => ({
+        peer,
+        keys: name === undefined ? undefined : `,${this.messages.sessionKeys(name).join()},`,
+      })),
+    )
+    const threads = this.#found(asked).flatMap(({ id, peer, refused, unread }) => {
+      const last = this.messages.byId(id)
+      return last ? [{ user: peer, last, unread, refused: refused === 1 }] : []
+    })
+    return { threads, before: user === undefined ? this.#rest?.before : undefined }
   }
 
-  thread(peer: string, session?: string): Thread | undefined {
-    const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
-    const named = keys ? [JSON.stringify(keys)] : []
-    const within = keys ? ' AND m.session IN (SELECT value FROM json_each(?))' : ''
-    const newest = this.db.all<{ id: number; sent: number; session: number; status?: SentStatus }>(
-      `SELECT m.id, m.sent, m.session, m.status FROM message m INDEXED BY message_peer
-         WHERE m.peer = ?${within} ORDER BY m.id DESC LIMIT ${countedUnread}`,
-      ...[peer, ...named],
-    )
-    const first = newest[0]
-    const last = first && this.messages.byId(first.id)
-    if (!last) return undefined
-    const own = newest.filter(row => row.session === first.session)
-    const mark = Number(
-      this.db.get`SELECT position FROM read_mark WHERE session = ${first.session} AND peer = ${peer}`
-        ?.position ?? 0,
-    )
-    const seen = own.findIndex(row => row.id <= Math.abs(mark) || endsUnread(row))
-    const refused =
-      newest.every(row => row.status === 'refused') &&
-      !this.db.get(
-        `SELECT 1 FROM message m INDEXED BY message_peer WHERE m.peer = ?${within} AND m.status IS NOT 'refused'`,
-        ...[peer, ...named],
+  /** Two steps of the index each, however many messages. What a page leaves is kept for the next one. */
+  #peers({ before, limit }: ThreadPage): { peer: string; newest: number }[] {
+    const rest =
+      before !== undefined && this.#rest?.before === before ? this.#rest.peers : this.#allPeers(before)
+    const page = rest.slice(0, limit)
+    const next = page.length === limit ? page.at(-1) : undefined
+    this.#rest = next && { before: next.newest, peers: rest.slice(limit) }
+    return page
+  }
+
+  #allPeers(before = Number.MAX_SAFE_INTEGER): { peer: string; newest: number }[] {
+    return this.db.all`WITH RECURSIVE peers (peer) AS (
+        SELECT min(peer) FROM message WHERE peer > ''
+        UNION ALL
+        SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL
+      ), newest AS MATERIALIZED (SELECT peer, (SELECT max(id) FROM message m WHERE m.peer = peers.peer) AS newest
+        FROM peers WHERE peer IS NOT NULL)
+      SELECT * FROM newest WHERE newest < ${before} ORDER BY newest DESC`
+  }
+
+  /**
+   * Those that there is a message of. `seen`: the newest row that ends unread, or that was looked at; only what WeChat took ends
+   * unread, or what was answered elsewhere before it was imported.
+   */
+  #found(asked: readonly { peer: string; keys: string | undefined }[]): FoundThread[] {
+    const ofThread = (from: string) => `FROM message m INDEXED BY message_peer WHERE m.peer = ${from}.peer
+      AND (${from}.keys IS NULL OR instr(${from}.keys, ',' || m.session || ','))`
+    return this.db.all(
+      `WITH newest AS MATERIALIZED (
+        SELECT key, peer, keys, (SELECT m.id ${ofThread('asked')} ORDER BY m.id DESC LIMIT 1) AS id
+        FROM (SELECT key, value ->> 'peer' AS peer, value ->> 'keys' AS keys FROM json_each(?)) asked
+      ), marked AS MATERIALIZED (
+        SELECT newest.*, l.session, coalesce(r.position, 0) AS mark FROM newest CROSS JOIN message l ON l.id = newest.id
+        LEFT JOIN read_mark r ON r.session = l.session AND r.peer = newest.peer
+      ), looked AS MATERIALIZED (
+        SELECT marked.*, (SELECT c.id FROM (SELECT m.id, m.session, m.sent, m.status ${ofThread('marked')} ORDER BY m.id DESC LIMIT ${countedUnread}) c
+          WHERE c.session = marked.session AND (c.id <= abs(marked.mark) OR c.sent = ${receivedElsewhere}
+            OR c.status IN ('accepted', 'suspect')) LIMIT 1) AS seen
+        FROM marked
       )
-    const since = seen === -1 ? own : own.slice(0, seen)
-    const marked = Number(mark < 0 && seen !== -1 && own[seen]!.id <= -mark)
-    return { last, unread: since.filter(row => row.sent === 0).length + marked, refused }
+      SELECT id, peer, (seen IS NOT NULL AND seen <= -mark) + (SELECT count(*) FROM (
+          SELECT m.* ${ofThread('looked')} AND m.id > coalesce(seen, 0) ORDER BY m.id DESC LIMIT ${countedUnread}) c
+          WHERE c.session = looked.session AND c.sent = 0) AS unread,
+        NOT EXISTS (SELECT 1 ${ofThread('looked')} AND m.status IS NOT 'refused') AS refused
+      FROM looked ORDER BY key`,
+      JSON.stringify(asked),
+    )
   }
 
   suspects(since: number): Map<string, number> {

@@ -158,7 +158,7 @@ export class SqliteStore implements face.Store, LogHalf {
       events: async cursor => this.#guarded(() => events.countAfter(cursor)),
     }
     this.conversations = {
-      ...verbs(plain, conversations, 'peers', 'thread', 'open', 'counts', 'suspects'),
+      ...verbs(plain, conversations, 'threads', 'open', 'counts', 'suspects'),
       ...verbs(plain, names, 'sessionsOf'),
       ...verbs(relaxed, conversations, 'markRead'),
     }
