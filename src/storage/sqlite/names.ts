@@ -57,11 +57,7 @@ export class Renames extends EnginePart {
 
 export class UserNames extends EnginePart {
   of(session: string): ReadonlyMap<string, string> {
-    // Asked for each session of a list: mostly nobody has a name.
-    if (!this.db.get`SELECT 1 FROM user_name LIMIT 1`) return new Map()
-    const rows = this.db.all<{ peer: string; name: string }>`SELECT peer, name FROM user_name
-      WHERE session IN (SELECT value FROM json_each(${this.#keys(session)})) ORDER BY session`
-    return new Map(rows.map(({ peer, name }) => [peer, name]))
+    return this.ofAll([session]).get(session) ?? new Map()
   }
 
   /** Sessions of whose users a name was changed since that revision, each with its own. */

@@ -90,13 +90,15 @@ export class Roll<Known> {
 
   /** Folders whose names have that key. */
   alike(key: string): readonly string[] {
-    if (performance.now() - this.#listedAt > freshMs) this.#relist()
+    this.#relistWhenDue()
     return this.#alike.get(key) ?? []
   }
 
-  #relist(): void {
+  #relistWhenDue(): void {
+    const now = performance.now()
+    if (this.size > this.#few && now - this.#listedAt <= freshMs) return
     const listing = this.#folders()
-    this.#listedAt = performance.now()
+    this.#listedAt = now
     if (listing === this.#listing) return
     this.#listing = listing
     this.#alike = Map.groupBy(listing, sessionKey)
@@ -108,7 +110,7 @@ export class Roll<Known> {
 
   /** Finds out what is there now, as far as the last look is too old. To be called before the two below. */
   async look(): Promise<void> {
-    if (this.size <= this.#few || performance.now() - this.#listedAt > freshMs) this.#relist()
+    this.#relistWhenDue()
     const isFew = this.size <= this.#few
     const ageMs = isFew ? Number.POSITIVE_INFINITY : performance.now() - this.#lookedAt
     const slower = Math.max(1, this.size / quickly)

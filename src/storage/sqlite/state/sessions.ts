@@ -406,18 +406,11 @@ export class SessionFiles implements Sessions {
     this.#log.warn(event, { folder, ...fields })
   }
 
-  /** Names of the folders; undefined of many: to list 5,000 takes 10 ms, so what another process did shows within a second. */
-  #few(): readonly string[] | undefined {
-    if (this.#roll.size > fewFolders) return undefined
-    const folders = this.#folders()
-    return folders.length > fewFolders ? undefined : folders
-  }
-
   /** The folder whose name is the same for a case-insensitive file system. */
   #folderOf(name: string): string | undefined {
-    const key = sessionKey(name)
-    const alike = this.#few()?.filter(folder => sessionKey(folder) === key) ?? this.#roll.alike(key)
-    return alike.find(folder => this.#hasToken(folder) || this.#hasDamaged(folder))
+    return this.#roll
+      .alike(sessionKey(name))
+      .find(folder => this.#hasToken(folder) || this.#hasDamaged(folder))
   }
 
   #hasToken(folder: string): boolean {
