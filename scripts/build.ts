@@ -49,8 +49,8 @@ function options() {
 
 async function buildOne({ named: [target], outfile, entry }: ReturnType<typeof options>): Promise<void> {
   const forWindows = target?.name.includes('windows') ?? process.platform === 'win32'
-  const wanted = resolve(outfile ?? join(root, 'dist', target?.file ?? 'svc'))
-  const path = forWindows && !wanted.endsWith('.exe') ? `${wanted}.exe` : wanted
+  const requestedPath = resolve(outfile ?? join(root, 'dist', target?.file ?? 'svc'))
+  const path = forWindows && !requestedPath.endsWith('.exe') ? `${requestedPath}.exe` : requestedPath
   // Build another panel than the one that a running service reads: two builds may run at the same time.
   const workshop = await mkdtemp(join(tmpdir(), 'svc-panel-'))
   try {

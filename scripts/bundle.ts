@@ -39,8 +39,8 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
       plugins: [packing(files), asModules],
     })
     for (const message of result.logs) console.error(message)
-    const [output, ...more] = result.outputs
-    if (!result.success || !output || more.length > 0)
+    const [output, ...others] = result.outputs
+    if (!result.success || !output || others.length > 0)
       throw new Error('src/main.ts does not become one file.')
     const built = join(workshop, 'with its first line')
     await writeFile(built, `${firstLine}\n${withoutPlace(withoutFirstLines(await output.text()))}`, {

@@ -115,9 +115,9 @@ async function versionOf({ command, env, cwd, data, version, patience = 1 }: Smo
     { status, stdout, stderr: status === 0 ? '' : stderr },
     { status: 0, stdout: /\d+\.\d+\.\d+/, stderr: '' },
   )
-  const said = /\d+\.\d+\.\d+\S*/.exec(stdout)?.[0] ?? ''
-  if (version !== undefined) expected(said, version)
-  return said
+  const printed = /\d+\.\d+\.\d+\S*/.exec(stdout)?.[0] ?? ''
+  if (version !== undefined) expected(printed, version)
+  return printed
 }
 
 async function within<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Promise<T> {

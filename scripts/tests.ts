@@ -69,16 +69,16 @@ async function builtIn(folder: string): Promise<Record<string, string>> {
 
 /** Runs a check to its end. @returns its output if it failed */
 async function check(command: string): Promise<Failure | undefined> {
-  const began = performance.now()
+  const startedAt = performance.now()
   const child = Bun.spawn(command.split(' '), { stdio: ['ignore', 'pipe', 'pipe'] })
-  const [status, ...said] = await Promise.all([
+  const [status, ...output] = await Promise.all([
     child.exited,
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
   ])
-  const seconds = (performance.now() - began) / 1000
+  const seconds = (performance.now() - startedAt) / 1000
   console.error(`${command}: ${status === 0 ? 'ok' : 'failed'} (${seconds.toFixed(1)} s)`)
-  return status === 0 ? undefined : { file: 'check', name: command, seconds, why: said.join('\n') }
+  return status === 0 ? undefined : { file: 'check', name: command, seconds, why: output.join('\n') }
 }
 
 /** Runs the tests. The timeout of two minutes per test allows for a machine that stands still for seconds. */
@@ -93,7 +93,7 @@ async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
     const TMPDIR = join(folder, 'tmp')
     await mkdir(TMPDIR, { mode: 0o1777 })
     await chmod(TMPDIR, 0o1777)
-    const more = { ...built, TMPDIR }
+    const extra = { ...built, TMPDIR }
     const child = Bun.spawn(
       [
         process.execPath,
@@ -105,7 +105,7 @@ async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
       ],
       {
         stdio: ['ignore', 'inherit', 'pipe'],
-        env: { ...process.env, ...more, ...(process.stderr.isTTY && { FORCE_COLOR: '1' }) },
+        env: { ...process.env, ...extra, ...(process.stderr.isTTY && { FORCE_COLOR: '1' }) },
       },
     )
     const decoder = new TextDecoder()
@@ -154,9 +154,9 @@ function tell(failures: readonly Failure[]): void {
   if (failures.length > 0) console.log('\nFailed:')
   for (const { file, name, seconds, why } of failures) {
     const lines = why.trim().split('\n')
-    const shown = lines.length > mostLines ? [...lines.slice(0, mostLines), '…'] : lines
+    const displayed = lines.length > mostLines ? [...lines.slice(0, mostLines), '…'] : lines
     console.log(
-      `\n${file}: ${name} (${seconds.toFixed(1)} s)\n${shown.map(line => `    ${line}`).join('\n')}`,
+      `\n${file}: ${name} (${seconds.toFixed(1)} s)\n${displayed.map(line => `    ${line}`).join('\n')}`,
     )
   }
 }

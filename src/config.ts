@@ -138,8 +138,8 @@ export function placeGiven(
 export const logFormatGiven = (flags: Flags, env: Environment = process.env): string | undefined =>
   textGiven('logFormat', flags, env)?.trim().toLowerCase()
 
-function textGiven(wanted: keyof Config, flags: Flags, env: Environment): string | undefined {
-  const option = optionTable.find(({ name }) => name === wanted)
+function textGiven(optionName: keyof Config, flags: Flags, env: Environment): string | undefined {
+  const option = optionTable.find(({ name }) => name === optionName)
   return option && given(option, flags, env)?.text
 }
 
@@ -193,17 +193,17 @@ export interface UserFolders {
 /** Reads the folders from the environment. */
 export function userFolders(env: Environment = process.env): UserFolders {
   const home = homeFolder()
-  const told = (name: string) => (isAbsolute(env[name] ?? '') ? env[name] : undefined)
+  const readAbsolute = (name: string) => (isAbsolute(env[name] ?? '') ? env[name] : undefined)
   return {
     home,
     platform: process.platform,
     project: process.cwd(),
-    appData: told('APPDATA') ?? join(home, 'AppData', 'Roaming'),
-    localAppData: told('LOCALAPPDATA') ?? join(home, 'AppData', 'Local'),
-    xdgConfig: told('XDG_CONFIG_HOME') ?? join(home, '.config'),
-    claudeCode: told('CLAUDE_CONFIG_DIR'),
-    codex: told('CODEX_HOME'),
-    geminiHome: told('GEMINI_CLI_HOME'),
+    appData: readAbsolute('APPDATA') ?? join(home, 'AppData', 'Roaming'),
+    localAppData: readAbsolute('LOCALAPPDATA') ?? join(home, 'AppData', 'Local'),
+    xdgConfig: readAbsolute('XDG_CONFIG_HOME') ?? join(home, '.config'),
+    claudeCode: readAbsolute('CLAUDE_CONFIG_DIR'),
+    codex: readAbsolute('CODEX_HOME'),
+    geminiHome: readAbsolute('GEMINI_CLI_HOME'),
     path: (env.PATH ?? '').split(delimiter).filter(isAbsolute),
   }
 }
@@ -214,7 +214,7 @@ function collected(
   usual: Usual = {},
 ): Config {
   const config: Record<string, unknown> = {}
-  const late = optionTable.filter(option => {
+  const remaining = optionTable.filter(option => {
     const found = find(option)
     if (found) config[option.name] = parsed(option, found.text, found.from)
     return !found
@@ -222,7 +222,7 @@ function collected(
   // Options whose default depends on others come after those.
   const rank = (option: OptionSpec) =>
     typeof option.default !== 'function' ? 0 : option.name === 'basePath' ? 1 : 2
-  for (const option of late.sort((a, b) => rank(a) - rank(b))) {
+  for (const option of remaining.sort((a, b) => rank(a) - rank(b))) {
     const text =
       usual[option.name] ?? (typeof option.default === 'function' ? option.default(config) : option.default)
     if (text !== undefined) config[option.name] = parsed(option, text, option.flag ?? option.env)
@@ -252,10 +252,10 @@ function given(
 function parsed(option: OptionSpec, text: string, from: string): Config[keyof Config] {
   const value = valueIn(option, text.trim(), from)
   if (value !== undefined) return value
-  const shown = maskText(text.replace(/\/\/[^/@]*@/, '//***@'))
+  const displayed = maskText(text.replace(/\/\/[^/@]*@/, '//***@'))
   const got = option.secret
     ? ''
-    : `, got ${JSON.stringify(shown.length > 80 ? `${shown.slice(0, 80)}…` : shown)}`
+    : `, got ${JSON.stringify(displayed.length > 80 ? `${displayed.slice(0, 80)}…` : displayed)}`
   throw badArgument(from, `expected ${option.expected}${got}`)
 }
 
@@ -285,8 +285,8 @@ function checked(config: Config, flags: Flags): Config {
   for (const [nth, [flag, value]] of ports.entries()) {
     const others = ports.slice(0, nth)
     if (!value || others.every(([, other]) => other !== value)) continue
-    const named = listed(others.map(([other]) => other))
-    throw badArgument(flag, `expected another port than ${named}, got ${value} again`, {
+    const otherFlags = listed(others.map(([other]) => other))
+    throw badArgument(flag, `expected another port than ${otherFlags}, got ${value} again`, {
       hint: 'Use a different port for each, or 0 for a free port.',
     })
   }

@@ -31,8 +31,8 @@ console.log(`ready ${server.url.origin}`)
 
 const headers = { 'content-type': 'application/json' }
 for (let cursor = ''; ; ) {
-  const asked = { method: 'POST', headers, body: JSON.stringify({ get_updates_buf: cursor }) }
-  const reply = (await (await fetch(`${upstream}/ilink/bot/getupdates`, asked)).json()) as {
+  const request = { method: 'POST', headers, body: JSON.stringify({ get_updates_buf: cursor }) }
+  const reply = (await (await fetch(`${upstream}/ilink/bot/getupdates`, request)).json()) as {
     msgs?: object[]
     get_updates_buf: string
   }

@@ -24,13 +24,13 @@ async function start(command: string[], cwd: string, idleMs: number): Promise<{ 
   })
   try {
     const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
-    let said = ''
+    let output = ''
     let url: string | undefined
     while (url === undefined) {
       const { done, value } = await reader.read()
-      if (done) throw new Error(`${command[0]} ended: ${said}`)
-      said += value
-      url = /^listening on (\S+)$/m.exec(said)?.[1]
+      if (done) throw new Error(`${command[0]} ended: ${output}`)
+      output += value
+      url = /^listening on (\S+)$/m.exec(output)?.[1]
     }
     const response = await fetch(`${url}/healthz`)
     await response.text()
@@ -66,7 +66,7 @@ export const binary: Benchmark = {
     ]
     const first = await start(ours, folder.path, 0)
     const times: Record<'ours' | 'hello', number[]> = { ours: [], hello: [] }
-    for (let turn = 0; turn < (quick ? 5 : 20); turn++) {
+    for (let round = 0; round < (quick ? 5 : 20); round++) {
       times.hello.push((await start([hello], folder.path, 0)).ms)
       times.ours.push((await start(ours, folder.path, 0)).ms)
     }

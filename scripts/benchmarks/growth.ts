@@ -123,15 +123,15 @@ async function startPhone(dir: string): Promise<Phone> {
     [process.execPath, 'src/main.ts', 'sandbox', '--no-banner', '--sandbox-port', '0', '-d', dir],
     { cwd: root, stdin: 'ignore', stdout: 'pipe', stderr: 'ignore' },
   )
-  let said = ''
+  let output = ''
   const ready = Promise.withResolvers<string>()
   void (async () => {
     for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-      said += chunk
-      const url = /phone on (\S+?)\/phone/.exec(said)?.[1]
+      output += chunk
+      const url = /phone on (\S+?)\/phone/.exec(output)?.[1]
       if (url) ready.resolve(url)
     }
-    ready.reject(new Error(`the simulated WeChat ended: ${said}`))
+    ready.reject(new Error(`the simulated WeChat ended: ${output}`))
   })()
   const url = await ready.promise
   return {

@@ -61,15 +61,15 @@ export const many: Benchmark = {
     'ms at p50 with one caller for a send, a delivery and GET /healthz, with many users of one session or many accounts, compared with a service that has 10 users and one account; and the time of `sessions` with many accounts. 5,000 accounts need about 11,000 open files (ulimit -n).',
   async run({ quick, rounds }) {
     const seconds = quick ? 1 : 2
-    const turns = Math.min(rounds, 2)
+    const roundCount = Math.min(rounds, 2)
     const chosen = sizes.filter(({ size }) => !quick || size[1] <= 1500)
     const bare: Found[] = []
     const found = new Map(chosen.map(({ what }) => [what, [] as Found[]]))
-    for (let turn = 0; turn < turns; turn++) {
+    for (let round = 0; round < roundCount; round++) {
       bare.push(await look(few, seconds))
       for (const { what, size } of chosen) found.get(what)!.push(await look(size, seconds))
     }
-    const of = (all: readonly Found[], key: keyof Found) => all.map(one => one[key])
+    const of = (all: readonly Found[], key: keyof Found) => all.map(entry => entry[key])
     return chosen.flatMap(({ what, size }) => {
       const ours = found.get(what)!
       const against = (key: 'send' | 'delivery' | 'healthz'): Row => {

@@ -143,19 +143,19 @@ export const media: Benchmark = {
     }
     await say(1024 * 1024)
     restBytes = memoryOf(service.pid).rss
-    const ways = [
+    const transfers = [
       ['accept', 'up: POST /media'],
       ['send', 'up: send an upload'],
       ['download', 'down: download'],
       ['get', 'down: GET /media'],
     ] as const
-    for (const [way] of ways) {
-      await theirs[way](16 * 1024 * 1024)
-      await ours[way](16 * 1024 * 1024)
+    for (const [transfer] of transfers) {
+      await theirs[transfer](16 * 1024 * 1024)
+      await ours[transfer](16 * 1024 * 1024)
     }
     const found = new Map<string, { ours: number[]; baseline: number[] }>()
     for (let round = 0; round < rounds; round++) {
-      for (const [way] of ways) {
+      for (const [way] of transfers) {
         const pair = await inTurns(
           1,
           () => theirs[way](size),
@@ -167,7 +167,7 @@ export const media: Benchmark = {
         found.set(way, kept)
       }
     }
-    const rows = ways.map(([way, what]) =>
+    const rows = transfers.map(([way, what]) =>
       speedRow(found.get(way)!, {
         name: 'media',
         what: `${what}, ${mib(size)} MiB`,

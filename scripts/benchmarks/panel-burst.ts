@@ -78,14 +78,14 @@ export const panelBurst: Benchmark = {
     try {
       const rows: Row[] = []
       let run = 1000
-      for (const one of cases) {
+      for (const burstCase of cases) {
         const took: number[] = []
         for (let round = 0; round < (quick ? 1 : rounds); round++)
-          took.push(await burst(browser, url, upstream, one, run++))
+          took.push(await burst(browser, url, upstream, burstCase, run++))
         const longest = median(took)
         rows.push({
           name: 'panel-burst',
-          what: `${one.what}: longest task`,
+          what: `${burstCase.what}: longest task`,
           ours: `${longest.toFixed(1)} ms`,
           baseline: '',
           result: `${longest.toFixed(1)} ms`,

@@ -112,7 +112,7 @@ async function frames(browser: Browser, url: string, steps: number): Promise<Row
   })
   await page.getByRole('searchbox').click()
   const typed = await scriptPerFrame(page, async () => {
-    for (let turn = 0; turn < Math.ceil(steps / 60); turn++) {
+    for (let repeat = 0; repeat < Math.ceil(steps / 60); repeat++) {
       await page.getByRole('searchbox').fill('')
       await page.keyboard.type('meeting', { delay: 60 })
       await page.locator('.list mark').first().waitFor()
@@ -146,11 +146,11 @@ async function arrivals(browser: Browser, url: string, upstream: Child, count: n
   for (let n = 0; n < count; n++) {
     const text = `arrival number ${n}.`
     const seen = page.evaluate(
-      wanted =>
+      expectedText =>
         new Promise<number>((resolve, reject) => {
-          setTimeout(() => reject(new Error(`not seen: ${wanted}`)), 10_000)
+          setTimeout(() => reject(new Error(`not seen: ${expectedText}`)), 10_000)
           const watch = new MutationObserver(() => {
-            if (!document.querySelector('.log')?.textContent?.includes(wanted)) return
+            if (!document.querySelector('.log')?.textContent?.includes(expectedText)) return
             watch.disconnect()
             requestAnimationFrame(() => resolve(Date.now()))
           })
@@ -188,9 +188,9 @@ async function openPanels(
   const next = random(3)
   const share = async () => {
     const [cpu, from] = [cpuSecondsOf(service.pid), performance.now()]
-    for (let said = 0; said < seconds * perSecond; said++) {
+    for (let sentCount = 0; sentCount < seconds * perSecond; sentCount++) {
       await say(upstream, n++, textOf(next))
-      const ahead = from + (said + 1) * (1000 / perSecond) - performance.now()
+      const ahead = from + (sentCount + 1) * (1000 / perSecond) - performance.now()
       if (ahead > 0) await Bun.sleep(ahead)
     }
     return ((cpuSecondsOf(service.pid) - cpu) / ((performance.now() - from) / 1000)) * 100

@@ -146,11 +146,11 @@ export async function post(url: string, body: unknown = {}): Promise<any> {
 /** Repeats `look` until it returns something. */
 export async function until<T>(
   what: string,
-  look: () => Promise<T | undefined>,
+  read: () => Promise<T | undefined>,
   withinMs = 60_000,
 ): Promise<T> {
   for (const deadline = Date.now() + withinMs; Date.now() < deadline; ) {
-    const found = await look()
+    const found = await read()
     if (found !== undefined) return found
     await Bun.sleep(20)
   }

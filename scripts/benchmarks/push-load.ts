@@ -99,15 +99,15 @@ const hanging: Benchmark = {
   async run({ quick, rounds }) {
     const messages = quick ? 100 : 600
     const bytes = { ours: [] as number[], baseline: [] as number[] }
-    const turn = async (which: keyof typeof bytes) => {
+    const measure = async (which: keyof typeof bytes) => {
       const found = await besideHanging(messages, which === 'ours' ? 50 : 0)
       bytes[which].push(found.bytes)
       return found.perSecond
     }
     const paired = await inTurns(
       rounds,
-      () => turn('baseline'),
-      () => turn('ours'),
+      () => measure('baseline'),
+      () => measure('ours'),
     )
     const what = '50 endpoints beside 50 that hang, against alone'
     const row = speedRow(paired, { name: 'push-hanging', what, unit: '/s', goal: 0.9 })
@@ -138,10 +138,10 @@ async function openReaders(url: string, count: number) {
   const { hostname, port, pathname, search } = new URL(url)
   const sockets: ReturnType<typeof connect>[] = []
   const own = { bytes: 0 }
-  const asked = `GET ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`
+  const requestText = `GET ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`
   for (let nth = 0; nth < count; nth++) {
     const opened = Promise.withResolvers<void>()
-    const socket = connect(Number(port), hostname, () => socket.write(asked))
+    const socket = connect(Number(port), hostname, () => socket.write(requestText))
     sockets.push(socket)
     socket.on('data', chunk => {
       own.bytes += chunk.length
@@ -218,7 +218,7 @@ const readers: Benchmark = {
       const address = { pid: bare.pid, url: `${bare.ready}/events` }
       found.bare.push(await readersCost(address, { ...from, upstream: other.ready, bot: '' }))
     }
-    const of = (which: 'ours' | 'bare', key: 'cpuMs' | 'bytesEach') => found[which].map(one => one[key])
+    const of = (which: 'ours' | 'bare', key: 'cpuMs' | 'bytesEach') => found[which].map(entry => entry[key])
     const [ours, bare] = [median(of('ours', 'cpuMs')), median(of('bare', 'cpuMs'))]
     const each = of('ours', 'bytesEach').map(bytes => bytes / 1024)
     return [

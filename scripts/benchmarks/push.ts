@@ -109,7 +109,7 @@ async function later(quick: boolean, rounds: number): Promise<Row[]> {
   const streams = { ours: new Arrivals(), bare: new Arrivals() }
   await follow(`${service.url}/events?types=message.received`, streams.ours, reading.signal)
   await follow(`${bare.ready}/events`, streams.bare, reading.signal)
-  const ways = {
+  const deliverFrom = {
     ours: (wait: () => Promise<unknown[]>) => oneDelivery(upstream.ready, session, wait),
     bare: (wait: () => Promise<unknown[]>) => oneDelivery(other.ready, '', wait),
   }
@@ -119,14 +119,15 @@ async function later(quick: boolean, rounds: number): Promise<Row[]> {
     ['stream reader', (name: 'ours' | 'bare') => streams[name]],
   ] as const) {
     for (let i = 0; i < 20; i++) {
-      await ways.bare(place('bare').next)
-      await ways.ours(place('ours').next)
+      await deliverFrom.bare(place('bare').next)
+      await deliverFrom.ours(place('ours').next)
     }
     const times: Record<'ours' | 'bare', number[][]> = { ours: [], bare: [] }
     for (let round = 0; round < rounds; round++) {
       const found: Record<'ours' | 'bare', number[]> = { ours: [], bare: [] }
       for (let i = 0; i < each; i++)
-        for (const name of ['bare', 'ours'] as const) found[name].push(await ways[name](place(name).next))
+        for (const name of ['bare', 'ours'] as const)
+          found[name].push(await deliverFrom[name](place(name).next))
       times.ours.push(found.ours)
       times.bare.push(found.bare)
     }

@@ -86,7 +86,7 @@ async function runtimeFor(target: Target, workshop: string, source?: RuntimeSour
 async function inOrder(panel: string, workshop: string): Promise<string[]> {
   const entries = await readdir(panel, { recursive: true, withFileTypes: true })
   const names = entries
-    .filter(one => one.isFile())
+    .filter(file => file.isFile())
     .map(one => relative(panel, join(one.parentPath, one.name)))
   return Promise.all(
     names.sort().map(async (name, index) => {

@@ -93,10 +93,10 @@ async function fetchPackage(spec: string, folder: string, env: NodeJS.ProcessEnv
   const npm = Bun.which('npm', { PATH: env.PATH ?? '' })
   if (!npm) throw new Error(`Fetching ${spec} needs npm (Node.js 20 or later) on the PATH.`)
   const child = Bun.spawn([npm, ...command.slice(1)], { cwd: folder, env, stdout: 'ignore', stderr: 'pipe' })
-  const [said, status] = await Promise.all([new Response(child.stderr).text(), child.exited])
+  const [message, status] = await Promise.all([new Response(child.stderr).text(), child.exited])
   const [file] = await readdir(folder)
   if (status === 0 && file !== undefined) return join(folder, file)
   throw new Error(
-    `\`${command.join(' ')}\` failed; the first build for a target needs the network.\n${said.trim()}`,
+    `\`${command.join(' ')}\` failed; the first build for a target needs the network.\n${message.trim()}`,
   )
 }

@@ -28,7 +28,7 @@ export const targets: readonly Target[] = [
 
 /** @throws Error that lists the known targets */
 export function targetNamed(name: string): Target {
-  const found = targets.find(one => one.name === name)
+  const found = targets.find(candidate => candidate.name === name)
   if (found) return found
   throw new Error(`There is no target ${name}. There are:\n${targets.map(one => `  ${one.name}`).join('\n')}`)
 }

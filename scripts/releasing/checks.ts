@@ -48,9 +48,9 @@ async function treeProblems(root: string): Promise<string[]> {
   }
   const changed = (await git('status', '--porcelain')).split('\n').filter(line => line !== '')
   if (changed.length > 0) {
-    const shown = changed.slice(0, 5).map(line => line.slice(3))
+    const listed = changed.slice(0, 5).map(line => line.slice(3))
     const more = changed.length > 5 ? ` and ${changed.length - 5} more` : ''
-    problems.push(`not committed: ${shown.join(', ')}${more}; commit it, or put it away with git stash -u`)
+    problems.push(`not committed: ${listed.join(', ')}${more}; commit it, or put it away with git stash -u`)
   }
   // Only as of the last fetch. A branch without an upstream has nothing to miss.
   const behind = await tried(['git', 'rev-list', '--count', 'HEAD..@{upstream}'], { cwd: root })
@@ -70,11 +70,11 @@ async function treeProblems(root: string): Promise<string[]> {
 /**
  * Checks everything and returns what the release will be.
  *
- * @param wanted a version, or major, minor, patch
+ * @param requested a version, or major, minor, patch
  * @param day the date of the release, 2026-01-31
  * @throws Refused with all problems at once
  */
-export async function planned(root: string, wanted: string, day: string): Promise<Planned> {
+export async function planned(root: string, requested: string, day: string): Promise<Planned> {
   const git = gitIn(root)
   const read = (name: string) => readFile(join(root, name), 'utf8')
   const problems = await treeProblems(root)
@@ -84,7 +84,7 @@ export async function planned(root: string, wanted: string, day: string): Promis
   let version: string | undefined
   let about: Noted | undefined
   try {
-    version = versionOf(wanted, present)
+    version = versionOf(requested, present)
   } catch (error) {
     problems.push(messageOf(error))
   }

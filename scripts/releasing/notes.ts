@@ -28,7 +28,7 @@ const paragraphs = (...parts: (string | undefined)[]) => parts.filter(part => pa
 export function notesOf(options: NotesOptions): string {
   const { version, changes, files, tried } = options
   const list = (ran: boolean) => {
-    const lines = tried.filter(one => one.ran === ran).map(({ what, how }) => `- ${what}: ${how}`)
+    const lines = tried.filter(result => result.ran === ran).map(({ what, how }) => `- ${what}: ${how}`)
     return lines.length > 0 ? lines.join('\n') : '- nothing'
   }
   const rows = files.map(({ name, bytes, sha256 }) => `| ${name} | ${size(bytes)} | \`${sha256}\` |`)

@@ -83,20 +83,20 @@ export async function tryOut(making: Making, say: (line: string) => void): Promi
   try {
     for (const { file, command, where, patience = 1 } of await trials(making, workshop)) {
       if (!command) {
-        const target = targets.find(one => one.file === file)
-        const seen = target
+        const target = targets.find(candidate => candidate.file === file)
+        const inspection = target
           ? `; inspected without a start: ${await lookInto(target, making.output, making.version)}`
           : ''
-        all.push({ what: file, how: `${where}${seen}`, ran: false })
+        all.push({ what: file, how: `${where}${inspection}`, ran: false })
         continue
       }
       say(`${file}, ${where}`)
       const options = [`--expect-version=${making.version}`, `--patience=${patience}`]
-      const said = await run([bun, 'scripts/smoke.ts', ...options, '--', ...command], {
+      const printed = await run([bun, 'scripts/smoke.ts', ...options, '--', ...command], {
         cwd: making.folder,
         shown: true,
       })
-      const steps = said.split('\n').filter(line => line.startsWith('ok ')).length
+      const steps = printed.split('\n').filter(line => line.startsWith('ok ')).length
       all.push({ what: file, how: `a whole conversation in ${steps} steps, ${where}`, ran: true })
     }
   } finally {

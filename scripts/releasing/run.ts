@@ -37,9 +37,9 @@ async function read(
   to?: NodeJS.WritableStream,
 ): Promise<string> {
   let text = ''
-  for await (const piece of from.pipeThrough(new TextDecoderStream())) {
-    text += piece
-    to?.write(piece)
+  for await (const chunk of from.pipeThrough(new TextDecoderStream())) {
+    text += chunk
+    to?.write(chunk)
   }
   return text
 }
@@ -77,8 +77,8 @@ export async function tried(command: readonly string[], { cwd, env, shown }: Run
 export async function run(command: readonly string[], options: RunOptions): Promise<string> {
   const { status, stdout, stderr } = await tried(command, options)
   if (status === 0) return stdout.trimEnd()
-  const said = options.shown ? 'the lines above show why' : `${stdout}${stderr}`.trim()
-  throw new Error(`${command.join(' ')} failed with ${status}: ${said}`)
+  const reason = options.shown ? 'the lines above show why' : `${stdout}${stderr}`.trim()
+  throw new Error(`${command.join(' ')} failed with ${status}: ${reason}`)
 }
 
 /** Returns `git` for one folder. */

@@ -67,8 +67,8 @@ export function trialOf(target: Target, folder: string): Trial {
 export async function lookInto(target: Target, folder: string, version: string): Promise<string> {
   const { format, machine, payload } = readExecutable(await readFile(join(folder, target.file)))
   const [system, processor] = platformOf(target).split('-')
-  const wanted = system === 'darwin' ? 'Mach-O' : system === 'windows' ? 'PE' : 'ELF'
-  if (format !== wanted || machine !== processor) {
+  const expectedFormat = system === 'darwin' ? 'Mach-O' : system === 'windows' ? 'PE' : 'ELF'
+  if (format !== expectedFormat || machine !== processor) {
     throw new Error(`${target.file} is ${format} for ${machine}`)
   }
   if (!payload.includes(`name:"svc",version:"${version}"`)) {

@@ -8,19 +8,21 @@ const semver = new RegExp(`^${numbers}(?:-(${named}(?:\\.${named})*))?$`)
 const isVersion = (text: string): boolean => semver.test(text)
 
 /**
- * Returns the version that `wanted` means: itself, or for major, minor and patch the next one after
- * `present`.
+ * Returns the version that `requested` means: itself, or for major, minor and patch the next one after
+ * `current`.
  *
- * @throws Error when `wanted` is not a version; the message says what to give instead
+ * @throws Error when `requested` is not a version; the message says what to give instead
  */
-export function versionOf(wanted: string, present: string): string {
-  if (isVersion(wanted)) return wanted
-  const step = ['major', 'minor', 'patch'].indexOf(wanted)
-  const [, ...parts] = semver.exec(present) ?? []
+export function versionOf(requested: string, current: string): string {
+  if (isVersion(requested)) return requested
+  const step = ['major', 'minor', 'patch'].indexOf(requested)
+  const [, ...parts] = semver.exec(current) ?? []
   if (step < 0)
-    throw new Error(`${wanted} is not a version; give one like 1.2.3 or 1.2.3-rc.1, or major, minor, patch`)
+    throw new Error(
+      `${requested} is not a version; give one like 1.2.3 or 1.2.3-rc.1, or major, minor, patch`,
+    )
   if (parts.length === 0 || parts[3] !== undefined) {
-    throw new Error(`${wanted} of ${present} could mean two versions; give the version itself`)
+    throw new Error(`${requested} of ${current} could mean two versions; give the version itself`)
   }
   return parts
     .slice(0, 3)

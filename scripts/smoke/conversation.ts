@@ -142,9 +142,9 @@ async function download({ service, data, dataInside }: Run): Promise<void> {
   expected(await bytes(`${service.url}/media/${message.message_id}/0`), report)
 }
 
-async function receive(service: Service, wanted: Json[], timeout = 20): Promise<Json[]> {
+async function receive(service: Service, expectedMessages: Json[], timeout = 20): Promise<Json[]> {
   const { status, body } = await service.call('recv', { timeout })
-  expected([status, body], [200, wanted])
+  expected([status, body], [200, expectedMessages])
   return body
 }
 

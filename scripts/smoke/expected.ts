@@ -7,23 +7,25 @@ import { inspect } from 'node:util'
  *
  * @throws Error that names the first difference and shows the whole
  */
-export function expected(came: unknown, wanted: unknown): void {
-  const place = difference(came, wanted, 'it')
+export function expected(actual: unknown, wanted: unknown): void {
+  const place = difference(actual, wanted, 'it')
   if (place === undefined) return
-  const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 110 })
-  throw new Error(`${place} is not as expected\nexpected: ${show(wanted)}\ncame: ${show(came)}`)
+  const format = (value: unknown) => inspect(value, { depth: 8, breakLength: 110 })
+  throw new Error(`${place} is not as expected\nexpected: ${format(wanted)}\ncame: ${format(actual)}`)
 }
 
-function difference(came: unknown, wanted: unknown, place: string): string | undefined {
-  if (wanted instanceof RegExp) return typeof came === 'string' && wanted.test(came) ? undefined : place
+function difference(actualValue: unknown, wanted: unknown, place: string): string | undefined {
+  if (wanted instanceof RegExp)
+    return typeof actualValue === 'string' && wanted.test(actualValue) ? undefined : place
   if (wanted instanceof Uint8Array) {
-    return came instanceof Uint8Array && Buffer.from(wanted).equals(came) ? undefined : place
+    return actualValue instanceof Uint8Array && Buffer.from(wanted).equals(actualValue) ? undefined : place
   }
-  if (typeof wanted !== 'object' || wanted === null) return Object.is(came, wanted) ? undefined : place
-  if (typeof came !== 'object' || came === null) return place
-  if (Array.isArray(wanted) && (!Array.isArray(came) || came.length !== wanted.length)) return place
+  if (typeof wanted !== 'object' || wanted === null) return Object.is(actualValue, wanted) ? undefined : place
+  if (typeof actualValue !== 'object' || actualValue === null) return place
+  if (Array.isArray(wanted) && (!Array.isArray(actualValue) || actualValue.length !== wanted.length))
+    return place
   for (const [key, value] of Object.entries(wanted)) {
-    const found = difference((came as Record<string, unknown>)[key], value, `${place}.${key}`)
+    const found = difference((actualValue as Record<string, unknown>)[key], value, `${place}.${key}`)
     if (found !== undefined) return found
   }
   return undefined

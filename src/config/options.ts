@@ -33,7 +33,7 @@ interface Spec {
   /** The name of the value in help; absent for a switch. */
   readonly placeholder?: string
   /** As a user would write it; a function if it depends on other options. */
-  readonly default?: string | ((given: { sandbox?: unknown; basePath?: string }) => string)
+  readonly default?: string | ((values: { sandbox?: unknown; basePath?: string }) => string)
   /** The default as help displays it, if that differs. */
   readonly shownDefault?: string
   readonly help: string

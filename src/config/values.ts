@@ -112,18 +112,22 @@ const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_
  */
 export function pace(text: string): Pace | 'off' | undefined {
   if (/^off$/i.test(text)) return 'off'
-  const read: { -readonly [Key in keyof Pace]?: number } = {}
+  const parsed: { -readonly [Key in keyof Pace]?: number } = {}
   for (const part of text.split(',')) {
     const [, count, every = '1', unit = ''] = /^\s*(\d+(?:\.\d+)?)\/(\d+)?([smh])\s*$/i.exec(part) ?? []
     const ms = Number(every) * (unitMs[unit.toLowerCase()] ?? 0)
     if (!(Number(count) > 0 && ms > 0)) return undefined
-    if (ms === 1000 && read.perSecond === undefined) read.perSecond = Number(count)
-    else if (read.perWindow === undefined && Number.isInteger(Number(count))) {
-      read.perWindow = Number(count)
-      read.windowMs = ms
+    if (ms === 1000 && parsed.perSecond === undefined) parsed.perSecond = Number(count)
+    else if (parsed.perWindow === undefined && Number.isInteger(Number(count))) {
+      parsed.perWindow = Number(count)
+      parsed.windowMs = ms
     } else return undefined
   }
-  const { perSecond = Number.POSITIVE_INFINITY, perWindow = Number.POSITIVE_INFINITY, windowMs = 1000 } = read
+  const {
+    perSecond = Number.POSITIVE_INFINITY,
+    perWindow = Number.POSITIVE_INFINITY,
+    windowMs = 1000,
+  } = parsed
   return Object.freeze({ perSecond, perWindow, windowMs })
 }
 

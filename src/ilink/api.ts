@@ -301,11 +301,11 @@ function updatesOf(reply: Reply): Updates {
   const messages = messagesOf(reply)
   const hold = countOf(fields.longpolling_timeout_ms)
   const cursor = filledOf(fields.get_updates_buf)
-  const there = Number(Array.isArray(fields.msgs)) + Number(cursor !== undefined)
+  const partCount = Number(Array.isArray(fields.msgs)) + Number(cursor !== undefined)
   return {
     messages,
     cursor,
-    form: there === 2 ? 'whole' : there === 1 ? 'part' : 'bare',
+    form: partCount === 2 ? 'whole' : partCount === 1 ? 'part' : 'bare',
     nextHoldMs: hold ? Math.min(hold, holdLimitMs) : undefined,
   }
 }
@@ -318,7 +318,8 @@ function messagesOf({ fields, parts, text }: Reply): ReceivedWire[] {
   const all: unknown[] = Array.isArray(fields.msgs) ? fields.msgs : []
   const found = all.filter((message): message is WeixinMessage => objectOf(message) !== undefined)
   // The text slices that are objects match the messages, in order.
-  const texts = found.length > 0 ? sliceArray(text, 'msgs')?.filter(one => one.startsWith('{')) : undefined
+  const texts =
+    found.length > 0 ? sliceArray(text, 'msgs')?.filter(slice => slice.startsWith('{')) : undefined
   return found.map((message, at) => ({
     raw: (texts?.length === found.length ? texts[at] : undefined) ?? JSON.stringify(message),
     message,

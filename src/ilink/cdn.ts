@@ -104,13 +104,13 @@ export interface Cdn {
 }
 
 export function createCdn(options: CdnOptions): Cdn {
-  const usual = {
+  const defaults = {
     guarded: fetchPublic,
     clock: systemClock,
     idleMs: defaultIdleMs,
     patienceMs: defaultPatienceMs,
   }
-  const line: Line = { ...usual, ...options }
+  const line: Line = { ...defaults, ...options }
   const methods = new Map<string, Method>()
   return {
     upload: upload => uploadTo(line, methods, upload),
@@ -144,9 +144,9 @@ async function uploadTo(
 ): Promise<{ downloadParam: string }> {
   const url = upload.url ?? uploadUrl(upload)
   const { host } = new URL(url)
-  const fixed = postHosts.has(host)
-  let method = fixed ? 'POST' : (methods.get(host) ?? 'PUT')
-  let switched = fixed
+  const isFixed = postHosts.has(host)
+  let method = isFixed ? 'POST' : (methods.get(host) ?? 'PUT')
+  let isSwitched = isFixed
   const silence = { leftMs: line.patienceMs }
   const downloadParam = await persist(
     line.clock,
@@ -155,16 +155,16 @@ async function uploadTo(
       try {
         return await uploadOnce(line, url, method, upload, silence)
       } catch (error) {
-        const isMethod = isILinkError(error, 'http') && [404, 405].includes(error.facts.status ?? 0)
-        if (switched || !isMethod) throw error
-        switched = true
+        const isMethodError = isILinkError(error, 'http') && [404, 405].includes(error.facts.status ?? 0)
+        if (isSwitched || !isMethodError) throw error
+        isSwitched = true
         method = method === 'PUT' ? 'POST' : 'PUT'
         return uploadOnce(line, url, method, upload, silence)
       }
     },
     () => silence.leftMs <= 0,
   )
-  if (!fixed) {
+  if (!isFixed) {
     const [oldest] = methods.keys()
     if (oldest !== undefined && methods.size >= rememberedHosts) methods.delete(oldest)
     methods.set(host, method)

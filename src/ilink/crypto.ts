@@ -18,8 +18,8 @@ const hexKey = /^[0-9a-f]{32}$/i
  * @returns the 16 bytes of the key
  * @throws SvcError `upstream_error` when it has none of these forms; the message does not contain the key
  */
-export function parseAesKey(spelled: string): Buffer {
-  const text = spelled.trim()
+export function parseAesKey(encoded: string): Buffer {
+  const text = encoded.trim()
   if (hexKey.test(text)) return Buffer.from(text, 'hex')
   const bytes = Buffer.from(text, 'base64')
   if (bytes.length === 16) return bytes
@@ -72,12 +72,12 @@ export async function* encryptStream(source: ByteSource, key: Buffer): AsyncGene
 export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGenerator<Uint8Array> {
   const decipher = nodeCrypto().createDecipheriv('aes-128-ecb', key, null)
   let size = 0
-  let held: Uint8Array | undefined
+  let pending: Uint8Array | undefined
   for await (const chunk of gathered(source, { own: true })) {
     size += chunk.length
     const out = decipher.update(chunk)
-    if (held && held.length > 0) yield held
-    held = out
+    if (pending && pending.length > 0) yield pending
+    pending = out
   }
   let last: Uint8Array
   try {
@@ -89,7 +89,7 @@ export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGene
         : 'The media cannot be decrypted: wrong key or damaged data'
     throw new SvcError('upstream_error', detail, { cause })
   }
-  if (held && held.length > 0) yield held
+  if (pending && pending.length > 0) yield pending
   if (last.length > 0) yield last
 }
 

@@ -54,8 +54,8 @@ export function summary(message: WeixinMessage, receivedAt: number): Summary {
 /** Returns the summary of a message that cannot be parsed. The hash is that of its JSON text. */
 export function unreadSummary(raw: string, receivedAt: number): Summary {
   const contentHash = nodeCrypto().createHash('sha256').update(raw).digest('base64url')
-  const nobody = { from_user: '', to_user: '' }
-  return { ...nobody, text: '', msg_type: 'UNKNOWN', timestamp: receivedAt, timed: false, contentHash }
+  const noUsers = { from_user: '', to_user: '' }
+  return { ...noUsers, text: '', msg_type: 'UNKNOWN', timestamp: receivedAt, timed: false, contentHash }
 }
 
 /**
@@ -123,22 +123,22 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
   if (typeof raw === 'string' && raw.length > longestValue) throw new RangeError('it is too large')
   const wire: WeixinMessage = objectOf(typeof raw === 'string' ? parseLossless(raw) : raw) ?? {}
   const items = itemsOf(wire)
-  const shown = items.map(publicItem)
-  const first = shown[0]
+  const publicItems = items.map(publicItem)
+  const first = publicItems[0]
   const { id, message_id, session, bot_id, direction, timestamp = 0, quoted, ...rest } = context
-  const sent = direction === 'sent'
+  const isSent = direction === 'sent'
   const message: Message = {
     id,
     message_id,
     session,
     bot_id,
     direction,
-    from_user: userOf(wire.from_user_id) ?? (sent ? bot_id : ''),
-    to_user: userOf(wire.to_user_id) ?? (sent ? '' : bot_id),
+    from_user: userOf(wire.from_user_id) ?? (isSent ? bot_id : ''),
+    to_user: userOf(wire.to_user_id) ?? (isSent ? '' : bot_id),
     msg_type: first?.kind ?? 'UNKNOWN',
     text: joinedText(items),
     timestamp: timeOf(wire.create_time_ms) ?? timestamp,
-    items: shown,
+    items: publicItems,
     ...rest,
   }
   const quote = quoteOf(wire, quoted)
@@ -190,10 +190,12 @@ export function mediaOf(raw: WeixinMessage | string, index: number): MediaRefere
  * the same second often differ in nothing else. A message that arrives twice is better than a lost one.
  */
 export function contentHash(items: readonly Fields[]): string {
-  const told = items.map(canonical)
+  const canonicalItems = items.map(canonical)
   // A message nested so deep that it cannot be serialized, or takes seconds (Bun 1.4.5: 1.5 s for 40,000
   // levels), is represented by its ids. It may arrive twice, but is never taken for another message.
-  const content = isDeep(told) ? items.map(item => [kindOfItem(item), idOf(item.msg_id)]) : told
+  const content = isDeep(canonicalItems)
+    ? items.map(item => [kindOfItem(item), idOf(item.msg_id)])
+    : canonicalItems
   return nodeCrypto().createHash('sha256').update(JSON.stringify(content)).digest('base64url')
 }
 
@@ -285,11 +287,11 @@ const sizeOf = (payload: Fields): number | undefined =>
 function publicItem(item: Fields): MessageItem {
   const kind = kindOfItem(item)
   const payload = payloadOf(item, kind)
-  const shown: MessageItem = { kind, has_media: hasMedia(item) }
-  if (!payload) return shown
-  if (kind === 'TEXT') return defined({ ...shown, text: textOf(payload.text) })
+  const base: MessageItem = { kind, has_media: hasMedia(item) }
+  if (!payload) return base
+  if (kind === 'TEXT') return defined({ ...base, text: textOf(payload.text) })
   return defined({
-    ...shown,
+    ...base,
     file_name: filledOf(payload.file_name),
     size: sizeOf(payload),
     // Upstream states only the dimensions of the preview, which has the proportions of the original.

@@ -64,12 +64,12 @@ export const waitingItem = (file: ShownFile): WireItem => fileItem(file, file.si
 
 type ShownFile = Pick<SealedFile, 'kind' | 'file_name' | 'size'>
 
-function fileItem({ kind, file_name, size }: ShownFile, seenSize: number, media?: object): WireItem {
+function fileItem({ kind, file_name, size }: ShownFile, statedSize: number, media?: object): WireItem {
   switch (sentAs(kind)) {
     case 'image':
-      return { type: itemType.image, image_item: { media, mid_size: seenSize } }
+      return { type: itemType.image, image_item: { media, mid_size: statedSize } }
     case 'video':
-      return { type: itemType.video, video_item: { media, video_size: seenSize } }
+      return { type: itemType.video, video_item: { media, video_size: statedSize } }
     case 'file':
       return { type: itemType.file, file_item: { media, file_name, len: String(size) } }
   }

@@ -157,14 +157,14 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   if (signal?.aborted) throw signal.reason
   const ended = new AbortController()
   const leave = signal && following(signal, ended)
-  const late = new DOMException('The deadline passed', 'TimeoutError')
+  const timeoutError = new DOMException('The deadline passed', 'TimeoutError')
   let timer: AwakeTimer | undefined
-  const within = (ms: number) => {
+  const setDeadline = (ms: number) => {
     timer?.stop()
     // A process that slept or was busy first reads what is already in its socket.
-    timer = afterAwake(ms, () => ended.abort(late))
+    timer = afterAwake(ms, () => ended.abort(timeoutError))
   }
-  within(request.timeoutMs)
+  setDeadline(request.timeoutMs)
   let response: Response | undefined
   try {
     response = await fetch(request.url, {
@@ -173,7 +173,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
       signal: ended.signal,
       body: request.body,
     })
-    within(bodyMs)
+    setDeadline(bodyMs)
     if (!response.ok) throw await httpError(response)
     const text = await readText(response, request.limitBytes ?? replyLimitBytes)
     const reply = text.length > longReply ? await longParsed(text) : whole(text, request.emptyOk)
@@ -215,13 +215,18 @@ const unreached: Pick<ILinkErrorFacts, 'hint' | 'next'> = {
  * Converts any failure of `fetch` itself to an ILinkError of kind network.
  *
  * @param what the operation that failed, if it is more than one request to WeChat
- * @param whom the server, if it is not WeChat itself
+ * @param server the server, if it is not WeChat itself
  * @param advice what the caller can do
  */
-export function networkError(cause: unknown, what?: string, whom = 'WeChat', advice = unreached): ILinkError {
+export function networkError(
+  cause: unknown,
+  what?: string,
+  server = 'WeChat',
+  advice = unreached,
+): ILinkError {
   const code = networkCodeOf(cause)
   const neverSent = code !== undefined && isNeverSent(code)
-  const detail = neverSent ? `${whom} cannot be reached` : `the connection to ${whom} broke`
+  const detail = neverSent ? `${server} cannot be reached` : `the connection to ${server} broke`
   return new ILinkError('network', `${what ? `${what}: ` : ''}${detail}${code ? ` (${code})` : ''}`, {
     ...advice,
     neverSent,
@@ -237,9 +242,9 @@ function outcomeError(fields: Record<string, unknown>, status: number) {
   const { ret, errcode, errmsg } = outcomeOf(fields)
   if (!ret && !errcode) return undefined
   const kind = ret === -14 || errcode === -14 ? 'expired' : 'refused'
-  const said = errmsg ? `: ${errmsg}` : ''
+  const suffix = errmsg ? `: ${errmsg}` : ''
   const numbers = [ret && `ret ${ret}`, errcode && errcode !== ret && `errcode ${errcode}`].filter(Boolean)
-  return new ILinkError(kind, `WeChat refused: ${numbers.join(', ')}${said}`, {
+  return new ILinkError(kind, `WeChat refused: ${numbers.join(', ')}${suffix}`, {
     ret,
     errcode,
     errmsg,
@@ -268,10 +273,10 @@ export function saidIn(value: unknown): string | undefined {
   }
   // Cut before masking, because the rest is not displayed. A token that this cut splits ends far behind the
   // displayed part.
-  const shown = seen(maskText(text.slice(0, 10 * longestSaid)).replace(/\s+/g, ' ')).trim()
-  return shown.length > longestSaid
-    ? `${shown.slice(0, longestSaid - 1).toWellFormed()}…`
-    : shown || undefined
+  const cleaned = seen(maskText(text.slice(0, 10 * longestSaid)).replace(/\s+/g, ' ')).trim()
+  return cleaned.length > longestSaid
+    ? `${cleaned.slice(0, longestSaid - 1).toWellFormed()}…`
+    : cleaned || undefined
 }
 
 /**
@@ -301,8 +306,8 @@ async function httpError(response: Response): Promise<ILinkError> {
 const elsewhere =
   'Something else may answer in its place: check --upstream-url if given, the proxy, and whether this network wants a sign-in first.'
 
-function whole(given: string, emptyOk: boolean | undefined): Reply {
-  const text = quoteLongIntegers(given)
+function whole(rawText: string, emptyOk: boolean | undefined): Reply {
+  const text = quoteLongIntegers(rawText)
   const fields = text === '' && emptyOk ? {} : parsedOrNothing(text)
   if (!fields) throw malformed(text)
   return { fields, text }

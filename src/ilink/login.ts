@@ -58,7 +58,7 @@ export function stepLogin(
   reply: QrcodeStatusReply & { error?: unknown },
   context: { loginHost: string; codeSent?: string },
 ): LoginStep {
-  const to = (
+  const makeStep = (
     state: LoginState,
     changes: Partial<QrLogin> = {},
     flags: { dropCode?: boolean; wrongCode?: boolean } = {},
@@ -68,44 +68,47 @@ export function stepLogin(
     dropCode: flags.dropCode ?? false,
     wrongCode: flags.wrongCode ?? false,
   })
-  const unchanged = (): LoginStep => ({ ...to(flow.state, { needsCode: flow.needsCode }), next: 'poll' })
-  const renewed = (state: LoginState): LoginStep => {
-    const over = flow.renewals >= maxRenewals
-    const renewals = over ? flow.renewals : flow.renewals + 1
-    return { ...to(state, { renewals }, { dropCode: true }), next: over ? 'end' : 'renew' }
+  const keepState = (): LoginStep => ({
+    ...makeStep(flow.state, { needsCode: flow.needsCode }),
+    next: 'poll',
+  })
+  const renew = (state: LoginState): LoginStep => {
+    const isOver = flow.renewals >= maxRenewals
+    const renewals = isOver ? flow.renewals : flow.renewals + 1
+    return { ...makeStep(state, { renewals }, { dropCode: true }), next: isOver ? 'end' : 'renew' }
   }
 
-  if (reply.error !== undefined) return unchanged()
+  if (reply.error !== undefined) return keepState()
   switch (reply.status) {
     case 'wait':
       // Upstream may also send `wait` after the digits are typed and before they are checked.
-      return flow.needsCode ? unchanged() : { ...to('waiting'), next: 'poll' }
+      return flow.needsCode ? keepState() : { ...makeStep('waiting'), next: 'poll' }
     case 'scaned':
       // This also means that the verify code was right.
-      return { ...to('scaned', {}, { dropCode: true }), next: 'poll' }
+      return { ...makeStep('scaned', {}, { dropCode: true }), next: 'poll' }
     case 'need_verifycode': {
       // The same status after a code was sent means that the code was wrong.
       const wrongCode = context.codeSent !== undefined && context.codeSent !== ''
       const flags = { dropCode: wrongCode, wrongCode }
-      return { ...to('need_verifycode', { needsCode: true }, flags), next: 'poll' }
+      return { ...makeStep('need_verifycode', { needsCode: true }, flags), next: 'poll' }
     }
     case 'verify_code_blocked':
-      return renewed('verify_code_blocked')
+      return renew('verify_code_blocked')
     case 'expired':
-      return renewed('expired')
+      return renew('expired')
     case 'scaned_but_redirect': {
       const host = redirectedHost(reply.redirect_host, context.loginHost) ?? flow.host
-      return { ...to('scaned', { host }, { dropCode: true }), next: 'poll' }
+      return { ...makeStep('scaned', { host }, { dropCode: true }), next: 'poll' }
     }
     case 'binded_redirect':
-      return { ...to('already_bound', {}, { dropCode: true }), next: 'end' }
+      return { ...makeStep('already_bound', {}, { dropCode: true }), next: 'end' }
     case 'confirmed': {
       const credentials = credentialsOf(reply, context.loginHost)
-      if (credentials) return { ...to('confirmed', {}, { dropCode: true }), next: 'done', credentials }
-      return { ...to('expired', {}, { dropCode: true }), next: 'end', problem: noCredentials }
+      if (credentials) return { ...makeStep('confirmed', {}, { dropCode: true }), next: 'done', credentials }
+      return { ...makeStep('expired', {}, { dropCode: true }), next: 'end', problem: noCredentials }
     }
     default:
-      return unchanged()
+      return keepState()
   }
 }
 
@@ -135,10 +138,10 @@ function redirectedHost(host: string | undefined, loginHost: string): string | u
  * Returns the account's API URL: the login host where upstream names none, or one that would send tokens
  * unencrypted.
  */
-function baseUrl(given: string | undefined, loginHost: string): string {
-  const url = URL.parse(given ?? '')
+function baseUrl(stated: string | undefined, loginHost: string): string {
+  const url = URL.parse(stated ?? '')
   const usable = url && (url.protocol === 'https:' || (url.protocol === 'http:' && isPlain(loginHost)))
-  return withoutSlashes(usable && given ? given : loginHost)
+  return withoutSlashes(usable && stated ? stated : loginHost)
 }
 
 const isPlain = (url: string) => /^http:/i.test(url)

@@ -107,23 +107,23 @@ export interface ParsedPart {
  * Parses a JSON object of any length like `parseLossless`, a few milliseconds at a time. It returns the
  * fields, and separately the values of the array `key`, which is empty in the fields.
  *
- * @param turn awaited before each piece of work
- * @throws SyntaxError, also for a field that is too large and for more than `most` values
+ * @param yieldTurn awaited before each piece of work
+ * @throws SyntaxError, also for a field that is too large and for more than `maxValues` values
  */
 export async function parseInTurns(
   text: string,
   key: string,
-  most: number,
-  turn: () => Promise<void>,
+  maxValues: number,
+  yieldTurn: () => Promise<void>,
 ): Promise<{ fields: Record<string, unknown>; parts?: ParsedPart[] }> {
-  const reading = new Reading(text, turn)
+  const reader = new Reading(text, yieldTurn)
   const fields = new Map<string, unknown>()
   let parts: ParsedPart[] | undefined
-  for (let isOver = !reading.opens('{', '}'); !isOver; isOver = !reading.goesOn('}')) {
-    const name = JSON.parse((await reading.value()).text)
-    if (typeof name !== 'string' || !reading.takes(':')) throw new SyntaxError('expected a name')
-    if (name !== key || reading.next !== '[') {
-      const field = await reading.value()
+  for (let isOver = !reader.opens('{', '}'); !isOver; isOver = !reader.goesOn('}')) {
+    const name = JSON.parse((await reader.value()).text)
+    if (typeof name !== 'string' || !reader.takes(':')) throw new SyntaxError('expected a name')
+    if (name !== key || reader.next !== '[') {
+      const field = await reader.value()
       if (field.value === undefined) throw new SyntaxError('a field is too large')
       fields.set(name, field.value)
       if (name === key) parts = undefined
@@ -131,12 +131,12 @@ export async function parseInTurns(
     }
     fields.set(name, [])
     parts = []
-    for (let isEnd = !reading.opens('[', ']'); !isEnd; isEnd = !reading.goesOn(']')) {
-      parts.push(await reading.value())
-      if (parts.length > most) throw new SyntaxError(`more than ${most} values`)
+    for (let isEnd = !reader.opens('[', ']'); !isEnd; isEnd = !reader.goesOn(']')) {
+      parts.push(await reader.value())
+      if (parts.length > maxValues) throw new SyntaxError(`more than ${maxValues} values`)
     }
   }
-  if (reading.next !== undefined) throw new SyntaxError('something follows the object')
+  if (reader.next !== undefined) throw new SyntaxError('something follows the object')
   return { fields: Object.fromEntries(fields), ...(parts && { parts }) }
 }
 
@@ -201,16 +201,16 @@ class Reading {
   async #enclosed(): Promise<number> {
     const sign = this.#sign
     let depth = 0
-    let most = 0
+    let deepestLevel = 0
     sign.lastIndex = this.#at
     for (let signs = 1; sign.test(this.#text); signs++) {
       if (signs % signsAtOnce === 0) await this.#turn()
       const found = this.#text[sign.lastIndex - 1]
       if (found === '"') sign.lastIndex = stringEnd(this.#text, sign.lastIndex - 1) + 1
-      else if (found === '[' || found === '{') most = Math.max(most, ++depth)
+      else if (found === '[' || found === '{') deepestLevel = Math.max(deepestLevel, ++depth)
       else if (--depth === 0) {
         this.#at = sign.lastIndex
-        return most
+        return deepestLevel
       }
     }
     throw new SyntaxError('it ends within a value')

@@ -26,12 +26,12 @@ export function watchIdle(idleMs: number, caller?: AbortSignal): IdleWatch {
   const ended = new AbortController()
   const leave = caller && following(caller, ended)
   let waiting = true
-  const look = () =>
+  const startTimer = () =>
     afterAwake(idleMs, () => {
       if (waiting) ended.abort(new DOMException('The other side fell silent', 'TimeoutError'))
-      else timer = look()
+      else timer = startTimer()
     })
-  let timer = look()
+  let timer = startTimer()
   const stop = () => {
     timer.stop()
     leave?.()

@@ -63,9 +63,9 @@ export function partialQuote(whole: string, partialText: unknown): string | unde
     return at < 0 || at + end.length <= from ? undefined : whole.slice(from, at + end.length)
   }
   const readings = [upTo(0), upTo(from + start.length)]
-  const wanted = textOf(partial.quotemd5)?.trim().toLowerCase()
-  if (!wanted) return readings[0]
-  return readings.find(text => text !== undefined && md5(text) === wanted)
+  const expectedMd5 = textOf(partial.quotemd5)?.trim().toLowerCase()
+  if (!expectedMd5) return readings[0]
+  return readings.find(text => text !== undefined && md5(text) === expectedMd5)
 }
 
 const md5 = (text: string) => nodeCrypto().createHash('md5').update(text, 'utf8').digest('hex')
@@ -73,6 +73,6 @@ const md5 = (text: string) => nodeCrypto().createHash('md5').update(text, 'utf8'
 /** Returns the start of occurrence `n` (0-based, not overlapping) of `part`; -1 when there are fewer. */
 function nthOccurrence(text: string, part: string, n: number, from: number): number {
   let at = text.indexOf(part, from)
-  for (let seen = 0; seen < n && at >= 0; seen++) at = text.indexOf(part, at + part.length)
+  for (let count = 0; count < n && at >= 0; count++) at = text.indexOf(part, at + part.length)
   return at
 }

@@ -166,11 +166,11 @@ export function afterRefusal(
   { now, receivedAt = 0, hold }: Pick<SendFacts, 'now' | 'receivedAt' | 'hold'>,
   tries: number,
 ): { giveUp: boolean; hold: Hold } {
-  const wrote = hold !== undefined && receivedAt > hold.since
+  const hasWritten = hold !== undefined && receivedAt > hold.since
   // A message time in the future comes from a clock that has been set back since.
   const since = Math.min(receivedAt, now)
-  if (wrote && tries > 0) return { giveUp: true, hold: { since, until: now, count: 0 } }
-  const count = wrote ? 0 : (hold?.count ?? 0)
-  const forMs = Math.min(firstHoldMs * 2 ** count, longestHoldMs)
-  return { giveUp: false, hold: { since, until: now + forMs, count: count + 1 } }
+  if (hasWritten && tries > 0) return { giveUp: true, hold: { since, until: now, count: 0 } }
+  const count = hasWritten ? 0 : (hold?.count ?? 0)
+  const holdMs = Math.min(firstHoldMs * 2 ** count, longestHoldMs)
+  return { giveUp: false, hold: { since, until: now + holdMs, count: count + 1 } }
 }

@@ -218,13 +218,17 @@ export function invalid(problems: readonly Problem[], options: SvcErrorOptions =
  * Returns the same error with other field names, for a caller who knows them by those, or with more detailed
  * problems.
  */
-export function renamed(error: SvcError, named: (problem: Problem) => Problem): SvcError {
+export function renamed(error: SvcError, renameProblem: (problem: Problem) => Problem): SvcError {
   const { code, details, field, options, problem } = error
   const errors: unknown = details?.errors
   if (code === 'invalid_arguments' && Array.isArray(errors))
-    return invalid(errors.map(named), { ...options, field: undefined, cause: error })
+    return invalid(errors.map(renameProblem), { ...options, field: undefined, cause: error })
   if (!field) return error
-  return new SvcError(code, problem, { ...options, field: named({ field, problem }).field, cause: error })
+  return new SvcError(code, problem, {
+    ...options,
+    field: renameProblem({ field, problem }).field,
+    cause: error,
+  })
 }
 
 /** Returns whether an error is an SvcError, of this code if one is given. */

@@ -57,8 +57,8 @@ export function adviceOf(
   { advice: { hint, next }, retryAfter }: Advised,
   wording: Wording = plainly('http'),
 ): string {
-  const own = next && wording.door === 'library' ? inProgram(next) : undefined
-  const step = own ?? (next && stepOf(next, wording, retryAfter))
+  const libraryAdvice = next && wording.door === 'library' ? inProgram(next) : undefined
+  const step = libraryAdvice ?? (next && stepOf(next, wording, retryAfter))
   return [hint, step].filter(Boolean).join(' ')
 }
 
@@ -66,8 +66,9 @@ export function adviceOf(
 function inProgram(next: Next): string | undefined {
   switch (next.action) {
     case 'login': {
-      const named = next.session === undefined ? '' : `{ session_name: ${JSON.stringify(next.session)} }`
-      return `Log in with svc.login(${named}), then call again.`
+      const loginOptions =
+        next.session === undefined ? '' : `{ session_name: ${JSON.stringify(next.session)} }`
+      return `Log in with svc.login(${loginOptions}), then call again.`
     }
     case 'see':
       return seenBy[next.what]

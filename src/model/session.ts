@@ -194,10 +194,10 @@ export type Marks = { [K in (typeof marks)[number]]?: BotInfo[K] | undefined }
  */
 export function marked<Fields extends Marks | Record<string, unknown>>(
   fields: Fields,
-  wanted: Marks,
+  newMarks: Marks,
 ): Fields | undefined {
   const before = fields as Record<string, unknown>
-  const changes = Object.entries(wanted).filter(([mark, value]) =>
+  const changes = Object.entries(newMarks).filter(([mark, value]) =>
     typeof value === 'string'
       ? before[mark] !== value
       : (before[mark] === undefined) !== (value === undefined),
@@ -293,17 +293,17 @@ export function contextAfter(
   now: number,
 ): UserContext | undefined {
   // A time in the future comes from a clock that has been set back since. Ignore it.
-  const noted = before?.received_at
-  const last = noted !== undefined && noted > now + clockSkewMs ? undefined : noted
+  const notedAt = before?.received_at
+  const last = notedAt !== undefined && notedAt > now + clockSkewMs ? undefined : notedAt
   if (last !== undefined && last > received_at) return undefined
-  const same = last !== undefined && (again || last === received_at)
-  const kept = token ?? before?.token
-  if (same && kept === before?.token) return undefined
+  const isSame = last !== undefined && (again || last === received_at)
+  const newToken = token ?? before?.token
+  if (isSame && newToken === before?.token) return undefined
   return {
     ...before,
-    ...(kept !== undefined && { token: kept }),
-    received_at: same ? last : received_at,
-    used: same ? before!.used : 0,
+    ...(newToken !== undefined && { token: newToken }),
+    received_at: isSame ? last : received_at,
+    used: isSame ? before!.used : 0,
     first_seen: before?.first_seen || received_at,
   }
 }
@@ -348,8 +348,8 @@ export function countNow(context: Counter, counter: Counter | undefined, now: nu
   const counted = counter?.received_at
   // The caller may not know the newest message yet. A count in the future was made by a clock that was set
   // back since.
-  const newer = counted !== undefined && counted > (received_at ?? 0) && counted <= now + clockSkewMs
-  const current = counter && (newer || counted === received_at) ? counter : { received_at, used }
+  const isNewer = counted !== undefined && counted > (received_at ?? 0) && counted <= now + clockSkewMs
+  const current = counter && (isNewer || counted === received_at) ? counter : { received_at, used }
   const last_sent_at = counter?.last_sent_at ?? context.last_sent_at
   return { received_at: current.received_at, used: current.used, last_sent_at }
 }

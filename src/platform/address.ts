@@ -43,7 +43,7 @@ export function isPublicAddress(text: string, own: readonly string[]): boolean {
   const address = meant(text)
   if (address?.range() !== 'unicast') return false
   if (address instanceof ipaddr.IPv6 && !address.match(globalUnicast)) return false
-  return ![...ofClouds, ...own].some(other => meant(other)?.toString() === address.toString())
+  return ![...ofClouds, ...own].some(candidate => meant(candidate)?.toString() === address.toString())
 }
 
 /**
@@ -57,7 +57,8 @@ const privateRanges: readonly string[] = ['private', 'loopback', 'uniqueLocal', 
  */
 export function isReachableAddress(text: string): boolean {
   const address = meant(text)
-  if (!address || ofClouds.some(other => meant(other)?.toString() === address.toString())) return false
+  if (!address || ofClouds.some(cloudAddress => meant(cloudAddress)?.toString() === address.toString()))
+    return false
   return isPublicAddress(text, []) || privateRanges.includes(address.range())
 }
 

@@ -45,11 +45,13 @@ const unwanted = new RegExp(`(${wanted})|${unseen.source}`, 'gu')
 /** Most texts have only these characters. Unicode classes take ten times as long. */
 const plain = /^[\x20-\x7e]*$/
 
-/** @param as returns the replacement of a character that a reader does not see */
-function shown(text: string, as: (character: string) => string): string {
+/** @param toReplacement returns the replacement of a character that a reader does not see */
+function shown(text: string, toReplacement: (character: string) => string): string {
   // Few texts have any, and the replacement below is slower than the search.
   if (plain.test(text) || text.search(unseen) < 0) return text
-  return text.replace(unwanted, (found, isWanted?: string) => (isWanted === undefined ? as(found) : found))
+  return text.replace(unwanted, (found, allowed?: string) =>
+    allowed === undefined ? toReplacement(found) : found,
+  )
 }
 
 /** Escapes a text into one line. A tab becomes a space. */

@@ -93,7 +93,7 @@ export const judgedFetch = async (url: string, init: JudgedFetchInit): Promise<R
  * Runtime-specific codes and messages, with the code of the system or of Node for each. The first match
  * counts.
  */
-const codes: readonly (readonly [said: RegExp, code: string])[] = [
+const codes: readonly (readonly [pattern: RegExp, code: string])[] = [
   [/^ConnectionRefused$/, 'ECONNREFUSED'],
   [/^(Malformed_HTTP|HPE_)|invalid HTTP/, 'not HTTP'],
   // Deno has only messages. Those of a failed connect differ from those of a connection that broke.
@@ -114,8 +114,8 @@ const codes: readonly (readonly [said: RegExp, code: string])[] = [
  */
 function withCode(error: unknown): unknown {
   if (!(error instanceof TypeError)) return error
-  const said = networkCodeOf(error) ?? (error.cause instanceof Error ? error.cause.message : error.message)
-  const code = codes.find(([pattern]) => pattern.test(said))?.[1]
+  const reason = networkCodeOf(error) ?? (error.cause instanceof Error ? error.cause.message : error.message)
+  const code = codes.find(([pattern]) => pattern.test(reason))?.[1]
   return code === undefined ? error : Object.assign(error, { code })
 }
 

@@ -49,13 +49,13 @@ export const absentAs =
  *   folder of svc: if that was removed, an empty one in its place would hide the loss
  */
 export async function ensurePrivateDir(path: string, options: { parents?: boolean } = {}): Promise<void> {
-  const made = await mkdir(path, { recursive: options.parents ?? true, mode: privateDir }).then(
+  const firstCreated = await mkdir(path, { recursive: options.parents ?? true, mode: privateDir }).then(
     first => ((options.parents ?? true) ? first : path),
     error => {
       if (options.parents !== false || errorCodeOf(error) !== 'EEXIST') throw error
     },
   )
-  if (made !== undefined) await leaveFolders(made, path)
+  if (firstCreated !== undefined) await leaveFolders(firstCreated, path)
   if (process.platform === 'win32') return
   // Checked first: another user's folder that is already private needs no chmod.
   if (((await stat(path)).mode & 0o777) !== privateDir) await chmod(path, privateDir)
@@ -97,16 +97,16 @@ export async function syncDir(path: string): Promise<void> {
   }
 }
 
-async function writeTemporary(path: string, text: string, like?: Stats, durable = true): Promise<string> {
+async function writeTemporary(path: string, text: string, template?: Stats, durable = true): Promise<string> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   const handle = await open(temporary, 'wx', privateFile)
   try {
     // Change the owner first: that may clear mode bits. Only root can give a file away, and only root needs
     // to.
-    const owner = like ?? (await heirOf(dirname(path)))
+    const owner = template ?? (await heirOf(dirname(path)))
     if (owner && owner.uid !== (await handle.stat()).uid) await handle.chown(owner.uid, owner.gid)
     // The umask may have removed bits of the mode given to open. It never adds any.
-    await handle.chmod(like ? like.mode & 0o7777 : privateFile)
+    await handle.chmod(template ? template.mode & 0o7777 : privateFile)
     await handle.writeFile(text)
     if (durable) await handle.sync()
   } catch (error) {
@@ -140,14 +140,14 @@ export async function writeDurablyInOrder(files: readonly { path: string; text: 
   if (files.some(file => dirname(file.path) !== folder))
     throw new Error('files written in order share one folder')
   const written = await Promise.allSettled(files.map(file => writeTemporary(file.path, file.text)))
-  const left = written.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
+  const remaining = written.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
   try {
     const failed = written.find(result => result.status === 'rejected')
     if (failed) throw failed.reason
-    for (const { path } of files) await putInPlace(left.shift() ?? '', path)
+    for (const { path } of files) await putInPlace(remaining.shift() ?? '', path)
     await syncDir(folder)
   } finally {
-    for (const temporary of left) await removeQuietly(temporary)
+    for (const temporary of remaining) await removeQuietly(temporary)
   }
 }
 
@@ -255,15 +255,15 @@ export async function removeQuietly(path: string): Promise<void> {
 }
 
 /**
- * Removes the files of a folder whose name matches `fits` and that were last written before `before` (Unix
+ * Removes the files of a folder whose name matches `pattern` and that were last written before `before` (Unix
  * ms).
  *
  * @returns how many it removed; 0 for an absent folder
  */
-export async function sweep(folder: string, fits: Pick<RegExp, 'test'>, before: number): Promise<number> {
+export async function sweep(folder: string, pattern: Pick<RegExp, 'test'>, before: number): Promise<number> {
   let removed = 0
   for (const name of await readdir(folder).catch(() => [])) {
-    if (!fits.test(name)) continue
+    if (!pattern.test(name)) continue
     const path = join(folder, name)
     const info = await lstatOf(path)
     if (!info?.isFile() || info.mtimeMs >= before) continue
@@ -341,8 +341,8 @@ export async function insideDir(root: string, path: string, field?: string): Pro
     })
   })
   // Names are searched only in the root, in folders inside it, and in its parents.
-  const mayLook = (at: string) => liesIn(realRoot, at) || liesIn(at, realRoot)
-  const found = await onDisk(resolve(realRoot, path), field, mayLook)
+  const maySearch = (at: string) => liesIn(realRoot, at) || liesIn(at, realRoot)
+  const found = await onDisk(resolve(realRoot, path), field, maySearch)
   const real = await realWay(found).catch(error => {
     throw outside(error)
   })
@@ -352,8 +352,8 @@ export async function insideDir(root: string, path: string, field?: string): Pro
 
 /** Returns whether a path is the folder or is inside it. Both must be real paths. */
 export function liesIn(folder: string, path: string): boolean {
-  const way = relative(folder, path)
-  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way)
+  const relativePath = relative(folder, path)
+  return relativePath !== '..' && !relativePath.startsWith(`..${sep}`) && !isAbsolute(relativePath)
 }
 
 /**
@@ -384,13 +384,13 @@ export async function realWay(path: string): Promise<string> {
  * Returns the path with each name in the Unicode form that it has on the disk (`é` may be one character or
  * two). A name that is absent as written is replaced by the one that differs only in Unicode form.
  *
- * @param mayLook returns whether names may be searched in a folder, given by its real path
+ * @param maySearchIn returns whether names may be searched in a folder, given by its real path
  * @throws SvcError `invalid_arguments` when several names match
  */
 export async function onDisk(
   path: string,
   field = 'path',
-  mayLook = (_folder: string): boolean => true,
+  maySearchIn = (_folder: string): boolean => true,
 ): Promise<string> {
   let [at = '', ...names] = path.split(sep)
   for (const [nth, name] of names.entries()) {
@@ -400,7 +400,7 @@ export async function onDisk(
     const real = await realpath(folder).catch(() => undefined)
     // An absent folder holds nothing. A caller may name thousands of them.
     if (real === undefined) return [at, ...names.slice(nth + 1)].join(sep)
-    if (mayLook(real)) at = folder + sameName(await readdir(real).catch(() => []), name, field)
+    if (maySearchIn(real)) at = folder + sameName(await readdir(real).catch(() => []), name, field)
   }
   return at
 }
@@ -415,8 +415,8 @@ export const hasForms = (name: string): boolean => /\P{ASCII}/u.test(name) && na
  * @throws SvcError `invalid_arguments` when several match
  */
 export function sameName(folder: readonly string[], name: string, field: string): string {
-  const wanted = name.normalize('NFC')
-  const found = folder.filter(one => one.normalize('NFC') === wanted)
+  const normalizedName = name.normalize('NFC')
+  const found = folder.filter(entry => entry.normalize('NFC') === normalizedName)
   if (found.length <= 1) return found[0] ?? name
   throw new SvcError(
     'invalid_arguments',

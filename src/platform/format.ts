@@ -8,8 +8,8 @@ export function byteSize(bytes: number): string {
 }
 
 /** `1 message`, `2,000 messages`. */
-export const counted = (count: number, one: string, many = `${one}s`): string =>
-  `${count.toLocaleString('en')} ${count === 1 ? one : many}`
+export const counted = (count: number, singular: string, plural = `${singular}s`): string =>
+  `${count.toLocaleString('en')} ${count === 1 ? singular : plural}`
 
 const units: readonly (readonly [number, string])[] = [
   [24 * 60 * 60_000, 'day'],
@@ -37,8 +37,8 @@ export function localTime(at: number | undefined): string {
   const ahead = -new Date(at).getTimezoneOffset()
   const shifted = new Date(at + ahead * 60_000)
   if (!isMoment(shifted.getTime())) return '–'
-  const two = (value: number) => String(Math.floor(value)).padStart(2, '0')
-  const offset = `${ahead < 0 ? '-' : '+'}${two(Math.abs(ahead) / 60)}:${two(Math.abs(ahead) % 60)}`
+  const twoDigits = (value: number) => String(Math.floor(value)).padStart(2, '0')
+  const offset = `${ahead < 0 ? '-' : '+'}${twoDigits(Math.abs(ahead) / 60)}:${twoDigits(Math.abs(ahead) % 60)}`
   return `${shifted
     .toISOString()
     .replace('T', ' ')
@@ -47,10 +47,10 @@ export function localTime(at: number | undefined): string {
 
 /** `a`, `b` and 3 more. */
 export function listed(names: readonly string[], most = 4): string {
-  const shown = names.slice(0, most)
-  const left = names.length - shown.length
-  const last = left > 0 ? `${left} more` : shown.pop()
-  return [shown.join(', '), last].filter(Boolean).join(' and ')
+  const displayed = names.slice(0, most)
+  const left = names.length - displayed.length
+  const last = left > 0 ? `${left} more` : displayed.pop()
+  return [displayed.join(', '), last].filter(Boolean).join(' and ')
 }
 
 /** Quotes an argument for a POSIX shell. Leaves it as it is where it needs no quotes. */

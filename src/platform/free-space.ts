@@ -34,17 +34,17 @@ export class FreeSpace {
    * @throws SvcError `store_unavailable` when less space would be left than must stay free
    */
   async room(folder: string, size = 0): Promise<Room> {
-    const [one, other] = await Promise.all([stat(folder), stat(this.#dir)])
-    if (one.dev !== other.dev) return async () => {}
-    const ask = async (bytes: number) => {
+    const [folderStat, dirStat] = await Promise.all([stat(folder), stat(this.#dir)])
+    if (folderStat.dev !== dirStat.dev) return async () => {}
+    const check = async (bytes: number) => {
       if ((await freeBytes(this.#dir)) - bytes < this.#keepBytes) throw full()
     }
-    await ask(size)
-    let asked = 0
+    await check(size)
+    let checkedBytes = 0
     return async bytes => {
-      if (bytes - asked < stepBytes) return
-      asked = bytes
-      await ask(0)
+      if (bytes - checkedBytes < stepBytes) return
+      checkedBytes = bytes
+      await check(0)
     }
   }
 

@@ -137,18 +137,18 @@ interface Stamp {
  * fields.
  */
 function stampOf(path: string): Stamp | undefined {
-  const found = statSync(path, { throwIfNoEntry: false })
-  if (!found) return undefined
-  const { ino, size, mtimeMs, ctimeMs } = found
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (!stats) return undefined
+  const { ino, size, mtimeMs, ctimeMs } = stats
   return { ino, size, mtimeMs, ctimeMs }
 }
 
 /** Compares the fields one by one: building a text of all four costs as much as the `stat` call. */
-const isSame = (one: Stamp, other: Stamp): boolean =>
-  one.mtimeMs === other.mtimeMs &&
-  one.ctimeMs === other.ctimeMs &&
-  one.ino === other.ino &&
-  one.size === other.size
+const isSame = (first: Stamp, second: Stamp): boolean =>
+  first.mtimeMs === second.mtimeMs &&
+  first.ctimeMs === second.ctimeMs &&
+  first.ino === second.ino &&
+  first.size === second.size
 
 /** Returns the latest time (Unix ms) at which the file may have changed. */
 export function changedAt({ mtimeMs, ctimeMs }: Pick<Stamp, 'mtimeMs' | 'ctimeMs'>): number {

@@ -64,8 +64,8 @@ async function openHold(path: string) {
   let release: (() => Promise<void>) | undefined
   let compromised = false
   let touchedAt = 0
-  let removes = true
-  let tell = () => {}
+  let mayRemove = true
+  let notifyLost = () => {}
   const touched = (at: number) => {
     touchedAt = Math.max(touchedAt, at)
   }
@@ -73,10 +73,10 @@ async function openHold(path: string) {
   const sure = () => performance.now() - touchedAt < staleMs
   const onCompromised = () => {
     compromised = true
-    tell()
+    notifyLost()
   }
   const options = {
-    fs: fsThatTells(touched, () => removes),
+    fs: fsThatTells(touched, () => mayRemove),
     stale: never,
     update: touchEveryMs,
     realpath: false,
@@ -85,14 +85,14 @@ async function openHold(path: string) {
   return {
     sure,
     intact: () => !compromised,
-    whenLost(told: () => void) {
-      tell = told
+    whenLost(listener: () => void) {
+      notifyLost = listener
     },
     /** @returns false when another process holds the lock */
     async tryOnce() {
       try {
         compromised = false
-        removes = true
+        mayRemove = true
         const now = performance.now()
         release = await lock(path, { ...options, onCompromised })
         touched(now)
@@ -107,17 +107,17 @@ async function openHold(path: string) {
       }
     },
     async release() {
-      const free = release
+      const releaseFolder = release
       release = undefined
-      if (!free) return
+      if (!releaseFolder) return
       // After a long sleep the folder may belong to another process and must not be removed: the next touch
       // shows it.
       const deadline = performance.now() + staleMs
       while (!compromised && !sure() && performance.now() < deadline) await systemClock.sleep(askEveryMs)
       // If that is still unknown, do not remove the folder. It is no longer touched, so others will find it
       // abandoned.
-      removes = sure()
-      if (!compromised) await free()
+      mayRemove = sure()
+      if (!compromised) await releaseFolder()
     },
   }
 }
@@ -126,18 +126,18 @@ async function openHold(path: string) {
  * Returns `fs` for proper-lockfile. It reports each touch of the folder, and asks before it removes the
  * folder.
  */
-function fsThatTells(touched: (at: number) => void, removes: () => boolean) {
+function fsThatTells(touched: (at: number) => void, mayRemoveFolder: () => boolean) {
   /** The folder's time as last read. */
-  let seen: number | undefined
+  let seenTime: number | undefined
   return {
     ...fs,
     mkdir(folder: string, done: fs.NoParamCallback) {
-      seen = undefined
+      seenTime = undefined
       fs.mkdir(folder, done)
     },
     stat(folder: string, done: (error: Error | null, info: fs.Stats) => void) {
       fs.stat(folder, (error, info) => {
-        seen = error ? undefined : info.mtimeMs
+        seenTime = error ? undefined : info.mtimeMs
         done(error, info)
       })
     },
@@ -146,7 +146,7 @@ function fsThatTells(touched: (at: number) => void, removes: () => boolean) {
       // A process that slept between the `stat` and this touch may have lost the folder, and would take it
       // from the new holder.
       try {
-        if (seen !== undefined && fs.statSync(folder).mtimeMs !== seen) return done(lostMeanwhile())
+        if (seenTime !== undefined && fs.statSync(folder).mtimeMs !== seenTime) return done(lostMeanwhile())
       } catch (error) {
         return done(error as NodeJS.ErrnoException)
       }
@@ -156,7 +156,7 @@ function fsThatTells(touched: (at: number) => void, removes: () => boolean) {
       })
     },
     rmdir(folder: string, done: fs.NoParamCallback) {
-      if (removes()) fs.rmdir(folder, done)
+      if (mayRemoveFolder()) fs.rmdir(folder, done)
       else done(null)
     },
   }
@@ -186,11 +186,11 @@ async function seenAbandoned(folder: string, watch: Watch): Promise<Abandoned | 
       () => undefined,
     )
     if (touchedAt === undefined) return undefined
-    const touched = !watch.look(touchedAt)
-    const old = Date.now() - touchedAt > staleMs
-    if (watch.watchedMs >= (old ? surelyTouchedMs : staleMs)) {
+    const isTouched = !watch.look(touchedAt)
+    const isOld = Date.now() - touchedAt > staleMs
+    if (watch.watchedMs >= (isOld ? surelyTouchedMs : staleMs)) {
       if (!watch.slept) return { touchedAt, watchedMs: watch.watchedMs }
-    } else if (!old || (touched && watch.looks > 1)) return undefined
+    } else if (!isOld || (isTouched && watch.looks > 1)) return undefined
     await systemClock.sleep(lookEveryMs)
   }
 }
@@ -205,26 +205,26 @@ async function seenAbandoned(folder: string, watch: Watch): Promise<Abandoned | 
 function clearedAway(folder: string, { touchedAt, watchedMs }: Abandoned): boolean {
   const clearing = `${folder}.clearing`
   const aside = join(clearing, 'lock')
-  const isIt = (path: string) => fs.statSync(path).mtimeMs === touchedAt
-  const end = () => fs.rmSync(clearing, { recursive: true, force: true })
+  const isSameFolder = (path: string) => fs.statSync(path).mtimeMs === touchedAt
+  const removeClearing = () => fs.rmSync(clearing, { recursive: true, force: true })
   try {
     // No process needs this long to clear a folder: a crash left `.clearing` behind.
-    if (watchedMs >= 2 * staleMs) end()
+    if (watchedMs >= 2 * staleMs) removeClearing()
     fs.mkdirSync(clearing)
   } catch {
     return false // Another process was quicker.
   }
   try {
-    if (!isIt(folder)) return false
+    if (!isSameFolder(folder)) return false
     fs.renameSync(folder, aside)
     // The holder may have woken up in between.
-    const dead = isIt(aside)
-    if (!dead) fs.renameSync(aside, folder)
-    return dead
+    const isDead = isSameFolder(aside)
+    if (!isDead) fs.renameSync(aside, folder)
+    return isDead
   } catch {
     return false
   } finally {
-    end()
+    removeClearing()
   }
 }
 
@@ -242,13 +242,13 @@ class Watch {
    * @returns whether the folder is unchanged since the last check
    */
   look(touchedAt: number): boolean {
-    const same = touchedAt === this.#touchedAt
+    const isSame = touchedAt === this.#touchedAt
     const sinceMs = this.#awake.look()
-    this.slept = same && this.#awake.slept
-    this.watchedMs = same ? this.watchedMs + sinceMs : 0
+    this.slept = isSame && this.#awake.slept
+    this.watchedMs = isSame ? this.watchedMs + sinceMs : 0
     this.#touchedAt = touchedAt
     this.looks += 1
-    return same
+    return isSame
   }
 
   forget(): void {

@@ -21,8 +21,8 @@ export interface LockEngine {
    * intact lock.
    */
   sure(): boolean
-  /** Calls `told` when the lock is lost, if the engine notices it without a check. */
-  whenLost(told: () => void): void
+  /** Calls `listener` when the lock is lost, if the engine notices it without a check. */
+  whenLost(listener: () => void): void
   close(): Promise<void>
 }
 

@@ -41,12 +41,12 @@ interface LockOptions {
 async function opened(path: string, options: LockOptions): Promise<FileLock> {
   const recorded = (await recordedKind(path)) ?? (await recordKind(path, options.kind))
   await makePrivate(path)
-  const refuse = (why: string, cause?: unknown) => refused(path, why, cause)
+  const createError = (why: string, cause?: unknown) => refused(path, why, cause)
   if (!isLockKind(recorded)) {
-    throw refuse(`records the lock kind "${recorded.slice(0, 40)}", which this version does not know`)
+    throw createError(`records the lock kind "${recorded.slice(0, 40)}", which this version does not know`)
   }
   if (options.kind && options.kind !== recorded) {
-    throw refuse(`records the lock kind "${recorded}", but "${options.kind}" was requested`)
+    throw createError(`records the lock kind "${recorded}", but "${options.kind}" was requested`)
   }
   try {
     return new FileLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 1000)
@@ -54,7 +54,7 @@ async function opened(path: string, options: LockOptions): Promise<FileLock> {
     // Only Node has no flock. Nothing is wrong with the directory, and its locks may be in use.
     if (isNode && recorded === 'flock') throw notForNode(path, error)
     if (error instanceof SvcError || errorCodeOf(error) !== undefined) throw error
-    throw refuse(`records the lock kind "${recorded}", which cannot be used here`, error)
+    throw createError(`records the lock kind "${recorded}", which cannot be used here`, error)
   }
 }
 

@@ -172,12 +172,12 @@ export function createLog(
   write: (line: string) => void = line => stderr.write(line),
   format: LogFormat = 'text',
 ): Log {
-  const least = logLevels.indexOf(level)
+  const minRank = logLevels.indexOf(level)
   const line = format === 'json' ? jsonLine : textLine
   const repeated = new Repeated()
   const make = (room: string, bound: LogFields): Log => {
     const at = (rank: number) => (event: string, fields?: LogFields) => {
-      if (rank < least) return
+      if (rank < minRank) return
       const { passes, unlogged } = rank < failure ? { passes: true } : repeated.next(event)
       if (!passes) return
       const rest = Object.entries({ ...bound, ...fields, unlogged })

@@ -42,9 +42,9 @@ abstract class Series<T> implements Family {
     const known = this.known.get(key)
     if (known) return known
     const labels = Object.fromEntries(this.#names.map((name, nth) => [name, values[nth] ?? '']))
-    const made = { labels, value: first() }
-    this.known.set(key, made)
-    return made
+    const entry = { labels, value: first() }
+    this.known.set(key, entry)
+    return entry
   }
 
   abstract samples(): Iterable<Sample>

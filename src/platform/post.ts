@@ -78,9 +78,9 @@ export class Poster {
       const response = await this.#send(headers, body, end.signal)
       const { statusCode: status = 0 } = response
       const retryAfter = response.headers['retry-after']
-      const wanted = answerBytes > 0 && status >= 200 && status < 300
-      const text = wanted ? await beginningOf(response, answerBytes, end.signal) : undefined
-      if (!wanted) drain(response)
+      const isTextRequested = answerBytes > 0 && status >= 200 && status < 300
+      const text = isTextRequested ? await beginningOf(response, answerBytes, end.signal) : undefined
+      if (!isTextRequested) drain(response)
       return { status, ...(retryAfter !== undefined && { retryAfter }), ...(text !== undefined && { text }) }
     } catch (error) {
       throw end.signal.aborted ? end.signal.reason : error
@@ -112,11 +112,11 @@ export class TimedOut extends Error {
 
 /** Reads a short response to its end, and cuts off a long one. */
 function drain(response: JudgedAnswer): void {
-  let left = drainBytes
+  let remaining = drainBytes
   const timer = afterAwake(drainMs, () => response.destroy())
   response.on('data', (chunk: Uint8Array) => {
-    left -= Math.max(chunk.byteLength, chunkBytes)
-    if (left < 0) response.destroy()
+    remaining -= Math.max(chunk.byteLength, chunkBytes)
+    if (remaining < 0) response.destroy()
   })
   response.on('error', () => {})
   response.once('close', timer.stop)
@@ -125,16 +125,16 @@ function drain(response: JudgedAnswer): void {
 
 async function beginningOf(response: JudgedAnswer, bytes: number, signal: AbortSignal): Promise<string> {
   const chunks: Uint8Array[] = []
-  let left = bytes
-  const turn = turns(systemClock)
+  let remainingBytes = bytes
+  const yieldTurn = turns(systemClock)
   const abort = () => response.destroy(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
   try {
     for await (const chunk of response as AsyncIterable<Uint8Array>) {
-      await turn()
-      chunks.push(chunk.subarray(0, left))
-      left -= Math.max(chunk.byteLength, chunkBytes)
-      if (left <= 0) break
+      await yieldTurn()
+      chunks.push(chunk.subarray(0, remainingBytes))
+      remainingBytes -= Math.max(chunk.byteLength, chunkBytes)
+      if (remainingBytes <= 0) break
     }
   } catch (error) {
     if (signal.aborted) throw error

@@ -104,9 +104,9 @@ export function spareLoopbackTheProxy(env: NodeJS.ProcessEnv = process.env): voi
   if (!['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].some(name => env[name] || env[name.toLowerCase()])) return
   // Where both spellings are set, the lower-case one is used.
   const name = env.no_proxy === undefined ? 'NO_PROXY' : 'no_proxy'
-  const listed = (env[name] ?? '').split(',').map(host => host.trim())
-  if (listed.includes('*')) return
-  env[name] = [...new Set([...listed.filter(Boolean), '127.0.0.1', 'localhost', '::1'])].join(',')
+  const exempt = (env[name] ?? '').split(',').map(host => host.trim())
+  if (exempt.includes('*')) return
+  env[name] = [...new Set([...exempt.filter(Boolean), '127.0.0.1', 'localhost', '::1'])].join(',')
 }
 
 /**
@@ -152,9 +152,9 @@ export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
 
 /** Under nohup a process goes on when its terminal closes. A SIGHUP handler would undo that. */
 function stopSignals(): StopSignal[] {
-  const isHeard =
+  const handlesHangUp =
     process.platform === 'linux' ? !ignoresHangUp() : process.getBuiltinModule('node:tty').isatty(0)
-  return isHeard ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT', 'SIGTERM']
+  return handlesHangUp ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT', 'SIGTERM']
 }
 
 function ignoresHangUp(): boolean {
@@ -183,7 +183,10 @@ export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | 
     const name = listed.replace(/^\*?\.?/, '').replace(/\.$/, '')
     const bare = name.replace(/^\[|\](:\d+)?$/g, '').replace(/^([^:]+):\d+$/, '$1')
     return (
-      name !== '' && [name, bare].some(one => one === url.host || one === host || host.endsWith(`.${one}`))
+      name !== '' &&
+      [name, bare].some(
+        candidate => candidate === url.host || candidate === host || host.endsWith(`.${candidate}`),
+      )
     )
   })
   const address = proxy.includes('://') ? proxy : `http://${proxy}`

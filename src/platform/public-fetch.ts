@@ -72,8 +72,8 @@ export async function fetchPublic(url: string, options: FetchPublicOptions): Pro
   signal?.throwIfAborted()
   const end = new AbortController()
   const leave = signal && following(signal, end)
-  const late = unfetchable(`it took longer than ${options.timeoutMs / 1000} s`)
-  const timer = afterAwake(options.timeoutMs, () => end.abort(late))
+  const timeoutError = unfetchable(`it took longer than ${options.timeoutMs / 1000} s`)
+  const timer = afterAwake(options.timeoutMs, () => end.abort(timeoutError))
   const release = () => {
     timer.stop()
     leave?.()
@@ -148,16 +148,16 @@ export async function checkedAddresses(
 ): Promise<Resolved[]> {
   const host = hostOf(url)
   const family = isIP(host)
-  const found = family
+  const addresses = family
     ? [{ address: host, family }]
     : await unlessAborted((options.resolve ?? resolveName)(host), signal)
-  if (found.length === 0) throw unfetchable(`${url.hostname} has no address`)
-  if (options.allow?.(url)) return found
+  if (addresses.length === 0) throw unfetchable(`${url.hostname} has no address`)
+  if (options.allow?.(url)) return addresses
   // Read each time: addresses come and go.
   const own = options.mayReach ? [] : ownAddresses()
   const mayReach = options.mayReach ?? ((address: string) => isPublicAddress(address, own))
   // One bad address among good ones is an attack or a mistake, so it forbids all.
-  if (found.every(({ address }) => mayReach(address))) return found
+  if (addresses.every(({ address }) => mayReach(address))) return addresses
   throw new SvcError('forbidden', `${url.hostname} does not lead to a public address`, {
     hint: 'Only URLs on the public internet are fetched.',
     next: { action: 'upload' },
@@ -239,7 +239,7 @@ export async function judgedFetch(
   const never = new AbortController().signal
   const request = { method, headers: { ...headers, 'accept-encoding': 'identity' }, body }
   const answer = await judgedRequest(new URL(url), request, {}, signal ?? never)
-  const { headers: given, statusCode: status = 0 } = answer
+  const { headers: responseHeaders, statusCode: status = 0 } = answer
   // A Response of these statuses must not have a body.
   const isBare = [101, 204, 205, 304].includes(status)
   if (isBare) answer.destroy()
@@ -247,7 +247,10 @@ export async function judgedFetch(
     isBare ? null : (Readable.toWeb(answer as unknown as Readable) as unknown as BodyInit),
     {
       status,
-      headers: Object.entries(given).map(([name, value]): [string, string] => [name, String(value)]),
+      headers: Object.entries(responseHeaders).map(([name, value]): [string, string] => [
+        name,
+        String(value),
+      ]),
     },
   )
 }
@@ -263,15 +266,15 @@ async function throughProxy(
   signal: AbortSignal,
 ): Promise<JudgedAnswer> {
   const isStream = body !== undefined && typeof body !== 'string' && !(body instanceof Uint8Array)
-  const sent = isStream ? Readable.toWeb(Readable.from(body, { objectMode: false })) : body
-  const ofBun: object = { proxy: proxy.href, decompress: false }
+  const requestBody = isStream ? Readable.toWeb(Readable.from(body, { objectMode: false })) : body
+  const bunOptions: object = { proxy: proxy.href, decompress: false }
   const response = await fetch(url, {
     method,
     headers,
     signal,
     redirect: 'manual',
-    ...(sent !== undefined && { body: sent as unknown as BodyInit, duplex: 'half' }),
-    ...ofBun,
+    ...(requestBody !== undefined && { body: requestBody as unknown as BodyInit, duplex: 'half' }),
+    ...bunOptions,
   })
   const answer = response.body ? Readable.fromWeb(response.body as unknown as NodeStream) : Readable.from([])
   return Object.assign(answer, {
@@ -356,11 +359,11 @@ function capped(
   }
   let total = 0
   // Chunks of one byte are read one by one, and thousands of them may be there at once.
-  const turn = turns(systemClock)
+  const yieldTurn = turns(systemClock)
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        await turn()
+        await yieldTurn()
         const idle = afterAwake(idleMs, () => end.abort(silent()))
         try {
           const next = await unlessAborted(chunks.next(), end.signal)

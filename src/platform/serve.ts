@@ -148,16 +148,16 @@ export const flushMsOf = (bytes: number): number =>
 function hostCheck(): (request: Request) => Response | undefined {
   // Clients send the same Host each time, and no path can make it invalid: the last good one is not parsed
   // again.
-  let good: string | undefined
+  let goodOrigin: string | undefined
   let goodHost: string | null = null
   return request => {
     const { url } = request
     const host = request.headers.get('host')
-    if (good !== undefined && host === goodHost && url.startsWith(good)) return undefined
+    if (goodOrigin !== undefined && host === goodHost && url.startsWith(goodOrigin)) return undefined
     if (host && !/[\s,/?#@\\]/.test(host) && URL.canParse(url) && URL.canParse(`http://${host}`)) {
       const { protocol, host: target } = new URL(url)
       if (target === new URL(`http://${host}`).host) {
-        good = `${protocol}//${target}/`
+        goodOrigin = `${protocol}//${target}/`
         goodHost = host
         return undefined
       }
@@ -185,9 +185,9 @@ function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): Runnin
 }
 
 function serveOnBun(options: ServeOptions): RunningServer {
-  const refused = hostCheck()
+  const checkHost = hostCheck()
   const { socket, hostname } = options
-  const door: BunDoor = {
+  const state: BunDoor = {
     answerSeconds: options.answerSeconds ?? usualAnswerSeconds,
     working: new Set(),
     // A Unix socket has no addresses.
@@ -198,9 +198,9 @@ function serveOnBun(options: ServeOptions): RunningServer {
     // The REST and MCP handlers count body bytes themselves.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch(request: Request, running: BunServer) {
-      const bad = refused(request)
-      if (bad) return bad
-      const peer = new BunPeer(running, request, door)
+      const rejection = checkHost(request)
+      if (rejection) return rejection
+      const peer = new BunPeer(running, request, state)
       const answer = options.fetch(request, peer)
       return answer instanceof Promise ? answer.then(peer.answered) : peer.answered(answer)
     },
@@ -216,14 +216,14 @@ function serveOnBun(options: ServeOptions): RunningServer {
           idleTimeout: strangerSeconds,
         })
       : Bun.serve({ ...common, unix: socket })
-  const lifting = setInterval(() => {
-    for (const peer of door.working) peer.lift()
-  }, door.answerSeconds * 250)
-  lifting.unref()
+  const liftTimer = setInterval(() => {
+    for (const peer of state.working) peer.lift()
+  }, state.answerSeconds * 250)
+  liftTimer.unref()
   const stop = stopOnce(
     async () => {
       await server.stop(false)
-      await Promise.all(door.watched ?? [])
+      await Promise.all(state.watched ?? [])
     },
     () => server.stop(true),
   )
@@ -232,7 +232,7 @@ function serveOnBun(options: ServeOptions): RunningServer {
     url: shownUrl(hostname, port),
     hostname,
     port,
-    stop: graceMs => stop(graceMs).finally(() => clearInterval(lifting)),
+    stop: graceMs => stop(graceMs).finally(() => clearInterval(liftTimer)),
   }
 }
 
@@ -335,7 +335,7 @@ interface DenoRuntime {
 function serveOnDeno(options: ServeOptions): RunningServer {
   const { Deno } = globalThis as { Deno?: DenoRuntime }
   if (!Deno) throw new Error('svc runs on Bun or Deno')
-  const refused = hostCheck()
+  const validateHost = hostCheck()
   hushLegacyAbort()
   const { socket, hostname } = options
   const server = Deno.serve(
@@ -343,18 +343,18 @@ function serveOnDeno(options: ServeOptions): RunningServer {
     async (request, info) => {
       // Deno 2.9 aborts the request's own signal after every response, also after a complete one. Before the
       // response it means that the client left. After it, the stream's cancellation shows that.
-      const gone = new AbortController()
-      const left = () => gone.abort(request.signal.reason)
-      request.signal.addEventListener('abort', left, { once: true })
+      const clientGone = new AbortController()
+      const onLeave = () => clientGone.abort(request.signal.reason)
+      request.signal.addEventListener('abort', onLeave, { once: true })
       // On a Unix socket, request URLs begin with http+unix.
       const plain = socket === undefined ? request : new Request(request.url.replace('+unix', ''), request)
-      const own = new Request(plain, { signal: gone.signal })
+      const own = new Request(plain, { signal: clientGone.signal })
       const answer =
-        refused(request) ??
+        validateHost(request) ??
         (await options.fetch(own, { remoteAddress: info.remoteAddr.hostname, accept() {} }))
-      request.signal.removeEventListener('abort', left)
+      request.signal.removeEventListener('abort', onLeave)
       const isLive = answer.body && answer.headers.get('content-type')?.startsWith('text/event-stream')
-      return isLive ? new Response(cancelling(answer.body, gone), answer) : answer
+      return isLive ? new Response(cancelling(answer.body, clientGone), answer) : answer
     },
   )
   const port = server.addr.port ?? options.port
@@ -371,8 +371,8 @@ function serveOnDeno(options: ServeOptions): RunningServer {
   }
 }
 
-/** Returns the same stream, and aborts `gone` when its reader cancels it. */
-function cancelling(body: ReadableStream<Uint8Array>, gone: AbortController): ReadableStream<Uint8Array> {
+/** Returns the same stream, and aborts `onCancel` when its reader cancels it. */
+function cancelling(body: ReadableStream<Uint8Array>, onCancel: AbortController): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   return new ReadableStream<Uint8Array>(
     {
@@ -382,7 +382,7 @@ function cancelling(body: ReadableStream<Uint8Array>, gone: AbortController): Re
         else controller.enqueue(value)
       },
       cancel(reason) {
-        gone.abort(reason)
+        onCancel.abort(reason)
         return reader.cancel(reason)
       },
     },
@@ -396,8 +396,8 @@ function cancelling(body: ReadableStream<Uint8Array>, gone: AbortController): Re
  */
 function hushLegacyAbort(): void {
   const { warn } = console
-  console.warn = (...words: unknown[]) => {
-    if (String(words[0]).startsWith('Deno.serve: request.signal aborts')) console.warn = warn
-    else warn(...words)
+  console.warn = (...values: unknown[]) => {
+    if (String(values[0]).startsWith('Deno.serve: request.signal aborts')) console.warn = warn
+    else warn(...values)
   }
 }

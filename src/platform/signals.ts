@@ -14,25 +14,25 @@ const followers = new WeakMap<AbortSignal, Set<AbortController>>()
  */
 export function following(signal: AbortSignal, controller: AbortController): () => void {
   if (signal.aborted) controller.abort(signal.reason)
-  const all = followers.get(signal) ?? new Set()
+  const group = followers.get(signal) ?? new Set()
   if (!followers.has(signal)) {
-    followers.set(signal, all)
+    followers.set(signal, group)
     signal.addEventListener('abort', () => {
-      for (const one of all) one.abort(signal.reason)
+      for (const follower of group) follower.abort(signal.reason)
     })
   }
-  all.add(controller)
-  return () => all.delete(controller)
+  group.add(controller)
+  return () => group.delete(controller)
 }
 
 /** Returns a signal that aborts when either of two aborts, until disposed. */
 export function linked(a: AbortSignal, b: AbortSignal): Linked {
   const either = new AbortController()
-  const left = [a, b].map(signal => following(signal, either))
+  const unlinks = [a, b].map(signal => following(signal, either))
   return {
     signal: either.signal,
     [Symbol.dispose]() {
-      for (const leave of left) leave()
+      for (const unlink of unlinks) unlink()
     },
   }
 }

@@ -87,24 +87,24 @@ async function openEngine(
   path: string,
   { readonly = false, immutable = false }: OpenOptions,
 ): Promise<Engine> {
-  const unchanging = `${pathToFileURL(path).href}?immutable=1`
+  const immutableUrl = `${pathToFileURL(path).href}?immutable=1`
   if (process.versions.bun) {
     const { Database: BunDatabase, constants } = await import('bun:sqlite')
     const db = immutable
-      ? new BunDatabase(unchanging, constants.SQLITE_OPEN_READONLY | constants.SQLITE_OPEN_URI)
+      ? new BunDatabase(immutableUrl, constants.SQLITE_OPEN_READONLY | constants.SQLITE_OPEN_URI)
       : new BunDatabase(path, readonly ? { readonly: true } : { create: true, readwrite: true })
     return {
       exec: sql => void db.run(sql),
       prepare(sql) {
         const statement = db.prepare<Record<string, Native>, Native[]>(steady(sql))
         // Bun binds undefined as NULL. Replacing it would cost as much as a small statement.
-        const given = (params: SqlValue[]) => params as Native[]
+        const toNative = (params: SqlValue[]) => params as Native[]
         return {
-          all: (...params) => statement.all(...given(params)),
-          get: (...params) => statement.get(...given(params)) ?? undefined,
-          iterate: (...params) => statement.iterate(...given(params)),
+          all: (...params) => statement.all(...toNative(params)),
+          get: (...params) => statement.get(...toNative(params)) ?? undefined,
+          iterate: (...params) => statement.iterate(...toNative(params)),
           run(...params) {
-            const { changes, lastInsertRowid } = statement.run(...given(params))
+            const { changes, lastInsertRowid } = statement.run(...toNative(params))
             return { changes, lastInsertRowid: Number(lastInsertRowid) }
           },
           finalize: () => statement.finalize(),
@@ -116,21 +116,21 @@ async function openEngine(
   const { DatabaseSync } = await import('node:sqlite')
   const db = coded(() =>
     immutable
-      ? new DatabaseSync(unchanging, { readOnly: true })
+      ? new DatabaseSync(immutableUrl, { readOnly: true })
       : new DatabaseSync(path, { readOnly: readonly }),
   )
   return {
     exec: sql => coded(() => db.exec(sql)),
     prepare(sql) {
       const statement = coded(() => db.prepare(sql))
-      const given = (params: SqlValue[]) => params.map(value => value ?? null)
+      const toNative = (params: SqlValue[]) => params.map(value => value ?? null)
       return {
-        all: (...params) => coded(() => statement.all(...given(params)) as Record<string, Native>[]),
+        all: (...params) => coded(() => statement.all(...toNative(params)) as Record<string, Native>[]),
         get: (...params) =>
-          coded(() => statement.get(...given(params)) as Record<string, Native> | undefined),
-        iterate: (...params) => statement.iterate(...given(params)) as Iterable<Record<string, Native>>,
+          coded(() => statement.get(...toNative(params)) as Record<string, Native> | undefined),
+        iterate: (...params) => statement.iterate(...toNative(params)) as Iterable<Record<string, Native>>,
         run(...params) {
-          const { changes, lastInsertRowid } = coded(() => statement.run(...given(params)))
+          const { changes, lastInsertRowid } = coded(() => statement.run(...toNative(params)))
           return { changes: Number(changes), lastInsertRowid: Number(lastInsertRowid) }
         },
       }
@@ -199,11 +199,11 @@ function withoutNulls(statement: Compiled, row: Record<string, Native | undefine
 export async function databaseError(path: string, error: unknown): Promise<unknown> {
   const code = errorCodeOf(error) ?? ''
   if (/^SQLITE_(CANTOPEN|READONLY|PERM)/.test(code)) {
-    for (const end of ['', '-wal', '-shm']) {
+    for (const suffix of ['', '-wal', '-shm']) {
       try {
-        closeSync(openSync(path + end, constants.O_RDWR | readOnly))
-      } catch (refused) {
-        if (errorCodeOf(refused) !== 'ENOENT') return refused
+        closeSync(openSync(path + suffix, constants.O_RDWR | readOnly))
+      } catch (openError) {
+        if (errorCodeOf(openError) !== 'ENOENT') return openError
       }
     }
   }
@@ -227,7 +227,7 @@ async function canBeLocked(folder: string): Promise<boolean> {
   } catch {
     return false
   } finally {
-    for (const end of ['', '-wal', '-shm', '-journal']) await removeQuietly(probe + end)
+    for (const ending of ['', '-wal', '-shm', '-journal']) await removeQuietly(probe + ending)
   }
 }
 
@@ -260,14 +260,14 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   }
   let depth = 0
   /** Whether a rollback failed too. Then the engine may still be inside the transaction. */
-  let stuck = false
+  let isStuck = false
   const rollback = () => {
     try {
       engine.exec('ROLLBACK')
-      stuck = false
+      isStuck = false
     } catch (error) {
       // On a full disk SQLite has already rolled back. The first error is the one to report.
-      stuck = !/no transaction is active/.test(String(error))
+      isStuck = !/no transaction is active/.test(String(error))
     }
   }
   return {
@@ -292,7 +292,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     run: (sql, ...params) => statementOf(sql).run(...params),
     transaction(work) {
       if (depth > 0) return work()
-      if (stuck) rollback()
+      if (isStuck) rollback()
       // IMMEDIATE: a deferred transaction that read first would fail at once if another process has written
       // since.
       engine.exec('BEGIN IMMEDIATE')

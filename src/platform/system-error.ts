@@ -44,10 +44,10 @@ export function reasonOf(error: unknown): string {
 function whoseOf({ path }: { path?: unknown }): string {
   const user = process.geteuid?.()
   if (typeof path !== 'string' || user === undefined) return ''
-  for (const one of [path, dirname(path)]) {
+  for (const candidate of [path, dirname(path)]) {
     try {
-      const { uid } = statSync(one)
-      if (uid !== user) return ` (${one} belongs to user ${uid}, and svc runs as user ${user})`
+      const { uid } = statSync(candidate)
+      if (uid !== user) return ` (${candidate} belongs to user ${uid}, and svc runs as user ${user})`
     } catch {
       // A folder above it cannot be entered.
     }
