@@ -115,7 +115,7 @@ const loadFlock = async () => (await openLibc({ flock: { args: ['i32', 'i32'], r
 async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEngine> {
   let file = opened
   let fd = openSync(path, 'r+')
-  const intact = () => {
+  const isOurFile = () => {
     const ours = fstatSync(fd)
     const theirs = statSync(path, { throwIfNoEntry: false })
     return theirs?.ino === ours.ino && theirs.dev === ours.dev
@@ -125,12 +125,12 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
     closeSync(fd)
   }
   return {
-    intact,
+    intact: isOurFile,
     async take(note) {
       // If the file was removed or replaced, a lock on the old one excludes no other process.
       for (let tries = 0; tries < 10; tries++) {
         if (!(await file.tryLock())) return false
-        if (intact()) {
+        if (isOurFile()) {
           leaveNote(fd, 'flock', note)
           return true
         }

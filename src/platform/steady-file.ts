@@ -61,8 +61,8 @@ export async function openRegular(
     if (info.size === 0n) throw empty()
     const { mtimeNs, ctimeNs } = info
     const times = { mtimeMs: Number(mtimeNs) / 1e6, ctimeMs: Number(ctimeNs) / 1e6 }
-    const settled = Date.now() - changedAt(times) > settledAfterMs
-    return { handle, size: Number(info.size), mtimeNs, ctimeNs, settled }
+    const isOld = Date.now() - changedAt(times) > settledAfterMs
+    return { handle, size: Number(info.size), mtimeNs, ctimeNs, settled: isOld }
   } catch (error) {
     await handle.close()
     throw error
