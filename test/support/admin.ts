@@ -1,4 +1,7 @@
-/** The panel's door on a real port over a real gateway and the simulated WeChat; its pages are a few files of the test's. */
+/**
+ * The panel's server on a real port, over a real gateway and the simulated WeChat. Its pages are a few
+ * files of the test.
+ */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,9 +17,9 @@ export interface AdminOptions extends TestGatewayOptions {
   host?: string
   token?: string
   allowHosts?: string[]
-  /** Of the door alone. */
+  /** Clock of the panel's server; default: the gateway's clock. */
   doorClock?: Clock
-  /** What stands between the door and the gateway. */
+  /** Wraps the gateway that the panel's server uses. */
   between?(gateway: Gateway): Gateway
 }
 
@@ -25,11 +28,11 @@ export interface Admin extends AsyncDisposable {
   readonly app: AdminApp
   readonly server: RunningServer
   readonly url: string
-  /** Where the files of the page lie; `secret.txt` is beside it, out of reach. */
+  /** Folder of the page's files. `secret.txt` is beside it and must not be served. */
   readonly folder: string
-  /** Calls with JSON; 127.0.0.1 whatever it is bound to. */
+  /** Sends a request with a JSON body to 127.0.0.1, whatever address the server is bound to. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>
-  /** Another door to the same gateway, as after a restart. */
+  /** Creates another app over the same gateway, as after a restart. */
   again(options?: { token?: string; doorClock?: Clock }): AdminApp
 }
 
@@ -61,8 +64,14 @@ export async function startAdmin(options: AdminOptions = {}): Promise<Admin> {
     createAdminApp({
       gateway: between?.(test.gateway) ?? test.gateway,
       config: {
-        ...{ host, token: own.token, allowHosts, maxUploadBytes: 64_000_000 },
-        ...{ basePath: test.dir, mediaRoot: test.mediaRoot, storeMaxAgeDays: 30, storeMaxCount: 100_000 },
+        host,
+        token: own.token,
+        allowHosts,
+        maxUploadBytes: 64_000_000,
+        basePath: test.dir,
+        mediaRoot: test.mediaRoot,
+        storeMaxAgeDays: 30,
+        storeMaxCount: 100_000,
       },
       log: createLog('DEBUG', line => void test.lines.push(line)),
       version: '1.2.3',
@@ -74,7 +83,11 @@ export async function startAdmin(options: AdminOptions = {}): Promise<Admin> {
   const server = await serve({ hostname: host, port: 0, fetch: (request, peer) => app.fetch(request, peer) })
   const url = `http://127.0.0.1:${server.port}`
   return {
-    ...{ test, app, server, url, folder },
+    test,
+    app,
+    server,
+    url,
+    folder,
     async call(method, path, body, headers = {}) {
       const response = await fetch(url + path, {
         method,

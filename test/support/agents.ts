@@ -1,4 +1,4 @@
-/** The programs that agents run in, as their makers publish them on npm, each in a folder of its own outside the project. */
+/** Agent programs from npm, each installed into its own folder outside the project. */
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,26 +8,33 @@ import { setUp } from '../../src/setup/setup.ts'
 import { type Ended, ended } from './ended.ts'
 
 export interface Run {
-  /** A home of its own: settings, sessions, caches. */
+  /** Home folder of this run: settings, sessions, caches. */
   readonly home: string
-  /** Where its package was installed. */
+  /** Folder of the installed package. */
   readonly folder: string
-  /** Of the stand-in model. */
+  /** URL of the stand-in model. */
   readonly model: string
-  /** The command that serves MCP over stdio, or a service that runs and the command of a bridge to it. */
+  /**
+   * How the agent reaches svc: the command of an MCP server over stdio, or a running service and the
+   * command of a bridge.
+   */
   readonly server: Server
 }
 
 export interface Program {
-  /** As `svc setup` calls it. */
+  /** Name in `svc setup`. */
   readonly name: string
-  /** With the version that was tried. */
+  /** npm package with the tested version. */
   readonly spec: string
-  /** The command of its package. */
+  /** Command of the package. */
   readonly bin: string
-  /** It drops pictures for a model that it does not know, or hands them over as letters. */
+  /** True if it drops images for an unknown model, or passes them on as text. */
   readonly isBlind?: true
-  /** Writes its own settings. @returns how it works on the prompt to its end */
+  /**
+   * Writes the program's settings.
+   *
+   * @returns the arguments and environment with which it works on the prompt
+   */
   call(run: Run): Call | Promise<Call>
 }
 
@@ -38,28 +45,38 @@ interface Call {
 
 const prompt = 'Read my messages.'
 const [installWithinMs, startWithinMs] = [100_000, 60_000]
-/** Beside other tests on two cores the slowest takes more than a minute. */
+/** The slowest takes more than a minute if other tests run on two cores. */
 const workWithinMs = 170_000
 
-/** No word to its maker, no updates, and nothing of this machine's but what programs are found by. */
+/** Environment without telemetry, updates, and variables of this machine except PATH. */
 const quiet = {
-  ...{ DISABLE_TELEMETRY: '1', DISABLE_AUTOUPDATER: '1', DISABLE_ERROR_REPORTING: '1', DO_NOT_TRACK: '1' },
-  // What they ask for elsewhere all the same ends at once.
-  ...{ HTTP_PROXY: 'http://127.0.0.1:9', HTTPS_PROXY: 'http://127.0.0.1:9', NO_PROXY: '127.0.0.1,localhost' },
-  ...{ CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', NO_UPDATE_NOTIFIER: '1', NO_COLOR: '1', CI: '1' },
+  DISABLE_TELEMETRY: '1',
+  DISABLE_AUTOUPDATER: '1',
+  DISABLE_ERROR_REPORTING: '1',
+  DO_NOT_TRACK: '1',
+  // Requests to other hosts fail immediately.
+  HTTP_PROXY: 'http://127.0.0.1:9',
+  HTTPS_PROXY: 'http://127.0.0.1:9',
+  NO_PROXY: '127.0.0.1,localhost',
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+  NO_UPDATE_NOTIFIER: '1',
+  NO_COLOR: '1',
+  CI: '1',
 }
 
 /**
- * Where a package of npm lies, installed into a folder of its own beside other caches; or why it cannot be had.
+ * Installs an npm package into its own folder beside other caches. Returns the folder, or why it cannot be
+ * installed.
  *
- * @param bin a command of the package, which has started once
+ * @param bin a command of the package; it must start once
  */
 export async function installed(spec: string, bin: string): Promise<{ folder: string } | { why: string }> {
   const folder = join(tmpdir(), 'svc-agents', spec.replace(/[^a-z0-9.-]+/gi, '_'))
   if (existsSync(folder)) return { folder }
   if (!Bun.which('npm')) return { why: 'there is no npm' }
   await mkdir(dirname(folder), { recursive: true })
-  // Made beside it and moved, so that what was cut off is never taken for whole.
+  // Installed beside it and then renamed, so that an interrupted installation is not taken for a complete
+  // one.
   const made = await mkdtemp(`${folder}-`)
   const { PATH = '', ...others } = process.env
   const env = Object.fromEntries(
@@ -68,15 +85,20 @@ export async function installed(spec: string, bin: string): Promise<{ folder: st
   try {
     const options = ['--prefix', made, '--no-audit', '--no-fund', '--no-update-notifier']
     const npm = await ended(['npm', 'install', ...options, spec], {
-      ...{ cwd: made, env: { ...env, PATH }, withinMs: installWithinMs },
+      cwd: made,
+      env: { ...env, PATH },
+      withinMs: installWithinMs,
     })
     if (npm.status !== 0) return { why: npm.stderr.trim().slice(-300) || 'npm took too long' }
-    // For npm all is well without an optional package that the registry did not give, in which many have their program.
+    // npm succeeds even if the registry does not have an optional package, and many programs are in one. So
+    // start it once.
     const start = await ended([join(made, 'node_modules', '.bin', bin), '--version'], {
-      ...{ cwd: made, env: { ...quiet, PATH, HOME: made }, withinMs: startWithinMs },
+      cwd: made,
+      env: { ...quiet, PATH, HOME: made },
+      withinMs: startWithinMs,
     })
     if (start.status !== 0) return { why: `${bin} does not start: ${start.stderr.trim().slice(-300)}` }
-    // Another run may have been faster.
+    // Another run may have installed it first.
     await rename(made, folder).catch(() => {})
     return existsSync(folder) ? { folder } : { why: `${folder} cannot be made` }
   } finally {
@@ -84,7 +106,7 @@ export async function installed(spec: string, bin: string): Promise<{ folder: st
   }
 }
 
-/** Lets it work on one prompt to its end. */
+/** Runs the program on one prompt to its end. */
 export async function prompted({ name, bin, call }: Program, run: Run): Promise<Ended> {
   const { home, folder, server } = run
   const { args, env } = await call(run)
@@ -94,7 +116,11 @@ export async function prompted({ name, bin, call }: Program, run: Run): Promise<
   const work = join(home, 'work')
   await mkdir(work, { recursive: true })
   await setUp({
-    ...{ client, scope: 'user', name: 'svc', server, force: true },
+    client,
+    scope: 'user',
+    name: 'svc',
+    server,
+    force: true,
     folders: {
       home,
       project: work,
@@ -106,15 +132,18 @@ export async function prompted({ name, bin, call }: Program, run: Run): Promise<
     },
   })
   return ended([join(folder, 'node_modules', '.bin', bin), ...args], {
-    ...{ cwd: work, withinMs: workWithinMs },
+    cwd: work,
+    withinMs: workWithinMs,
     env: {
       ...quiet,
-      ...{ PATH: process.env.PATH ?? '', HOME: home, XDG_CONFIG_HOME: xdgConfig, TMPDIR: home, ...env },
-      ...{
-        XDG_DATA_HOME: join(home, '.share'),
-        XDG_CACHE_HOME: join(home, '.cache'),
-        XDG_STATE_HOME: join(home, '.state'),
-      },
+      PATH: process.env.PATH ?? '',
+      HOME: home,
+      XDG_CONFIG_HOME: xdgConfig,
+      TMPDIR: home,
+      ...env,
+      XDG_DATA_HOME: join(home, '.share'),
+      XDG_CACHE_HOME: join(home, '.cache'),
+      XDG_STATE_HOME: join(home, '.state'),
     },
   })
 }
@@ -153,8 +182,12 @@ export const programs: readonly Program[] = [
       )
       return {
         args: [
-          ...['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'],
-          ...['-c', 'mcp_servers.svc.startup_timeout_sec=60', prompt],
+          'exec',
+          '--skip-git-repo-check',
+          '--dangerously-bypass-approvals-and-sandbox',
+          '-c',
+          'mcp_servers.svc.startup_timeout_sec=60',
+          prompt,
         ],
       }
     },
@@ -252,7 +285,7 @@ export const programs: readonly Program[] = [
         COPILOT_PROVIDER_BASE_URL: `${run.model}/v1`,
         COPILOT_PROVIDER_API_KEY: 'stand-in',
         COPILOT_MODEL: 'gpt-4o',
-        // Else it forgets the beginning of a long conversation.
+        // With the default it forgets the beginning of a long conversation.
         COPILOT_PROVIDER_MAX_PROMPT_TOKENS: '1000000',
         COPILOT_OFFLINE: 'true',
         COPILOT_AUTO_UPDATE: 'false',

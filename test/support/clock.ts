@@ -1,26 +1,30 @@
-/** The real time, which a test may push forward: whoever sleeps wakes when his time has come by either. */
+/** Real time that a test can move forward. A sleeper wakes when its time has passed or was skipped. */
 
 import type { Clock } from '../../src/platform/clock.ts'
 
 export interface TestClock extends Clock {
-  /** Lets `ms` pass at once. */
+  /** Moves time forward by `ms` immediately. */
   advance(ms: number): void
-  /** Sets the clock on the wall forward, or back, as an administrator or NTP does; no time passes. */
+  /** Sets the wall clock forward or back, as an administrator or NTP does. No time passes. */
   step(ms: number): void
-  /** Whether somebody sleeps who wakes in `minMs` to `maxMs`. */
+  /** Returns true if a sleeper wakes in `minMs` to `maxMs`. */
   sleeps(minMs: number, maxMs: number): boolean
-  /** Lets as many whole ms pass as wake everybody who sleeps for `mostMs` at most: none where nobody does. */
+  /**
+   * Moves time forward until all sleepers with at most `mostMs` left wake; not at all if there is none.
+   * Whole milliseconds.
+   */
   wake(mostMs: number): void
-  /** Waits for `work`, and wakes who sleeps until it has ended, as `wake` does. */
+  /** Waits for `work`, and calls `wake` until it has ended. */
   hurry<T>(work: Promise<T>, mostMs: number): Promise<T>
 }
 
-/** @param runs false: no time passes but what the test lets pass */
+/** @param runs false: time passes only when the test moves it */
 export function testClock({ runs = true } = {}): TestClock {
   let ahead = 0
   let off = 0
   const sleepers = new Map<() => void, number>()
-  // Whole: a clock that does not run counts without rounding, and a wait of 100 ms is one of 100 ms at any time.
+  // A whole number: with a stopped clock, sums have no rounding errors, so a wait of 100 ms is exactly 100
+  // ms.
   const beganAt = Math.floor(performance.now())
   const monotonic = () => (runs ? performance.now() : beganAt) + ahead
   const clock: TestClock = {
@@ -41,7 +45,7 @@ export function testClock({ runs = true } = {}): TestClock {
           clearTimeout(timer)
           const leftMs = until - monotonic()
           if (leftMs <= 0) done()
-          // Timers ring a little early now and then.
+          // Timers sometimes fire a little early.
           else if (runs) timer = setTimeout(look, leftMs)
         }
         signal?.addEventListener('abort', done, { once: true })

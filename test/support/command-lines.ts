@@ -1,26 +1,26 @@
-/** Every command, and a command line of each that is not wrong. */
+/** All commands, each with a valid command line. */
 import type { CommandSpec } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
 import type { CommandShape, Operation } from '../../src/operations/operation.ts'
 import { operations } from '../../src/operations/operations.ts'
 
-/** All but the one that the shell asks at each Tab. */
+/** All commands except `complete`, which the shell runs at each Tab. */
 export const specs: readonly CommandSpec[] = (await needed([])).filter(({ words }) => words !== 'complete')
 
-/** An operation that has a command. */
+/** An operation with a command. */
 export type Commanded = Operation & { readonly cli: CommandShape }
 
-export const commanded = operations.filter((one): one is Commanded => one.cli !== undefined)
+export const commanded = operations.filter((operation): operation is Commanded => operation.cli !== undefined)
 
-/** The operation of a command. */
+/** Returns the operation of a command. */
 export const operationOf = ({ words }: CommandSpec): Commanded | undefined =>
   commanded.find(({ cli }) => cli.path.join(' ') === words)
 
-/** What a key is called on the command line. */
+/** Returns the name of a key on the command line. */
 export const nameOf = ({ cli }: Commanded, key: string): string =>
   cli.names?.[key] ?? key.replaceAll('_', '-')
 
-/** What a command needs besides its words, where its definition does not say it, or the usual would take long. */
+/** Arguments of commands whose definition does not give them, or that would take long with the defaults. */
 const besides: Readonly<Record<string, readonly string[]>> = {
   recv: ['--timeout', '0'],
   login: ['--timeout', '1'],
@@ -32,7 +32,7 @@ const besides: Readonly<Record<string, readonly string[]>> = {
   completion: ['bash'],
 }
 
-/** What stands behind the words of a command, for the keys that may be given without a flag: as the first example has them. */
+/** Returns the positional arguments of a command, with the values of the operation's first example. */
 function placed(operation: Commanded): readonly string[] {
   const { cli, examples, inputSchema } = operation
   const example = Object(examples[0]?.input) as Readonly<Record<string, unknown>>
@@ -40,7 +40,7 @@ function placed(operation: Commanded): readonly string[] {
   return cli.positionals.filter(isNeeded).map(key => String(example[key] ?? '1'))
 }
 
-/** The words of a command, and what it needs behind them. */
+/** Returns the words of a command with the arguments that it needs. */
 export function lineOf(spec: CommandSpec): string[] {
   const operation = operationOf(spec)
   const words = [...spec.words.split(' '), ...(spec.also ? [spec.also] : [])]

@@ -1,4 +1,4 @@
-/** The commands of svc: in the test's own process, as a user runs them in a process of their own, or on a real pseudo-terminal. */
+/** Runs the commands of svc: in the test's process, in their own process, or on a pseudo-terminal. */
 import { Readable } from 'node:stream'
 import { runCli } from '../../src/cli/cli.ts'
 import { type Io, type Output, withoutColours } from '../../src/cli/terminal.ts'
@@ -17,9 +17,9 @@ export interface CommandOptions {
   /** HOME and working directory. */
   home: string
   env?: Record<string, string>
-  /** What comes on stdin; closed at once otherwise. */
+  /** Content of stdin; empty by default. */
   stdin?: string
-  /** Of a command in this process; the system's otherwise. */
+  /** Clock of a command in this process; default: the system's. */
   clock?: Clock
 }
 
@@ -31,13 +31,15 @@ const environment = ({ home, env }: CommandOptions): Record<string, string> => (
 })
 
 /**
- * Runs a command to its end, in this process. Several may run at a time, if they have one home; the environment may differ
- * in what begins with SVC_.
+ * Runs a command in this process to its end. Commands that run at the same time must have the same home,
+ * and the same environment except for SVC_ variables.
  */
 export const svc = (args: readonly string[], options: CommandOptions): Promise<Ended> =>
   svcRunning(args, options).exited
 
-/** The same as a process of its own, for what only a process shows; one that goes on for 30 s is killed and counts as failed. */
+/**
+ * Runs a command in its own process, for tests that need one. After 30 s it is killed and counts as failed.
+ */
 export const svcProcess = (args: readonly string[], options: CommandOptions): Promise<Ended> =>
   ended([...svcProgram, ...args], {
     cwd: options.home,
@@ -46,16 +48,16 @@ export const svcProcess = (args: readonly string[], options: CommandOptions): Pr
     withinMs,
   })
 
-/** A command under way in this process. */
+/** A running command in this process. */
 export interface Running {
-  /** All that it wrote so far. */
+  /** Output so far. */
   readonly stdout: string
   readonly stderr: string
-  /** What a signal does to a process; a second one is not looked at. */
+  /** Has the effect of a signal to a process. A second call has no effect. */
   stop(signal: StopSignal): void
-  /** It needs its home no longer: commands with another may run. */
+  /** Declares that the command needs its home no longer, so that commands with another home may run. */
   leave(): void
-  /** The status is 128 and more where it died of a signal. */
+  /** Status is 128 or more if a signal ended it. */
   readonly exited: Promise<Ended>
 }
 
@@ -108,19 +110,23 @@ export function svcRunning(args: readonly string[], options: CommandOptions): Ru
   return Object.assign(written, { stop: (signal: StopSignal) => stop.abort(signal), leave, exited })
 }
 
-/** What a process has once, and the commands that run now share. */
+/** Home and environment of this process, which all running commands share. */
 let ground: { readonly key: string; commands: number; restore(): void } | undefined
 
-/** Gives this process the home of a command, and its environment. @returns takes both away after the last command */
+/**
+ * Sets the home and environment of a command in this process.
+ *
+ * @returns restores both when the last command ends
+ */
 function enterGround(options: CommandOptions): () => void {
-  const wanted = Object.entries(environment(options)).filter(([name]) => !name.startsWith('SVC_'))
-  const key = JSON.stringify([options.home, wanted])
+  const variables = Object.entries(environment(options)).filter(([name]) => !name.startsWith('SVC_'))
+  const key = JSON.stringify([options.home, variables])
   if (ground && ground.key !== key) throw new Error('a command runs with another home or environment')
   if (!ground) {
     const before = Object.entries(process.env)
     const folder = process.cwd()
     process.chdir(options.home)
-    replaceEnvironment(wanted)
+    replaceEnvironment(variables)
     const restore = () => {
       replaceEnvironment(before)
       process.chdir(folder)
@@ -145,25 +151,25 @@ function replaceEnvironment(variables: readonly (readonly [string, string | unde
   for (const [name, value] of variables) process.env[name] = value
 }
 
-/** A command under way on a terminal. */
+/** A running command on a terminal. */
 export interface OnTerminal extends AsyncDisposable {
   readonly pid: number
-  /** All that was drawn so far, escapes included. */
+  /** Everything drawn so far, with escape sequences. */
   screen(): string
-  /** As somebody reads it: without colours. */
+  /** Everything drawn so far, without colours. */
   text(): string
-  /** Types. */
+  /** Sends keystrokes. */
   type(text: string): void
-  /** Waits until the pattern is in `text()`. */
+  /** Waits until `text()` matches the pattern. */
   until(pattern: RegExp): Promise<RegExpExecArray>
-  /** Once it has ended, and all that it drew is there. */
+  /** Resolves when the command has ended and its whole output has arrived. */
   readonly exited: Promise<{ status: number; signal: string | null }>
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken away
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression removes control characters
 const escapes = /\u001b\[[0-9;?]*[A-Za-z]/g
 
-/** Starts a command on a pseudo-terminal of its own. */
+/** Starts a command on its own pseudo-terminal. */
 export function svcOnTerminal(
   args: readonly string[],
   options: CommandOptions & { columns?: number; command?: readonly string[] },
@@ -221,17 +227,17 @@ export function svcOnTerminal(
   }
 }
 
-/** A service under way in this process. */
+/** A running service in this process. */
 export interface Serving extends Served, AsyncDisposable {
   readonly dir: string
   /** Everything on stderr so far. */
   log(): string
   stdout(): string
-  /** Stops it, as a signal does; resolves with its exit status. */
+  /** Stops it as SIGTERM does; resolves with its exit status. */
   stop(): Promise<number>
 }
 
-/** `svc openapi` with a simulated WeChat in this process, on free ports, until it is disposed. */
+/** Runs `svc openapi` with a simulated WeChat in this process on free ports, until disposed. */
 export async function serveHere(
   dir: string,
   options: CommandOptions,
@@ -254,7 +260,7 @@ export async function serveHere(
   }
 }
 
-/** What `look` finds in what a command that serves has written. */
+/** Waits until `look` finds something in the output of a serving command. */
 async function ready<T>(running: Running, look: () => T | undefined): Promise<T> {
   let isOver = false
   void running.exited.finally(() => {
@@ -268,15 +274,15 @@ async function ready<T>(running: Running, look: () => T | undefined): Promise<T>
   return found
 }
 
-/** A simulated WeChat that no service runs. */
+/** A simulated WeChat without a service. */
 export interface AloneSandbox extends AsyncDisposable {
-  /** A user writes. */
+  /** Sends a message from a user. */
   say(text: string): Promise<void>
   /** POSTs to the simulated phone. */
   phone(path: string, body: unknown): Promise<unknown>
 }
 
-/** `svc sandbox` on a folder, until it is disposed. */
+/** Runs `svc sandbox` on a folder, until disposed. */
 export async function sandboxAlone(folder: string, home: string): Promise<AloneSandbox> {
   const args = ['sandbox', '--no-banner', '--sandbox-port', '0', '-d', folder]
   const running = svcRunning(args, { home })

@@ -1,6 +1,6 @@
 /**
- * What the conformance suite of the protocol's authors calls: tools, resources and prompts of fixed names and contents,
- * on top of a server that is otherwise ours. Each does what the description of its scenario asks for.
+ * Tools, resources and prompts that the protocol authors' conformance suite calls, with the names and
+ * contents it expects, on top of svc's own server. Each does what the description of its scenario says.
  */
 import {
   acceptedContent,
@@ -46,7 +46,7 @@ type Run = (
   ctx: ServerContext,
 ) => Promise<CallToolResult | InputRequiredResult> | CallToolResult | InputRequiredResult
 
-/** Adds all of it. */
+/** Adds all fixtures to a server. */
 export function addConformanceFixtures(server: McpServer, era: 'legacy' | 'modern'): void {
   server.server.registerCapabilities({ logging: {} })
   const tool = (name: string, run: Run, inputSchema = schemaOf({ type: 'object' })) =>
@@ -59,7 +59,8 @@ export function addConformanceFixtures(server: McpServer, era: 'legacy' | 'moder
   server.server.setRequestHandler('completion/complete', () => ({
     completion: { values: ['paris', 'park', 'party'], total: 3, hasMore: false },
   }))
-  // Ours refuses what is never announced, and knows nothing of test://watched-resource.
+  // svc's server rejects a subscription to a resource that never changes, and does not know
+  // test://watched-resource.
   if (era === 'legacy')
     for (const method of ['resources/subscribe', 'resources/unsubscribe'] as const)
       server.server.setRequestHandler(method, () => ({}))
@@ -130,10 +131,10 @@ function addContentTools(tool: AddTool): void {
   )
 }
 
-/** Asked in the answer to the call, as our own tools ask; the client need not have opened the stream of GET. */
+/** Ties a question to the call, as svc's own tools do; the client need not open the GET stream. */
 const within = (ctx: ServerContext) => ({ relatedRequestId: ctx.mcpReq.id })
 
-/** Tools that say or ask something while they run, as the legacy era does it. */
+/** Adds tools that send or ask something while they run, as the legacy protocol does. */
 function addTalkingTools(tool: AddTool): void {
   const logging: Run = async (_input, ctx) => {
     for (const step of ['started', 'processing data', 'completed'])
@@ -220,7 +221,10 @@ const sampling = (question: string, maxTokens: number) =>
     maxTokens,
   })
 
-/** Asking as 2026-07-28 does it: the call ends with what is needed, and is made again with the answers. */
+/**
+ * Adds tools that ask as revision 2026-07-28 does: the call ends with its questions, and is repeated with
+ * the answers.
+ */
 function addRoundTrips(tool: AddTool): void {
   const codec = createRequestStateCodec<string>({ key: 'conformance-fixtures-conformance-fixtures' })
   const stateOf = async (ctx: ServerContext): Promise<string | undefined> => {
@@ -292,7 +296,7 @@ function addRoundTrips(tool: AddTool): void {
       ...(declared.roots !== undefined && { client_roots: inputRequired.listRoots() }),
     })
   })
-  // The library refuses to ask for what the client cannot do.
+  // The library throws if a tool asks for what the client does not support.
   tool('test_missing_capability', () => needed({ greeting: sampling('Generate a greeting', 50) }))
 }
 

@@ -1,20 +1,21 @@
 /**
- * A root directory run as a container engine would, without one: process 1 of its own, an ordinary user without any
- * capability, a root that cannot be written to but for /data, and nothing of the machine but /proc. For root on Linux.
+ * Runs a program in a root directory as a container engine would, but without one: it is process 1, an
+ * ordinary user without capabilities, on a read-only root except for /data, and sees nothing of the machine
+ * except /proc. Needs root on Linux.
  */
 import { canMount } from '../faults/support/mounts.ts'
 
 const tools = ['unshare', 'nsenter', 'setpriv', 'env', 'sh'].map(name => Bun.which(name))
 
-/** Whether this machine lets us. */
+/** True if this machine allows it. */
 export const canContain: boolean = canMount && !tools.includes(null)
 
 export interface Container {
-  /** Its root directory; holds `proc` and `data`, to mount on. */
+  /** Its root directory; contains the mount points `proc` and `data`. */
   root: string
-  /** Mounted on /data. */
+  /** Folder to mount on /data. */
   data: string
-  /** All of the environment. */
+  /** The whole environment. */
   env: Readonly<Record<string, string>>
   user: number
 }
@@ -28,8 +29,9 @@ mount -o remount,bind,ro "$root"
 exec "$@"`
 
 /**
- * How to start a program as its process 1. All that is mounted goes with that one. It outlives the process that is
- * started here, since it changes its user: to end it, end its whole family.
+ * Returns the command that starts a program as process 1 of the container. All mounts disappear with that
+ * process. It outlives the process started here, since it changes its user: to end it, end the whole
+ * process tree.
  */
 export function startIn({ root, data, env, user }: Container, program: readonly string[]): string[] {
   const [unshare, , setpriv] = tools as string[]
@@ -40,7 +42,10 @@ export function startIn({ root, data, env, user }: Container, program: readonly 
   ]
 }
 
-/** How to run another program in it, beside process 1, which is `pid` out here. */
+/**
+ * Returns the command that runs another program in the container, beside process 1, which has the id `pid`
+ * outside.
+ */
 export function runIn({ env, user }: Container, pid: number, program: readonly string[]): string[] {
   const [, nsenter] = tools as string[]
   return [
@@ -49,8 +54,9 @@ export function runIn({ env, user }: Container, pid: number, program: readonly s
   ]
 }
 
-/** No variable but these. */
+/** Sets exactly these variables. */
 const only = (env: Container['env']) => [
-  ...[tools[3]!, '-i'],
+  tools[3]!,
+  '-i',
   ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
 ]

@@ -1,4 +1,4 @@
-/** A program run to its end: what it said, and how it ended. */
+/** Runs a program to its end, and returns its output and status. */
 import { end, family } from './family.ts'
 import { stopwatch } from './stopwatch.ts'
 
@@ -10,11 +10,14 @@ export interface Ended {
 
 export interface RunOptions {
   cwd: string
-  /** All of its environment. */
+  /** The whole environment. */
   env: Record<string, string>
-  /** What comes on stdin; nothing otherwise. */
+  /** Content of stdin; empty by default. */
   stdin?: string
-  /** One that goes on longer, 120 s, is killed, with all that it started, and counts as failed. */
+  /**
+   * After this time (default 120 s) the program and its child processes are killed, and it counts as
+   * failed.
+   */
   withinMs?: number
 }
 

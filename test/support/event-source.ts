@@ -1,4 +1,4 @@
-/** Server-sent events as EventSource reads them, with what a test wants to do to a connection. */
+/** A reader of server-sent events like EventSource, whose connection a test can cut. */
 
 import type { Json } from './rest.ts'
 
@@ -10,11 +10,11 @@ export interface Frame {
 
 export interface EventSource extends AsyncDisposable {
   readonly response: Response
-  /** The next frame that says something; undefined at the end of the stream. */
+  /** Returns the next frame with data; undefined at the end of the stream. */
   next(): Promise<Frame | undefined>
-  /** The last id that was seen, also of a frame without data. */
+  /** Last id received, also of a frame without data. */
   readonly lastId: string | undefined
-  /** Comments so far. */
+  /** Number of comments so far. */
   readonly comments: number
   cut(): void
 }

@@ -1,8 +1,8 @@
-/** A process and those it started, for programs that run inside others: sudo, unshare, a container engine. */
+/** Process trees, for programs that run inside others: sudo, unshare, a container engine. */
 import { readdirSync, readFileSync } from 'node:fs'
 import process from 'node:process'
 
-/** `pid` and all below it, the youngest generation first; `pid` alone where there is no /proc. */
+/** Returns `pid` and all its descendants, the youngest generation first; only `pid` without /proc. */
 export function family(pid: number): number[] {
   const children = childrenOf()
   const found = [pid]
@@ -10,13 +10,13 @@ export function family(pid: number): number[] {
   return found.reverse()
 }
 
-/** Those of the family that started nothing themselves: the program that a chain of wrappers ends in. */
+/** Returns the processes of the tree without children: the program inside a chain of wrappers. */
 export function innermost(pid: number): number[] {
   const children = childrenOf()
   return family(pid).filter(member => !children.has(member))
 }
 
-/** Signals one process; one that has ended already is no error. */
+/** Signals a process. A process that has already ended is no error. */
 export function end(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
@@ -36,10 +36,10 @@ function childrenOf(): Map<number, number[]> {
 
 function parentOf(name: string): number | undefined {
   try {
-    // The name of the program stands in brackets before it, and may hold anything.
+    // The program's name precedes it in brackets, and may contain any characters.
     const [, state, parent] = /.*\) (\S) (\d+)/s.exec(readFileSync(`/proc/${name}/stat`, 'latin1')) ?? []
     return state === 'Z' ? undefined : Number(parent)
   } catch {
-    return undefined // It has ended.
+    return undefined // The process has ended.
   }
 }

@@ -1,16 +1,16 @@
-/** What upstream and its CDN get wrong on purpose: per endpoint and bot, a number of times or at a rate. */
+/** Faults that tests make WeChat and its CDN have: per endpoint and bot, a number of times or at a rate. */
 import type { Clock } from '../../src/platform/clock.ts'
 import type { Between } from '../../src/sandbox/core.ts'
 
-/** The endpoints faults are named by; `*` is any. */
+/** Endpoints of faults; `*` is any. */
 export const faultEndpoints = [
   ...(['get_bot_qrcode', 'get_qrcode_status', 'getupdates', 'sendmessage', 'getuploadurl'] as const),
   ...(['getconfig', 'sendtyping', 'notifystart', 'notifystop', 'upload', 'download', '*'] as const),
 ] as const
-/** Where a fault strikes. */
+/** Endpoint of a fault. */
 export type FaultEndpoint = (typeof faultEndpoints)[number]
 
-/** What each kind does. */
+/** Effect of each kind of fault. */
 export const faultKinds = {
   '400': 'HTTP 400',
   '401': 'HTTP 401 with {"ret":-1,"errmsg":"Invalid token"}',
@@ -18,7 +18,7 @@ export const faultKinds = {
   '405': 'HTTP 405',
   '500': 'HTTP 500, empty body',
   '502': 'HTTP 502, an HTML page',
-  '524': 'HTTP 524, an HTML page (a gateway gave up waiting)',
+  '524': 'HTTP 524, an HTML page (a proxy gave up waiting)',
   '201': 'HTTP 201 instead of 200 (uploads)',
   hang: 'no answer until the client leaves',
   reset: 'the connection is closed without an answer',
@@ -29,38 +29,38 @@ export const faultKinds = {
   html: 'HTTP 200 with an HTML page',
   empty_body: 'HTTP 200 with nothing',
   nulls: 'every field of the answer is null',
-  empty: 'an empty answer at once, without a cursor',
+  empty: 'an empty answer immediately, without a cursor',
   ret: '{"ret":code} without errcode, after a second',
   errcode: '{"errcode":code} without ret, after a second',
   expired: '{"errcode":-14}, whatever the token',
-  lapsed: '{"ret":0} at once, without msgs and without a cursor',
+  lapsed: '{"ret":0} immediately, without msgs and without a cursor',
   no_param: 'an upload answered without x-encrypted-param',
   corrupt: 'a download with flipped bits',
 } as const
-/** What a fault does. */
+/** Kind of a fault. */
 export type FaultKind = keyof typeof faultKinds
 
-/** A fault that is set. */
+/** An active fault. */
 export interface Fault {
   readonly endpoint: FaultEndpoint
   readonly kind: FaultKind
-  /** How often it still strikes; 0 = until removed. */
+  /** Remaining number of requests that it affects; 0 means until it is removed. */
   times: number
-  /** Chance per request, 0–1. */
+  /** Probability per request, 0–1. */
   readonly rate: number
-  /** Only requests of this bot. */
+  /** Affects only requests of this bot. */
   readonly bot?: string
-  /** The request takes effect before its answer is spoiled: the client cannot know. */
+  /** True: the request takes effect, and then its answer is spoiled; the client cannot know. */
   readonly after: boolean
   readonly delay_ms: number
-  /** For `slow`, instead of `delay_ms`: what happens meanwhile happens however long it takes. */
+  /** For `slow`, instead of `delay_ms`: the answer waits for this promise. */
   readonly until?: Promise<unknown>
-  /** For `ret` and `errcode`. */
+  /** Return code of `ret` and `errcode`. */
   readonly code: number
   readonly errmsg?: string
 }
 
-/** The faults that are set, oldest first; the first that fits strikes. */
+/** The active faults, oldest first. The first that fits a request affects it. */
 export class Faults {
   readonly #clock: Clock
   #set: Fault[] = []
@@ -69,7 +69,7 @@ export class Faults {
     this.#clock = clock
   }
 
-  /** One that strikes once, unless told otherwise. */
+  /** Adds a fault; by default it affects one request. */
   add(endpoint: FaultEndpoint, kind: FaultKind, more: FailOptions = {}): void {
     this.#set.push({ times: 1, rate: 1, after: false, delay_ms: 1000, code: -1, ...more, endpoint, kind })
   }
@@ -78,16 +78,16 @@ export class Faults {
     this.#set = []
   }
 
-  /** For the sandbox's option of that name. */
+  /** The sandbox's option `between`. */
   readonly between: Between = async ({ endpoint, bot, signal }, honest) => {
     const fault = this.#set.find(
-      one =>
-        (one.endpoint === '*' || one.endpoint === endpoint) &&
-        (one.bot === undefined || one.bot === bot) &&
-        (one.rate >= 1 || Math.random() < one.rate),
+      fault =>
+        (fault.endpoint === '*' || fault.endpoint === endpoint) &&
+        (fault.bot === undefined || fault.bot === bot) &&
+        (fault.rate >= 1 || Math.random() < fault.rate),
     )
     if (!fault) return honest()
-    if (fault.times > 0 && --fault.times === 0) this.#set = this.#set.filter(one => one !== fault)
+    if (fault.times > 0 && --fault.times === 0) this.#set = this.#set.filter(active => active !== fault)
     return brokenAnswer(fault, honest, this.#clock, signal)
   }
 }
@@ -103,13 +103,13 @@ const page = (status: number, title: string) =>
 const json = (value: unknown, status = 200) =>
   new Response(JSON.stringify(value), { status, headers: { 'content-type': 'application/json' } })
 
-/** A body that breaks: the server closes the connection, before the headers when `first` is empty. */
+/** Body that breaks: the server closes the connection; before the headers if `first` is undefined. */
 const breaking = (first: Uint8Array | undefined, clock: Clock) =>
   new ReadableStream<Uint8Array>({
     async start(controller) {
       if (first) {
         controller.enqueue(first)
-        // The first bytes shall be on their way before the end: both in one turn would be an end without bytes.
+        // Sends the first bytes before the end: in one event-loop turn the client would get no bytes.
         await clock.sleep(20)
       }
       controller.error()
@@ -118,7 +118,7 @@ const breaking = (first: Uint8Array | undefined, clock: Clock) =>
 
 const nulls = (...names: string[]) => Object.fromEntries(names.map(name => [name, null]))
 
-/** Answers that are the same whatever was asked. */
+/** Answers that do not depend on the request. */
 const fixedAnswers: { readonly [Kind in FaultKind]?: () => Response } = {
   '400': () => json({ ret: -1, errmsg: 'bad request' }, 400),
   '401': () => json({ ret: -1, errmsg: 'Invalid token' }, 401),
@@ -142,10 +142,10 @@ const fixedAnswers: { readonly [Kind in FaultKind]?: () => Response } = {
 }
 
 /**
- * The answer under this fault.
+ * Returns the answer with this fault.
  *
- * @param honest gives the right answer; called at most once, and first of all when the fault strikes `after` the effect
- * @returns undefined: the client went away while we hung
+ * @param honest computes the normal answer; called at most once, and at the start if the fault is `after`
+ * @returns undefined if the client disconnected while the answer hung
  */
 async function brokenAnswer(
   fault: Fault,
@@ -163,7 +163,7 @@ async function brokenAnswer(
     return undefined
   }
   if (fault.kind === 'ret' || fault.kind === 'errcode') {
-    // Some clients take this for success and ask again at once (protocol notes 7.2, rule 5).
+    // Some clients take this for success and poll again immediately (protocol notes 7.2, rule 5).
     await clock.sleep(fault.delay_ms, signal)
     return json({ [fault.kind]: fault.code, ...(fault.errmsg !== undefined && { errmsg: fault.errmsg }) })
   }
@@ -191,7 +191,7 @@ async function brokenAnswer(
       return new Response(right.body?.pipeThrough(flip) ?? null, { status, headers })
     }
     default: {
-      // Half of at most the first MiB: faults are for tests, and a gigabyte need not be read to be cut.
+      // Half of at most the first MiB, so that a large download is not read whole.
       const bytes = await firstBytes(right, 1024 * 1024)
       const half = bytes.slice(0, Math.max(1, bytes.length >> 1))
       headers.delete('content-length')
@@ -211,7 +211,7 @@ async function firstBytes(response: Response, atMost: number): Promise<Uint8Arra
   return new Uint8Array(Buffer.concat(parts))
 }
 
-/** The body in some twenty pieces over `ms`. */
+/** Sends the body in about twenty pieces over `ms`. */
 function trickled(response: Response, ms: number, clock: Clock, signal: AbortSignal): Response {
   const steps = 20
   const total = Number(response.headers.get('content-length') ?? 0)

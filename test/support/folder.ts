@@ -1,4 +1,4 @@
-/** What is there for as long as a test or a file of tests runs, and gone afterwards without a word from it. */
+/** Resources that live as long as a test or a test file. */
 import { afterAll, onTestFinished } from 'bun:test'
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,10 @@ import { join } from 'node:path'
 
 let held: AsyncDisposableStack | undefined
 
-/** Disposes of `thing` after the last test of the file, the last one first. At the top of a file, not in a `describe`. */
+/**
+ * Disposes of `thing` after the last test of the file, in reverse order. Call it at the top of a file, not
+ * in a `describe`.
+ */
 export function forFile<T extends AsyncDisposable | Disposable>(thing: T): T {
   if (!held) {
     const stack = new AsyncDisposableStack()
@@ -24,10 +27,13 @@ function newFolder(within = tmpdir()) {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** An empty folder for all tests of a file; at its top, as `forFile`. */
+/** Creates an empty folder for all tests of a file; call it where `forFile` may be called. */
 export const folderOfFile = (within?: string): string => forFile(newFolder(within)).path
 
-/** An empty folder for the test that runs, or is about to. It goes after whatever the test holds with `await using`. */
+/**
+ * Creates an empty folder for the current or next test. It is removed after everything that the test holds
+ * with `await using`.
+ */
 export function folderOfTest(): string {
   const folder = newFolder()
   onTestFinished(folder[Symbol.dispose])

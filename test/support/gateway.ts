@@ -1,4 +1,4 @@
-/** A real gateway on a temporary folder against the simulated WeChat, for one test. */
+/** A real gateway on a temporary folder with the simulated WeChat, for one test. */
 
 import { Database } from 'bun:sqlite'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
@@ -19,17 +19,20 @@ import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbo
 import { until } from './until.ts'
 
 export interface TestGatewayOptions {
-  /** A sandbox of the test's; one of our own, stopped at the end, otherwise. */
+  /** Sandbox to use; default: a new one, stopped at the end. */
   sandbox?: TestSandbox
   switches?: TestSandboxOptions['switches']
-  /** An existing data directory; a temporary one, removed at the end, otherwise. */
+  /** Existing data directory; default: a temporary one, removed at the end. */
   dir?: string
   config?: Partial<Config>
-  /** Sessions to connect before it starts, the first of the sandbox's first user, each other of one of its own; 'default' by default. */
+  /**
+   * Sessions to connect before the start; default: 'default'. The first belongs to the sandbox's first
+   * user, each other one to a new user.
+   */
   sessions?: string[]
-  /** False: opened, not started. */
+  /** False: the gateway is opened, but not started. */
   start?: boolean
-  /** False: the log is kept in memory. */
+  /** False: the message log is in memory. */
   store?: false
   clock?: TestClock
 }
@@ -41,36 +44,51 @@ export interface TestGateway extends AsyncDisposable {
   readonly config: Config
   readonly dir: string
   readonly mediaRoot: string
-  /** Everything logged, a line each. */
+  /** All log lines. */
   readonly lines: string[]
-  /** The session files as another process has them: own locks, own memory. */
+  /** The session files as another process sees them, with its own locks and memory. */
   readonly other: FileState
-  /** By session name, what it was connected with. */
+  /** Credentials of each connected session, by name. */
   readonly bots: ReadonlyMap<string, TestBot>
-  /** A session without a QR code: as a login in another process leaves it. `user`: of an existing user. */
+  /**
+   * Stores a session without a QR code, as a login in another process does. `user`: an existing user;
+   * default: see `sessions`.
+   */
   connect(name: string, user?: string): Promise<TestBot>
-  /** Another process on the same directory; by the same clock, if no other is given. */
+  /** Opens another gateway on the same directory, as another process; default: with the same clock. */
   beside(options?: TestGatewayOptions): Promise<TestGateway>
-  /** Answers of recv, settled as written. */
+  /** Calls recv, and confirms that its answer was delivered. */
   recv(request?: Partial<RecvRequest>, signal?: AbortSignal): Promise<Message[]>
-  /** recv until `count` messages have come. */
+  /** Calls recv until `count` messages have come. */
   receive(count: number, request?: Partial<RecvRequest>): Promise<Message[]>
   send(request: Partial<SendRequest>, call?: Partial<Call>): Promise<SendResult>
-  /** Waits until `look` gives something; it is asked again at every line of the log and every few milliseconds. */
+  /** Waits until `look` returns something. It is called every few milliseconds. */
   until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
-  /** The same, by a clock that goes on: what svc looks for every second, or more often, it looks for at once. */
+  /**
+   * Like `until`, but skips pauses of up to a second, so that what svc does every second happens
+   * immediately.
+   */
   soon<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
-  /** Lets time pass in steps; what falls due at one is begun before the next. */
+  /** Lets time pass in steps. Work that is due at one step starts before the next step. */
   pass(ms: number): Promise<void>
-  /** Waits for `work` while a second passes in 50 ms. */
+  /** Waits for `work`, and lets a second pass every 50 ms. */
   hurry<T>(work: Promise<T>): Promise<T>
-  /** Closes it where upstream may not answer: of the clock no more passes than a farewell is given. */
+  /**
+   * Closes the gateway if WeChat may not answer. Advances the clock only by the time limit of the final
+   * notifystop calls.
+   */
   closeUnheard(): Promise<void>
-  /** What is known of the user whom a session was connected with: the answers used, as the store counts them. */
+  /**
+   * Returns what is known of the user who logged the session in, with the used answers as the store counts
+   * them.
+   */
   right(session?: string): Promise<UserContext | undefined>
-  /** Waits until `used` messages to the first user went out or wait for their slot, and the first of these has one. */
+  /**
+   * Waits until `used` messages to the first user were sent or are waiting, and the first waiting one has a
+   * slot.
+   */
   setApart(used: number): Promise<void>
-  /** Requests of this endpoint so far. */
+  /** Returns the number of requests to this endpoint so far. */
   requests(endpoint: string): number
 }
 
@@ -84,7 +102,7 @@ export interface TestBot {
 const withinMs = 30_000
 const stepMs = 100
 
-/** The answers to a user, as the store counts them. */
+/** Reads the answer counter of a user from the store. */
 function countOf(dir: string, session: string, user: string): Counter | undefined {
   using db = new Database(join(dir, 'messages.db'), { readonly: true })
   const row = db
@@ -98,14 +116,14 @@ function countOf(dir: string, session: string, user: string): Counter | undefine
     : undefined
 }
 
-/** How many messages have a slot and wait for it: one after this time, where it is given. */
+/** Counts the messages that wait for their slot; only slots later than `after` if given. */
 export const slotsIn = (dir: string, after = 0): number =>
   outboxOf(dir).filter(({ slot }) => slot !== null && slot > after).length
 
-/** How many messages of calls under way have not gone out. */
+/** Counts the messages of calls in progress that were not sent yet. */
 export const pendingIn = (dir: string): number => outboxOf(dir).filter(({ mode }) => mode === 'fail').length
 
-/** Messages of calls under way that have not gone out, and such as wait for their slot. */
+/** Reads the queued messages of calls in progress, and those with a slot. */
 function outboxOf(dir: string): { slot: number | null; mode: string }[] {
   using db = new Database(join(dir, 'messages.db'), { readonly: true })
   return db
@@ -142,11 +160,18 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
   const bots = new Map<string, TestBot>()
 
   const test: TestGateway = {
-    ...{ gateway, sandbox, clock, config, dir, lines, other, bots },
+    gateway,
+    sandbox,
+    clock,
+    config,
+    dir,
+    lines,
+    other,
+    bots,
     mediaRoot: join(dir, 'media'),
     async connect(name, user) {
       const bot = sandbox.bot(user ?? (bots.size === 0 ? undefined : await sandbox.addUser(name)))
-      // One after the other, however fast: they are listed by their age.
+      // Ages must differ, since sessions are listed by age.
       const created_at = clock.now() + bots.size
       await other.sessions.save(name, { ...bot, cursor: '', created_at })
       bots.set(name, bot)
@@ -202,15 +227,15 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
       return work
     },
     async closeUnheard() {
-      const said = test.requests('notifystop')
+      const before = test.requests('notifystop')
       let isClosed = false
       const closing = gateway.close().then(() => {
         isClosed = true
       })
-      await test.until('it says farewell', () => test.requests('notifystop') > said)
-      // A farewell that is cut off is given up later.
+      await test.until('notifystop is called', () => test.requests('notifystop') > before)
+      // A notifystop that is cut off times out later.
       for (const ms of [1500, 1000]) clock.advance(ms)
-      // Requests have deadlines of the system's clock besides, which are longer.
+      // Requests also have longer deadlines by the system's clock.
       await until('it is closed', 4000, () => isClosed)
       await closing
     },

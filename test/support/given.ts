@@ -1,9 +1,9 @@
-/** Tests that each need one thing of their own. */
+/** Tests that each get their own fixture. */
 import { test } from 'bun:test'
 
 /**
- * A `test` whose tests each get what `open` makes, which is disposed of afterwards. Files call it `it`: `const it = given(withGateway)`,
- * `it('receives', async t => …)`.
+ * Creates a `test` function whose tests each get what `open` returns; it is disposed of after the test.
+ * Files call it `it`: `const it = given(withGateway)`, `it('receives', async t => …)`.
  */
 export const given =
   <T extends AsyncDisposable>(open: () => Promise<T>) =>

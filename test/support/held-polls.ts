@@ -1,25 +1,25 @@
 /**
- * Counts how many polls of one bot are held at once.
+ * Counts how many polls of one bot are held at the same time.
  *
- * A client that leaves one poll and begins another does nothing wrong, but the two things travel on two connections and
- * may be heard of in the other order, milliseconds apart. So an older poll counts beside a newer one once it is answered,
- * or when it is still there after a moment.
+ * A client may leave one poll and begin another, but on two connections the server may notice both in the
+ * other order, milliseconds apart. So an older poll counts beside a newer one only when it is answered, or
+ * if it is still there after a moment.
  */
 import type { Clock } from '../../src/platform/clock.ts'
 import type { Between } from '../../src/sandbox/core.ts'
 
-/** A client that has left is heard of within this. */
+/** Time within which the server notices that a client has left. */
 const leavingMs = 200
-/** A process that stood still reads what came meanwhile before this is over. */
+/** Time after which a process that was suspended has read what arrived. */
 const listenMs = 50
 
 interface Held {
-  /** The most that were held during its life. */
+  /** Largest number of polls held during this poll's life. */
   most: number
 }
 
 export class HeldPolls {
-  /** The most so far, by bot. */
+  /** Largest number so far, by bot. */
   readonly atOnce: Record<string, number> = {}
   readonly #clock: Clock
   readonly #held = new Map<string, Set<Held>>()
@@ -28,27 +28,31 @@ export class HeldPolls {
     this.#clock = clock
   }
 
-  /** The same, with its polls counted. */
+  /** Wraps an interceptor so that polls are counted. */
   readonly around =
     (between: Between): Between =>
-    (asked, honest) =>
-      between(asked, async () => {
-        const end = asked.endpoint === 'getupdates' && asked.bot ? this.#begin(asked.bot) : undefined
+    (request, honest) =>
+      between(request, async () => {
+        const end = request.endpoint === 'getupdates' && request.bot ? this.#begin(request.bot) : undefined
         const answer = await honest()
         end?.(answer ? 'answered' : 'left')
         return answer
       })
 
-  /** A poll begins. @returns to be told when it ends: with an answer, or since its client left */
+  /**
+   * Records the start of a poll.
+   *
+   * @returns call it when the poll ends: with an answer, or because its client left
+   */
   #begin(bot: string): (how: 'answered' | 'left') => void {
     const held = this.#held.get(bot) ?? new Set<Held>()
     this.#held.set(bot, held)
     const older = [...held]
     const own: Held = { most: 1 }
     held.add(own)
-    for (const one of older) one.most = Math.max(one.most, held.size)
+    for (const poll of older) poll.most = Math.max(poll.most, held.size)
     this.#note(bot, 1)
-    if (older.length > 0) void this.#later(() => older.filter(one => held.has(one)).length + 1, bot)
+    if (older.length > 0) void this.#later(() => older.filter(poll => held.has(poll)).length + 1, bot)
     return how => {
       held.delete(own)
       if (how === 'answered') this.#note(bot, own.most)

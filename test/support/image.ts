@@ -1,4 +1,4 @@
-/** What the Dockerfile says, and which of the project's files an engine gets for it. */
+/** Parses the Dockerfile and .dockerignore. */
 import { readdirSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,13 +6,16 @@ import { join } from 'node:path'
 const root = join(import.meta.dir, '../..')
 const text = (name: string) => readFile(join(root, name), 'utf8')
 
-/** `RUN true` is `{ word: 'RUN', rest: 'true' }`; on one line, each gap one space. */
+/**
+ * An instruction: `RUN true` is `{ word: 'RUN', rest: 'true' }`. Continuation lines are joined, and gaps
+ * are one space.
+ */
 export interface Instruction {
   word: string
   rest: string
 }
 
-/** From each FROM to the next; the last is the image. */
+/** Instructions of each stage (from one FROM to the next); the last stage is the image. */
 export const stages: Instruction[][] = []
 for (const line of (await text('Dockerfile'))
   .replace(/^#.*\n/gm, '')
@@ -25,18 +28,22 @@ for (const line of (await text('Dockerfile'))
 }
 const image = stages.at(-1) ?? []
 
-/** What stands behind each `word` of a stage; the image's by default. */
+/** Returns the arguments of each `word` instruction of a stage; default: of the image. */
 export const linesOf = (word: string, stage = image): string[] =>
   stage.filter(line => line.word === word).map(({ rest }) => rest)
 
-/** What stands behind a word that the image has once. @throws Error otherwise */
+/**
+ * Returns the arguments of an instruction that the image has exactly once.
+ *
+ * @throws Error otherwise
+ */
 export function lineOf(word: string): string {
   const [line, more] = linesOf(word)
   if (line !== undefined && more === undefined) return line
   throw new Error(`Dockerfile: expected one ${word} in the last stage, found ${linesOf(word).length}`)
 }
 
-/** `a=1 b="two words"`. */
+/** Parses `a=1 b="two words"`. */
 export const pairsIn = (line: string): Record<string, string> =>
   Object.fromEntries(
     [...line.matchAll(/(\S+?)=("[^"]*"|\S+)/g)].map(([, name, value = '']) => [
@@ -45,7 +52,7 @@ export const pairsIn = (line: string): Record<string, string> =>
     ]),
   )
 
-/** As the engine reads it out of the image. */
+/** Configuration of the image, as the engine reads it. */
 export const config = {
   env: pairsIn(lineOf('ENV')),
   user: Number(lineOf('USER').split(':')[0]),
@@ -59,16 +66,16 @@ const rules = (await text('.dockerignore'))
   .filter(line => line !== '' && !line.startsWith('#'))
   .map(line => ({ lets: line.startsWith('!'), pattern: line.replace('!', '') }))
 
-/** Whether the engine gets a file: of the rules for it or a folder above it, the last one counts. */
+/** Returns true if the engine gets a file: the last rule for it or for a folder above it counts. */
 function isSent(path: string): boolean {
   const above = path.split('/').map((_, index, parts) => parts.slice(0, index + 1).join('/'))
   const fits = ({ pattern }: { pattern: string }) => above.some(part => new Bun.Glob(pattern).match(part))
   return rules.findLast(fits)?.lets ?? true
 }
 
-/** Every file that the engine gets, by its path in the project. */
+/** Returns the paths of all files that the engine gets. */
 export function sentFiles(): string[] {
-  // All is left out but what is named: nothing else need be looked through.
+  // Everything is excluded except what the rules name, so only those top folders are searched.
   const tops = new Set(rules.filter(({ lets }) => lets).map(({ pattern }) => pattern.split('/')[0] ?? ''))
   return [...tops].flatMap(top => [...filesBelow(top)]).filter(isSent)
 }

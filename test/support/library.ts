@@ -1,4 +1,4 @@
-/** Programs that use the library on one data directory, against the simulated WeChat. */
+/** Programs that use the library on one data directory with the simulated WeChat. */
 
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,20 +15,20 @@ import { until } from './until.ts'
 export interface TestLibrary extends AsyncDisposable {
   readonly sandbox: TestSandbox
   readonly dir: string
-  /** Everything logged by all, a line each. */
+  /** All log lines of all programs. */
   readonly lines: string[]
-  /** The session files as another process has them. */
+  /** The session files as another process sees them. */
   readonly other: FileState
   readonly bots: ReadonlyMap<string, TestBot>
-  /** Of all programs. */
+  /** Clock of all programs. */
   readonly clock: TestClock
-  /** A program; closed at the end. Each has locks of its own, as a process has. */
+  /** Opens the library as another program would, with its own locks. Closed at the end. */
   open(options?: SvcOptions, timing?: { graceMs: number }): Promise<Svc>
   connect(name: string): Promise<TestBot>
-  /** Waits until `look` gives something. */
+  /** Waits until `look` returns something. */
   until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
   requests(endpoint: string): number
-  /** Lets the time that this waits for go by quickly. */
+  /** Waits for `work`, and lets time pass quickly. */
   quickly<T>(work: Promise<T>): Promise<T>
 }
 
@@ -46,11 +46,19 @@ export async function withLibrary(
   const other = openState({ dir, lock, log: silentLog })
   const bots = new Map<string, TestBot>()
   const test: TestLibrary = {
-    ...{ sandbox, dir, lines, other, bots, clock },
+    sandbox,
+    dir,
+    lines,
+    other,
+    bots,
+    clock,
     async open(more = {}, { graceMs } = { graceMs: 100 }) {
       const svc = await Svc.open(
         {
-          ...{ basePath: dir, upstreamUrl: sandbox.url, cdnUrl: sandbox.cdnUrl, pace: 'off' },
+          basePath: dir,
+          upstreamUrl: sandbox.url,
+          cdnUrl: sandbox.cdnUrl,
+          pace: 'off',
           log: createLog('DEBUG', line => void lines.push(line)),
           ...more,
         },
@@ -61,7 +69,7 @@ export async function withLibrary(
     },
     async connect(name) {
       const bot = sandbox.bot(bots.size === 0 ? undefined : await sandbox.addUser(name))
-      // One after the other, however fast: they are listed by their age.
+      // Ages must differ, since sessions are listed by age.
       const created_at = clock.now() + bots.size
       await other.sessions.save(name, { ...bot, cursor: '', created_at })
       bots.set(name, bot)
@@ -70,7 +78,7 @@ export async function withLibrary(
     until: (what, look) => until(what, withinMs, look, () => lines.join('')),
     requests: endpoint => sandbox.world.core.stats.requests[endpoint] ?? 0,
     quickly(work) {
-      // In small steps, between which whatever waits has its turn: a long one counts as a machine that stood still.
+      // Small steps with pauses for other work: a large step would look like a suspended machine.
       const passing = setInterval(() => clock.advance(100), 5)
       return work.finally(() => clearInterval(passing))
     },

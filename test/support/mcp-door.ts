@@ -1,4 +1,4 @@
-/** The HTTP door of MCP on a socket, over a gateway in memory or one of the test's. */
+/** The MCP server over HTTP on a socket, with a gateway in memory or one of the test. */
 import type { Gateway } from '../../src/gateway/gateway-api.ts'
 import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
 import { tools } from '../../src/operations/tools.ts'
@@ -6,7 +6,7 @@ import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { MemoryGateway } from './memory-gateway.ts'
 
-/** What every connection of a door shares. */
+/** Context that all connections share. */
 export const sharedOver = <Over extends Gateway>(gateway: Over) => ({
   gateway,
   tools,

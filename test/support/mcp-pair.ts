@@ -1,4 +1,4 @@
-/** A client and a server of our additions to MCP, joined in memory, over a real gateway. */
+/** An MCP client and svc's MCP server, connected in memory, over a real gateway. */
 
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
 import { Announcements } from '../../src/mcp/announcements.ts'
@@ -27,17 +27,19 @@ export async function withMcpPair(
   const changes = new Announcements({ changes: t.gateway.changes, log: silentLog, clock: t.clock })
   const closed = new AbortController()
   const context: McpContext = {
-    ...{
-      gateway: t.gateway,
-      tools: [],
-      log: silentLog,
-      version: '0.0.0',
-      confirmSend: false,
-      structured: true,
-      changes,
-    },
-    ...{ by: stdio, local: true, era: 'legacy', lasting: true, closed: closed.signal },
-    calls: { waiting: new Waiting(), questions: new Questions(), deliver: one => one.settle(true) },
+    gateway: t.gateway,
+    tools: [],
+    log: silentLog,
+    version: '0.0.0',
+    confirmSend: false,
+    structured: true,
+    changes,
+    by: stdio,
+    local: true,
+    era: 'legacy',
+    lasting: true,
+    closed: closed.signal,
+    calls: { waiting: new Waiting(), questions: new Questions(), deliver: call => call.settle(true) },
     ...options.context,
   }
   const server = createMcpServer(context)
@@ -48,7 +50,10 @@ export async function withMcpPair(
   const [near, far] = InMemoryTransport.createLinkedPair()
   await Promise.all([client.connect(near), server.connect(far)])
   return {
-    ...{ t, client, changes, news },
+    t,
+    client,
+    changes,
+    news,
     close: () => closed.abort(),
     async [Symbol.asyncDispose]() {
       closed.abort()

@@ -1,7 +1,9 @@
-/** MCP over HTTP by hand: what no client would send, and what it is answered with. */
+/** Raw MCP requests over HTTP, for what no client sends. */
 
 export const initialize = (protocolVersion = '2025-11-25') => ({
-  ...{ jsonrpc: '2.0', id: 0, method: 'initialize' },
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
   params: { protocolVersion, capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
 })
 
@@ -16,14 +18,18 @@ export const post = (url: string, body: unknown, headers: Record<string, string>
     body: typeof body === 'string' ? body : JSON.stringify(body),
   })
 
-/** @returns the header that names it */
+/**
+ * Opens a session.
+ *
+ * @returns the header with the session's id
+ */
 export async function openSession(url: string, version?: string) {
   const opened = await post(url, initialize(version))
   await opened.text()
   return { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
 }
 
-/** What a client of 2026-07-28 says with each request, in its message and in its headers. */
+/** Returns the metadata that a client of revision 2026-07-28 sends in each message. */
 export const modernMeta = (capabilities: object = {}) => ({
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },

@@ -1,6 +1,6 @@
 /**
- * The official clients of both major versions on every transport: of `svc mcp` as its users run it, a process, and of the
- * same doors in the test's own process.
+ * Official MCP clients of both major versions on every transport, connected to `svc mcp` as its own
+ * process, or to the same servers in the test's process.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -30,10 +30,10 @@ import type { TestSandbox } from './sandbox.ts'
 import { svcProgram } from './svc-program.ts'
 import { until } from './until.ts'
 
-/** The clients: the 2.x one in the revision of 2026 and in that of 2025, and the 1.x SDK. */
+/** The clients: 2.x with the 2026 and the 2025 revision of the protocol, and the 1.x SDK. */
 export type ClientKind = '2026' | '2025' | 'sdk1'
 
-// biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
+// biome-ignore lint/suspicious/noExplicitAny: tests read any field of an answer
 type Json = any
 
 export interface Told {
@@ -48,25 +48,32 @@ export interface CallOptions {
 }
 
 export interface McpClient extends AsyncDisposable {
-  /** `2026-07-28` … */
+  /** Negotiated revision, such as `2026-07-28`. */
   readonly version: string | undefined
   readonly instructions: string | undefined
-  /** The client itself. */
+  /** The underlying client. */
   readonly raw: Client1 | Client2
   tools(): Promise<Json[]>
   call(name: string, input?: object, options?: CallOptions): Promise<Json>
-  /** The structured result. @throws Error with the text of an error */
+  /**
+   * Returns the structured result.
+   *
+   * @throws Error with the text of an error result
+   */
   value(name: string, input?: object, options?: CallOptions): Promise<Json>
-  /** Of a process over stdio: what it wrote to stderr so far. */
+  /** Returns what the process wrote to stderr so far; only over stdio. */
   log(): string
   close(): Promise<void>
 }
 
 export interface ConnectOptions {
   kind?: ClientKind
-  /** As an agent gets it: text and pictures. By default the client asks for structured content, which tests look into. */
+  /**
+   * True: text and images, as an agent gets them. By default the client asks for structured content, which
+   * tests read.
+   */
   plain?: boolean
-  /** Answers elicitations; without it the client cannot be asked. */
+  /** Answers elicitations; without it the client does not support them. */
   answer?: (params: Json) => { action: string; content?: Record<string, unknown> }
 }
 
@@ -86,7 +93,7 @@ async function connect(wire: Wire, { kind = '2025', answer }: ConnectOptions): P
     const client = new Client1(about, { capabilities })
     if (answer) client.setRequestHandler(ElicitRequestSchema, ({ params }) => answer(params) as never)
     raw = client
-    // Only its transport knows.
+    // Only the transport of this client has the version.
     version = () => wire.transport.protocolVersion ?? wire.transport._protocolVersion
     send = (name, input, options) =>
       client.callTool({ name, arguments: input as never }, CallToolResultSchema, options as never)
@@ -125,18 +132,20 @@ async function connect(wire: Wire, { kind = '2025', answer }: ConnectOptions): P
 
 export interface ProcessOptions extends ConnectOptions {
   sandbox: Pick<TestSandbox, 'url' | 'cdnUrl'>
-  /** An existing data directory; a temporary one, removed at the end, otherwise. */
+  /** Existing data directory; default: a temporary one, removed at the end. */
   dir?: string
   args?: string[]
   command?: readonly string[]
-  /** Over stdio: where the client works; its home, and the data directory, otherwise. */
+  /** Over stdio: working directory of the process; default: its home, which is the data directory. */
   cwd?: string
 }
 
-/** The flags that make the sandbox the upstream. */
+/** Returns the flags that make the sandbox the upstream. */
 export const upstreamFlags = ({ url, cdnUrl }: Pick<TestSandbox, 'url' | 'cdnUrl'>) => [
-  ...['--upstream-url', url],
-  ...['--cdn-url', cdnUrl],
+  '--upstream-url',
+  url,
+  '--cdn-url',
+  cdnUrl,
 ]
 
 const environment = (dir: string) => ({ PATH: process.env.PATH ?? '', HOME: dir })
@@ -149,8 +158,13 @@ export async function connectStdio(options: ProcessOptions): Promise<McpClient> 
   const transport = new Stdio({
     command: command!,
     args: [
-      ...[...first, 'mcp', '-d', dir, ...upstreamFlags(options.sandbox)],
-      ...[...(options.plain ? [] : ['--structured']), ...(options.args ?? [])],
+      ...first,
+      'mcp',
+      '-d',
+      dir,
+      ...upstreamFlags(options.sandbox),
+      ...(options.plain ? [] : ['--structured']),
+      ...(options.args ?? []),
     ],
     env: environment(dir),
     cwd: options.cwd ?? dir,
@@ -174,7 +188,9 @@ export async function connectStdio(options: ProcessOptions): Promise<McpClient> 
 
 export const bridgeCommand: readonly string[] = [...svcProgram, 'mcp']
 
-/** Connects to a running service by `svc mcp --url`, over that one's standard input and output. */
+/**
+ * Connects to a running service by the bridge `svc mcp --url`, over the bridge's standard input and output.
+ */
 export async function connectBridge(
   url: string,
   options: ConnectOptions & { command?: readonly string[]; env?: Record<string, string> } = {},
@@ -191,7 +207,7 @@ export async function connectBridge(
 }
 
 export interface McpProcess extends AsyncDisposable {
-  /** As its ready line says. */
+  /** URL from its ready line. */
   readonly url: string
   readonly dir: string
   readonly pid: number
@@ -211,8 +227,14 @@ export async function startMcp(
   const child = Bun.spawn(
     [
       ...(options.command ?? svcProgram),
-      ...[...words, '--no-banner', '--port', '0', '-d', dir],
-      ...[...upstreamFlags(options.sandbox), ...(options.args ?? [])],
+      ...words,
+      '--no-banner',
+      '--port',
+      '0',
+      '-d',
+      dir,
+      ...upstreamFlags(options.sandbox),
+      ...(options.args ?? []),
     ],
     { cwd: dir, env: environment(dir), stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
   )
@@ -225,7 +247,10 @@ export async function startMcp(
   if (!ready())
     throw new Error(`svc ${words.join(' ')} did not start (${await exited}):\n${said.stdout}${said.stderr}`)
   return {
-    ...{ url: ready()!, dir, pid: child.pid, exited },
+    url: ready()!,
+    dir,
+    pid: child.pid,
+    exited,
     log: () => said.stderr,
     stdout: () => said.stdout,
     async kill(signal) {
@@ -240,7 +265,7 @@ export async function startMcp(
   }
 }
 
-/** Connects to a running service by the address of its ready line. */
+/** Connects to a running service by the URL of its ready line. */
 export function connectHttp(
   url: string,
   options: ConnectOptions & { headers?: Record<string, string> } = {},
@@ -265,28 +290,31 @@ export async function logInOver(client: McpClient, sandbox: TestSandbox, name = 
 }
 
 export interface McpHereOptions extends TestGatewayOptions {
-  /** A gateway of the test's, which outlives this; one of our own, with nobody logged in, otherwise. */
+  /** Gateway of the test, which is not disposed of here; default: a new one without sessions. */
   gateway?: TestGateway
-  /** Over HTTP: 0, any free one, by default. */
+  /** Over HTTP: the port; default: any free one. */
   port?: number
-  /** Over HTTP: in place of the port. */
+  /** Over HTTP: a Unix socket instead of the port. */
   socket?: string
-  /** Over HTTP: counts the time in which a client may come back for an answer. */
+  /** Over HTTP: timer of the period in which a client may fetch a missed answer. */
   after?: typeof afterAwake
-  /** Over stdio: which files of this machine the client may name; those of the media root by default. */
+  /** Over stdio: files of this machine that the client may name; default: only the media root. */
   local?: Call['local']
 }
 
 export interface McpHere extends AsyncDisposable {
   readonly t: TestGateway
-  /** Of HTTP: as the ready line of a process says it. */
+  /** Over HTTP: URL as in the ready line of a process. */
   readonly url: string
   connect(options?: ConnectOptions & { headers?: Record<string, string> }): Promise<McpClient>
-  /** Over HTTP: its connections break and nobody listens any more, as when a process dies. */
+  /** Over HTTP: breaks the connections and stops listening, as if the process died. */
   die(): Promise<void>
 }
 
-/** Serves MCP in the test's process, over a real gateway: what a test says needs no process, and time is the gateway's. */
+/**
+ * Serves MCP in the test's process over a real gateway: faster than a process, and with the gateway's
+ * clock.
+ */
 export async function mcpHere(
   transport: 'stdio' | 'http' | 'sse',
   options: McpHereOptions = {},
@@ -298,7 +326,11 @@ export async function mcpHere(
   const log = createLog('DEBUG', line => void t.lines.push(line))
   const { confirmSend, structured } = config
   const shared = {
-    ...{ gateway, log, version, confirmSend, structured },
+    gateway,
+    log,
+    version,
+    confirmSend,
+    structured,
     tools: offeredTools(config.tools),
     changes: new Announcements({ changes: gateway.changes, log, clock }),
   }
@@ -306,7 +338,8 @@ export async function mcpHere(
     const { local = [] } = options
     const opened = stack.move()
     return {
-      ...{ t, url: '' },
+      t,
+      url: '',
       connect: more =>
         connectHere(
           streams => serveMcpStdio({ ...shared, structured: !more?.plain, local }, streams),
@@ -329,14 +362,15 @@ export async function mcpHere(
   const opened = stack.move()
   const url = socket === undefined ? `${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}` : server.url
   return {
-    ...{ t, url },
+    t,
+    url,
     connect: more => connectHttp(url, more),
     die: () => server.stop(0),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   }
 }
 
-/** Connects to a running service by the bridge in the test's process. `ended` as it says it. */
+/** Connects to a running service by the bridge, in the test's process. */
 export const bridgeHere = (
   url: string,
   options: ConnectOptions & { token?: string } = {},

@@ -1,6 +1,6 @@
 /**
- * A gateway without a world: its log is an array, its sessions are what the test put there. For tests of tools and
- * doors, which must not depend on upstream, disk or time.
+ * A gateway in memory: its log is an array, its sessions are set by the test. For tests of tools and
+ * servers that must not depend on WeChat, disk or time.
  */
 import { createHash } from 'node:crypto'
 import type { Gateway } from '../../src/gateway/gateway-api.ts'
@@ -21,7 +21,7 @@ import { memoryWebhooks } from '../storage/memory-events.ts'
 import { Tables, verbs } from '../storage/memory-tables.ts'
 
 const none = async () => {}
-/** Nothing is found by any name or id. */
+/** Throws `not_found` for every name and id. */
 const unknown = async () => {
   throw new SvcError('not_found', 'nothing has this id')
 }
@@ -30,17 +30,17 @@ export class MemoryGateway implements Gateway {
   /** The message log, oldest first. */
   readonly log: Message[] = []
   readonly known: Session[] = []
-  /** What each verb was asked, as the tools handed it down. */
+  /** Verbs called so far, with the requests that the tools passed. */
   readonly asked: { verb: string; request: unknown }[] = []
   readonly position = new Map<string, number>()
   readonly uploads: { bytes: number; sha256: string; file_name?: string; kind?: string }[] = []
-  /** Outcomes told by the door, in order. */
+  /** Delivery results that the servers reported, in order. */
   readonly settled: boolean[] = []
   /** The signal of each recv call. */
   readonly signals: AbortSignal[] = []
-  /** recv breaks after it registered its claim. */
+  /** Set to make recv throw after it has registered its claim. */
   failAfterClaim = false
-  /** Set to make a verb fail. */
+  /** Errors to throw, by verb. */
   readonly failures = new Map<string, unknown>()
   /** What GET /media opens. */
   opened: (() => OpenedMedia) | undefined
@@ -61,7 +61,7 @@ export class MemoryGateway implements Gateway {
   #wake = Promise.withResolvers<void>()
   #asked = Promise.withResolvers<void>()
 
-  /** Adds a received text message and wakes who waits. */
+  /** Adds a received text message and wakes waiting calls. */
   say(text: string): Message {
     const id = this.log.length + 1
     const message: Message = {
@@ -83,7 +83,7 @@ export class MemoryGateway implements Gateway {
     return message
   }
 
-  /** Resolves when a verb has been called that was not before. */
+  /** Resolves at the next call of a verb. */
   get nextCall(): Promise<void> {
     return this.#asked.promise
   }
@@ -95,7 +95,7 @@ export class MemoryGateway implements Gateway {
     if (this.failures.has(verb)) throw this.failures.get(verb)
   }
 
-  /** What doors told of their answers. */
+  /** What servers reported about their answers. */
   readonly answered: Parameters<Gateway['metrics']['answered']>[0][] = []
   readonly metrics: Gateway['metrics'] = {
     answered: call => void this.answered.push(call),
@@ -241,12 +241,12 @@ export class MemoryGateway implements Gateway {
     },
   }
 
-  /** Kept in memory; nothing is delivered. */
+  /** In memory; nothing is delivered. */
   readonly webhooks = new Webhooks({
     webhooks: verbs(memoryWebhooks(new Tables())),
     events: { head: async () => 'm-0', after: async cursor => ({ events: [], cursor }) },
-    meant: async who => who,
-    message: async id => this.log.find(one => one.message_id === id),
+    meant: async target => target,
+    message: async id => this.log.find(message => message.message_id === id),
     clock: systemClock,
   })
 

@@ -1,11 +1,14 @@
-/** Loaded before the tests of behaviour: every error says nonsense, so that whatever reads a sentence fails. */
+/**
+ * Loaded before the tests of behaviour: replaces the words of all errors, so that code that reads a
+ * sentence fails.
+ */
 import { readFile } from 'node:fs/promises'
 import { plugin } from 'bun'
 
 /**
- * Every word becomes nonsense, with a number in it that is wrong wherever somebody reads one.
- * Names stay: a command with its flags, a path, an address, a number, what is quoted, what a question proposes.
- * Nonsense said again is the same.
+ * Replaces each word of a text by the same nonsense word, which contains a number. Keeps what is not a
+ * sentence's word: commands with their flags, paths, addresses, numbers, quoted names, and the proposals of
+ * a question.
  */
 function spoken(text: string): string {
   const names = /(svc(?: [a-z-]+){1,2}(?= [-<]))/u
@@ -27,7 +30,7 @@ const nonsense = `
     }`
 const returned = "return [hint, step].filter(Boolean).join(' ')"
 
-/** File → what is put in place of what. */
+/** Replacements by file: [text to replace, replacement]. */
 const changes: Readonly<Record<string, readonly [from: string, to: string]>> = {
   error: [head, head + nonsense],
   'next-step': [returned, `${returned.replace('return ', `return (${spoken})(`)})`],

@@ -1,11 +1,11 @@
-/** The linters of OpenAPI and AsyncAPI documents, which live in the workspace `test/openapi-tools`. */
+/** The linters of OpenAPI and AsyncAPI documents, from the workspace `test/openapi-tools`. */
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { type Ended, ended } from './ended.ts'
 
 export const toolsDir = fileURLToPath(new URL('../openapi-tools', import.meta.url))
 
-/** Runs a program of the workspace under this Bun; nothing of it may reach the network. */
+/** Runs a program of the workspace under this Bun, without telemetry and update checks. */
 export const runTool = (args: readonly string[], stdin?: string): Promise<Ended> =>
   ended([process.execPath, ...args], {
     cwd: toolsDir,
@@ -13,13 +13,18 @@ export const runTool = (args: readonly string[], stdin?: string): Promise<Ended>
     env: { PATH: process.env.PATH ?? '', REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
   })
 
-/** What Redocly finds in the documents at these addresses, a list for each, by its strict recommendation. */
+/**
+ * Lints the documents at these URLs with Redocly's strict recommended rules. Returns the problems of each.
+ */
 export async function redocly(urls: readonly string[]): Promise<unknown[][]> {
   const { status, stdout, stderr } = await runTool([
     Bun.resolveSync('@redocly/cli/package.json', toolsDir).replace('package.json', 'bin/cli.js'),
-    ...['lint', ...urls, '--extends=recommended-strict', '--format=json'],
+    'lint',
+    ...urls,
+    '--extends=recommended-strict',
+    '--format=json',
   ])
-  // An object for each, one after the other.
+  // Redocly prints one object per document.
   const found = JSON.parse(`[${stdout.replaceAll(/^}\s*{/gm, '},{')}]`) as { problems: unknown[] }[]
   if (found.length !== urls.length || (status === 0) !== found.every(({ problems }) => problems.length === 0))
     throw new Error(`Redocly: ${status}\n${stdout}${stderr}`)
@@ -27,9 +32,9 @@ export async function redocly(urls: readonly string[]): Promise<unknown[][]> {
 }
 
 /**
- * What a compiler says of a client of this document whose types are generated from it.
+ * Generates types from the document, and compiles a client that uses them.
  *
- * @param from the folder whose TypeScript is taken
+ * @param from the folder whose TypeScript is used
  */
 export async function checkedClient(document: string, from: string): Promise<Ended> {
   const client = `${toolsDir}/client`
@@ -47,11 +52,11 @@ export interface SpectralFinding {
   message: string
 }
 
-/** What Spectral finds in a document by one of its own rulesets. */
+/** Lints a document with one of Spectral's own rulesets. */
 export const spectral = async (ruleset: 'oas' | 'asyncapi', document: string): Promise<SpectralFinding[]> =>
   JSON.parse((await runTool(['spectral.ts', ruleset], document)).stdout)
 
-/** What AsyncAPI's own parser finds in a document. */
+/** Parses a document with AsyncAPI's own parser. */
 export const asyncApi = async (
   document: string,
 ): Promise<{ version: string; messages: string[]; diagnostics: unknown[] }> =>

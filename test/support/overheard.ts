@@ -1,14 +1,18 @@
-/** What a child process says, as it comes. */
+/** Collects the output of a child process while it runs. */
 import type { Subprocess } from 'bun'
 
 interface Overheard {
   readonly stdout: string
   readonly stderr: string
-  /** Its exit code, once all that it said has been read. */
+  /** Exit code; resolves when the whole output has been read. */
   readonly exited: Promise<number>
 }
 
-/** @param came is called whenever something came on stdout, which has it by then */
+/**
+ * Collects the output of a child process.
+ *
+ * @param came called after each chunk of stdout was added
+ */
 export function overhear(
   child: Pick<Subprocess<'ignore' | 'pipe' | Uint8Array, 'pipe', 'pipe'>, 'stdout' | 'stderr' | 'exited'>,
   came?: () => void,
@@ -24,10 +28,10 @@ export function overhear(
   return Object.assign(own, { exited })
 }
 
-/** The whole lines so far, each of which is JSON. */
+/** Parses the complete lines of stdout so far as JSON. */
 export const jsonLines = <T>({ stdout }: Pick<Overheard, 'stdout'>): T[] => {
   const lines = stdout.split('\n')
-  // What comes after the last line end is no whole line yet.
+  // The text after the last line end is an incomplete line.
   lines.pop()
   return lines.map(line => JSON.parse(line))
 }

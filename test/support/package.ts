@@ -1,4 +1,4 @@
-/** svc as the package that people install: packed as for them, installed as by them. */
+/** Packs svc as an npm package, and installs it as users do. */
 import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
@@ -6,13 +6,27 @@ import { parse } from 'jsonc-parser'
 import { ended } from './ended.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-/** What the package is made of, and what makes it. */
+/** Files that the package is made from, and that make it. */
 const sources = [
-  ...['src', 'admin', 'locales', 'scripts/package.ts', 'scripts/panel.ts', 'package.json', 'bun.lock'],
-  ...['tsconfig.json', 'tsconfig.package.json', 'README.md', 'CHANGELOG.md', 'LICENSE'],
+  'src',
+  'admin',
+  'locales',
+  'scripts/package.ts',
+  'scripts/panel.ts',
+  'package.json',
+  'bun.lock',
+  'tsconfig.json',
+  'tsconfig.package.json',
+  'README.md',
+  'CHANGELOG.md',
+  'LICENSE',
 ]
 
-/** `npm pack` on a copy of the sources in `folder`, so that nothing here changes. @returns the file it makes */
+/**
+ * Runs `npm pack` on a copy of the sources in `folder`, so that the project stays unchanged.
+ *
+ * @returns the path of the package
+ */
 export async function pack(folder: string): Promise<string> {
   for (const path of sources) await cp(join(root, path), join(folder, path), { recursive: true })
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
@@ -23,9 +37,8 @@ export async function pack(folder: string): Promise<string> {
 }
 
 /**
- * Somebody's project in `folder`, with the package and Bun's types.
- *
- * What svc depends on comes in the versions of our lock file, so that Bun has them in its cache: no network is needed.
+ * Creates a user's project in `folder`, with the package and Bun's types. Uses the dependency versions of
+ * svc's lock file: Bun has them in its cache, so that no network is needed.
  */
 export async function projectWith(tarball: string, folder: string): Promise<void> {
   const ours = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
@@ -43,7 +56,7 @@ export async function projectWith(tarball: string, folder: string): Promise<void
   await run([process.execPath, 'add', tarball], folder)
 }
 
-/** The files of the package, without the folder that they all lie in. */
+/** Returns the paths of the package's files, without their common folder. */
 export async function filesOf(tarball: string): Promise<string[]> {
   const list = await run(['tar', '-tzf', tarball], root)
   return list
@@ -55,7 +68,7 @@ export async function filesOf(tarball: string): Promise<string[]> {
 
 async function run(command: string[], cwd: string): Promise<string> {
   const { PATH = '', HOME = '' } = process.env
-  // npm's scripts find the tools of the project by themselves.
+  // npm scripts find the project's tools themselves.
   const { status, stdout, stderr } = await ended(command, { cwd, env: { PATH, HOME }, withinMs: 120_000 })
   if (status !== 0) throw new Error(`${command.join(' ')} ended with ${status}:\n${stdout}${stderr}`)
   return stdout

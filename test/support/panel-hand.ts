@@ -1,22 +1,25 @@
-/** Somebody at the panel: with a pointer, or by the keyboard alone. Both do the same things, so one story serves both. */
+/**
+ * A user of the panel, with a pointer or only by keyboard. Both have the same methods, so that one test
+ * serves both.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FileChooser, Locator, Page } from 'playwright-core'
 import type en from '../../locales/en.json'
 
-/** More steps than these to a control are a fault of the page. */
+/** Reaching a control must take fewer Tab steps than this. */
 const tabsAtMost = 80
 
 export interface Hand {
-  /** Follows a link, presses a button. */
+  /** Follows a link or presses a button. */
   press(target: Locator): Promise<void>
-  /** Types into a field, in place of what is there. */
+  /** Replaces the text of a field. */
   write(target: Locator, text: string): Promise<void>
-  /** Sends what the field with the focus holds. */
+  /** Submits the focused field. */
   enter(): Promise<void>
-  /** Opens a menu and chooses an entry of it. */
+  /** Opens a menu and selects an entry. */
   choose(menu: Locator, entry: string): Promise<void>
-  /** Presses what lets files be chosen, and chooses. */
+  /** Presses the control that opens a file dialog, and chooses files. */
   pick(target: Locator, files: Parameters<FileChooser['setFiles']>[0]): Promise<void>
   /** Closes what is open above the page. */
   escape(): Promise<void>
@@ -44,7 +47,7 @@ export function pointer(page: Page): Hand {
 export function keyboard(page: Page): Hand {
   ownFileDialogs(page)
   const isThere = (target: Locator) => target.evaluate(element => element === document.activeElement)
-  /** By Tab, as far as it takes; there must be something to see of where one is. */
+  /** Tabs to the target, and checks that the focus is visible. */
   const reach = async (target: Locator) => {
     await target.waitFor()
     for (let tabs = 0; !(await isThere(target)); tabs++) {
@@ -78,7 +81,8 @@ export function keyboard(page: Page): Hand {
       await page.keyboard.press('Enter')
       const item = page.getByRole('menuitem', { name: entry, exact: true })
       await item.waitFor()
-      // The first entry is chosen a frame after the menu opened; arrows before that would be forgotten.
+      // The first entry gets selected one frame after the menu opens; earlier arrow keys would have no
+      // effect.
       await page.locator('[role=menuitem][data-highlighted]').waitFor()
       for (let steps = 0; (await item.getAttribute('data-highlighted')) === null; steps++) {
         if (steps > 10) throw new Error(`the arrows do not lead to ${entry}`)
@@ -98,7 +102,7 @@ export function keyboard(page: Page): Hand {
 
 type Key = keyof typeof en
 
-/** What the panel says in a language: a text by its key. */
+/** Returns a function that gives the panel's text of a key in a language. */
 export function wordsOf(language: string): (key: Key, params?: Record<string, string | number>) => string {
   const path = join(import.meta.dirname, '../../locales', `${language}.json`)
   const texts = JSON.parse(readFileSync(path, 'utf8')) as Record<string, string>
@@ -109,5 +113,5 @@ export function wordsOf(language: string): (key: Key, params?: Record<string, st
   }
 }
 
-/** Tells the browser once, and long before, that file dialogs are ours: told with the key press, it may hear it late. */
+/** Registers for file dialogs once, early: registering with the key press may be too late. */
 const ownFileDialogs = (page: Page) => void page.on('filechooser', () => {})

@@ -1,25 +1,25 @@
 /**
- * What the panel knows, without its pages and without a browser: the modules under `admin/` that ask the service and
- * follow it, in the process of the test. They find what a browser would give them; the service is a real one.
+ * The state of the panel without its pages and without a browser: runs the modules of `admin/` that call
+ * and follow the service in the test's process, with simulated browser objects and a real service.
  */
 import { eventSource } from './event-source.ts'
 import { type TestPanel, type TestPanelOptions, withPanel } from './panel.ts'
 
 export interface PanelState extends TestPanel {
-  /** Of requests so far, those to such a path and query. */
+  /** Returns the number of requests so far whose path and query match. */
   asked(path: RegExp): number
   /**
-   * Keeps back the first answer to such a request, as it was when it was asked for. `asked` when it is there; `release`
-   * gives it, or another one in its place.
+   * Holds the first matching answer back after the service gave it. `asked` resolves when the answer is
+   * there; `release` passes it on, or another one instead.
    */
   hold(path: RegExp): { asked: Promise<void>; release(instead?: Response | Promise<never>): void }
-  /** The same of the request: the service hears of it when it is released. */
+  /** Like `hold`, but holds the request back: the service receives it after `release`. */
   holdRequest(path: RegExp): { asked: Promise<void>; release(instead?: Response | Promise<never>): void }
-  /** How many frames were drawn so far. */
+  /** Returns the number of frames drawn so far. */
   frames(): number
 }
 
-/** One at a time: the modules have one service. */
+/** Only one at a time, since the modules have one service. */
 export async function withPanelState(options: TestPanelOptions = {}): Promise<PanelState> {
   await using building = new AsyncDisposableStack()
   const panel = building.use(await withPanel(options))
@@ -28,7 +28,7 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
   const fetchOf = globalThis.fetch
   const ask = (path: string, init?: RequestInit): Promise<Response> => {
     requests.push(path)
-    const at = holds.findIndex(one => one.path.test(path))
+    const at = holds.findIndex(hold => hold.path.test(path))
     const answer = () => fetchOf(new URL(path, panel.url), init)
     return at < 0 ? answer() : holds.splice(at, 1)[0]!.through(answer)
   }
@@ -47,7 +47,7 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
   }
   const sources = new Set<Source>()
 
-  /** As a browser's, but that it comes again at once. */
+  /** An EventSource that reconnects without delay. */
   class Source extends EventTarget {
     static readonly CONNECTING = 0
     static readonly OPEN = 1
@@ -96,11 +96,13 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
       { code: 'en', name: 'English' },
       { code: 'zh', name: '中文' },
     ],
-    ...{ language: 'en', texts: {}, signed_out: false },
+    language: 'en',
+    texts: {},
+    signed_out: false,
   }
   const kept = new Map<string, string>()
   let frames = 0
-  const given = {
+  const globals = {
     requestAnimationFrame: (draw: () => void) =>
       setTimeout(() => {
         frames++
@@ -115,11 +117,12 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
       removeItem: (key: string) => void kept.delete(key),
     },
     document: Object.assign(new EventTarget(), {
-      ...{ visibilityState: 'visible', documentElement: {} },
+      visibilityState: 'visible',
+      documentElement: {},
       getElementById: () => ({ textContent: JSON.stringify(start) }),
     }),
   }
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(globals)) {
     const before = Object.getOwnPropertyDescriptor(globalThis, name)
     Object.defineProperty(globalThis, name, { value, configurable: true, writable: true })
     building.defer(() => {
@@ -133,7 +136,7 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
   const stack = building.move()
   return {
     ...panel,
-    asked: path => requests.filter(one => path.test(one)).length,
+    asked: path => requests.filter(request => path.test(request)).length,
     hold: path => hold(path, false),
     holdRequest: path => hold(path, true),
     frames: () => frames,

@@ -1,4 +1,7 @@
-/** What the sources of the panel say in texts of their own, and which texts of `locales/` they ask for: read as syntax. */
+/**
+ * Parses the panel's sources: finds which texts of `locales/` they use, and which texts they contain
+ * themselves.
+ */
 import { join, relative, resolve } from 'node:path'
 import {
   type CallExpression,
@@ -12,34 +15,34 @@ import { API } from 'typescript/unstable/async'
 
 const root = resolve(import.meta.dirname, '../..')
 
-/** A call of t(). */
+/** A call of `t()`. */
 export interface Asked {
-  /** file:line */
+  /** Position as file:line. */
   where: string
-  /** As far as they stand there; undefined for one that is worked out. */
+  /** Keys written in the call; undefined for a computed key. */
   keys: readonly string[] | undefined
-  /** Of a template: which keys it may come to. */
+  /** For a template: the keys that it can produce. */
   pattern?: RegExp
-  /** Names of the parameters; undefined where they are not written out. */
+  /** Names of the parameters; undefined if they are computed. */
   params: readonly string[] | undefined
 }
 
 export interface Sources {
   asked: readonly Asked[]
-  /** Every string that stands anywhere. */
+  /** All string literals. */
   strings: ReadonlySet<string>
-  /** Texts outside t(), as `file:line text`. */
+  /** Texts outside `t()`, as `file:line text`. */
   loose: readonly string[]
 }
 
-/** Attributes that people see or hear. */
+/** Attributes that users see or hear. */
 const spoken =
   /^(aria-(label|description|valuetext|roledescription|placeholder)|alt|title|placeholder|label|description)$/
-/** The name of the program is the same in every language. */
+/** The program's name is the same in every language. */
 const names = /\bsvc\b/g
 const isText = (text: string) => /\p{L}/u.test(text.replace(names, ''))
 
-/** Reads `admin/**`, or `files`: content by path, for the test of this reader. */
+/** Parses `admin/**`. `files` (content by path) replaces it in the test of this parser. */
 export async function readSources(files?: Readonly<Record<string, string>>): Promise<Sources> {
   const config = join(root, 'tsconfig.json')
   const paths = files
@@ -117,7 +120,7 @@ export async function readSources(files?: Readonly<Record<string, string>>): Pro
   }
 }
 
-/** Which strings an expression may come to, as far as they stand in it. */
+/** Returns the strings that an expression can evaluate to, as far as they are written in it. */
 function values(node: Node): { node: Node; text: string; whole: boolean }[] {
   if (is.isParenthesizedExpression(node)) return values(node.expression)
   if (is.isConditionalExpression(node)) return [...values(node.whenTrue), ...values(node.whenFalse)]

@@ -1,6 +1,6 @@
 /**
- * The admin panel as a person has it: a gateway, the simulated WeChat, the panel on a socket of its own, and a browser.
- * The tests of a file share the browser, its contexts one after the other, and one build of the panel.
+ * The admin panel as users have it: a gateway, the simulated WeChat, the panel on its own socket, and a
+ * browser. The tests of a file share the browser, a pool of its contexts, and one build of the panel.
  */
 import { afterAll } from 'bun:test'
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -16,34 +16,38 @@ import { type TestGateway, type TestGatewayOptions, withGateway } from './gatewa
 import { freePort } from './port.ts'
 
 export interface PageOptions extends BrowserContextOptions {
-  /** Opened at once; '/' by default. */
+  /** Path to open; default '/'. */
   path?: string
-  /** What its pages would begin after 1 s, or longer, up to so many ms, they begin at once. */
+  /** Timers of its pages between 1 s and this many ms fire immediately. */
   hastens?: number
 }
 
 export interface TestPanel extends TestGateway {
-  /** `http://127.0.0.1:…` of the panel. */
+  /** URL of the panel, `http://127.0.0.1:…`. */
   readonly url: string
   /**
-   * A page in a context that no other open page is in: cookies, storage and language are apart from the others'.
-   * English, light, 1280 × 800 by default.
+   * Opens a page in a context without other open pages: cookies, storage and language are separate.
+   * Default: English, light theme, 1280 × 800.
    */
   open(options?: PageOptions): Promise<Page>
-  /** The panel's socket closes and all that hangs on it. @returns how to open it again, on the same port */
+  /**
+   * Closes the panel's socket and all its connections.
+   *
+   * @returns opens it again on the same port
+   */
   silence(): Promise<() => Promise<void>>
-  /** What no page may do: errors, console errors, requests to anybody else. */
+  /** What no page may cause: errors, console errors, requests to other hosts. */
   readonly complaints: string[]
 }
 
 export interface TestPanelOptions extends TestGatewayOptions {
-  /** Where people must sign in. */
+  /** Token for signing in; default: no sign-in. */
   token?: string
-  /** More files of the panel, by path: another language, say. */
+  /** Additional files of the panel by path, such as another language. */
   files?: Readonly<Record<string, string>>
 }
 
-/** The panel of a gateway with one connected session, unless `sessions` says otherwise. */
+/** Starts the panel of a gateway; default: with one connected session. */
 export async function withPanel(options: TestPanelOptions = {}): Promise<TestPanel> {
   await using building = new AsyncDisposableStack()
   let folder = await panelOfFile()
@@ -76,7 +80,7 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
   })
   const listen = (port: number) =>
     serve({ hostname: '127.0.0.1', port, fetch: (request, peer) => app.fetch(request, peer) })
-  // It is to have the same port after a silence.
+  // A fixed port, to open it again after `silence`.
   let server = await listen(freePort())
   building.defer(async () => {
     app.beginShutdown()
@@ -113,14 +117,14 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
   }
 }
 
-/** In a page. */
+/** Runs in a page: makes its long timers fire immediately. */
 function hasten(longestMs: number): void {
   const begin = window.setTimeout
   const soon = (work: TimerHandler, ms = 0) => begin(work, ms >= 1000 && ms <= longestMs ? 0 : ms)
   window.setTimeout = soon as typeof setTimeout
 }
 
-/** A user writes to a session, and it is stored. */
+/** Sends a message from a session's user, and waits until it is stored. */
 export async function write(panel: TestPanel, text: string, session = 'default'): Promise<void> {
   const bot = panel.bots.get(session)!
   await panel.sandbox.say(text, { to: bot.bot_id, from: bot.user_id })
@@ -133,7 +137,7 @@ let shared = new AsyncDisposableStack()
 let browser: Promise<Browser> | undefined
 let contexts: Contexts | undefined
 let panel: Promise<string> | undefined
-// Of several files in one process the first alone says this; the browser of the last one goes with the process.
+// If several files run in one process, only the first calls this; the last browser ends with the process.
 afterAll(async () => {
   const before = shared
   shared = new AsyncDisposableStack()
@@ -143,7 +147,7 @@ afterAll(async () => {
   await before.disposeAsync()
 })
 
-/** Closed after the last test of the file. */
+/** Returns the browser. It is closed after the last test of the file. */
 export function browserOfFile(): Promise<Browser> {
   browser ??= launchBrowser().then(launched => {
     contexts = contextsOf(launched)
@@ -152,7 +156,7 @@ export function browserOfFile(): Promise<Browser> {
   return browser
 }
 
-/** Where the panel lies, built from the sources; `./scripts/test` has it built, and names it in SVC_TEST_PANEL. */
+/** Returns the folder of the built panel. `./scripts/test` builds it once and names it in SVC_TEST_PANEL. */
 function panelOfFile(): Promise<string> {
   panel ??= process.env.SVC_TEST_PANEL ? Promise.resolve(process.env.SVC_TEST_PANEL) : build()
   return panel

@@ -1,4 +1,4 @@
-/** A poller alone against the simulated WeChat, whose requests and commits the test can hold up. */
+/** A poller without a gateway on the simulated WeChat. The test can delay its requests and commits. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import { until } from './until.ts'
 
 type Ingest = PollerPorts['ingest']
 
-/** It polls from the start, one session; ended by the test's `await using`. */
+/** Starts a poller of one session; `await using` ends it. */
 export async function withPoller(
   options: {
     fetch?: (real: Fetch) => Fetch
@@ -36,7 +36,10 @@ export async function withPoller(
   const bot = sandbox.bot()
   await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() })
   const { fetch = real => real, ingest = real => real } = options
-  /** Requests, commits and notes on sessions under way: until they are over, what is due now has not been done. */
+  /**
+   * Number of requests, commits and session writes in progress. While it is not 0, work that is due is not
+   * finished.
+   */
   let busy = 0
   const counted = async <T>(work: Promise<T>): Promise<T> => {
     busy += 1
@@ -46,16 +49,16 @@ export async function withPoller(
       busy -= 1
     }
   }
-  const wanted = fetch(apiFetch)
+  const pollFetch = fetch(apiFetch)
   const ingesting = ingest(storage.ingest)
   const holds: number[] = []
   class Noting extends Api {
-    override getUpdates(...asked: Parameters<Api['getUpdates']>) {
-      holds.push(asked[2])
-      return counted(super.getUpdates(...asked))
+    override getUpdates(...args: Parameters<Api['getUpdates']>) {
+      holds.push(args[2])
+      return counted(super.getUpdates(...args))
     }
   }
-  const api = new Noting({ fetch: wanted, channelVersion: '2.4.9', version: '0' })
+  const api = new Noting({ fetch: pollFetch, channelVersion: '2.4.9', version: '0' })
   const stop = new AbortController()
   const runtime = { clock, log, closing: stop.signal, bus: new Bus() }
   const poller = new Poller(
@@ -81,15 +84,18 @@ export async function withPoller(
   }
   const running = poller.run(lease, stop.signal)
   return {
-    ...{ poller, sandbox, clock, lines },
-    /** How long each poll so far was expected to be held, ms. */
+    poller,
+    sandbox,
+    clock,
+    lines,
+    /** Expected hold of each poll so far, in ms. */
     holds,
-    /** The same bot is logged in once more, with the token that it had. */
+    /** Stores another login of the same bot, with the same token. */
     async login() {
       await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() + 1 })
       runtime.bus.tell('sessionsChanged')
     },
-    /** Somebody wants to know what getupdates says now. */
+    /** Requests a check of the session. */
     async check() {
       await state.sessions.mark('s', bot.token, { check_at: clock.now() })
       runtime.bus.tell('sessionsChanged')
@@ -98,7 +104,10 @@ export async function withPoller(
     texts: async () => (await store.log.after(0, { limit: 100 })).map(row => row.text),
     told: (words: string) => lines.filter(line => line.includes(words)).length,
     cursor: async () => (await state.sessions.get('s'))?.bot?.cursor,
-    /** Lets time pass, in strides that are no gap, until `look` is true. */
+    /**
+     * Lets time pass in steps, until `look` returns true. A step is too short to count as a suspended
+     * machine.
+     */
     async pass(strides: number, look: () => boolean): Promise<void> {
       for (let n = 0; n < strides && !look(); n++) {
         clock.advance(20_000)
@@ -106,9 +115,10 @@ export async function withPoller(
       }
     },
     /**
-     * Lets `ms` pass in steps, until `look` is true; whatever falls due at a step is done before the next.
+     * Lets `ms` pass in steps, until `look` returns true. Work that is due at one step is finished before
+     * the next step.
      *
-     * @returns how many have passed so, what the clock goes by itself not counted
+     * @returns the ms that passed in steps, without the real time
      */
     async tick(
       ms: number,
@@ -118,7 +128,7 @@ export async function withPoller(
       let passed = 0
       for (; passed < ms && !(await look()); passed += stepMs) {
         clock.advance(stepMs)
-        // Between the end of one and the beginning of the next lie some turns of the event loop.
+        // Several event-loop turns lie between the end of one task and the start of the next.
         for (let turns = 0, idle = 0; idle < 5 && !(await look()) && turns < 2000; turns++) {
           idle = busy > 0 ? 0 : idle + 1
           await new Promise(resolve => (busy > 0 ? setTimeout(resolve, 1) : setImmediate(resolve)))

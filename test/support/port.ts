@@ -1,18 +1,21 @@
-/** Ports for what cannot choose one itself, or is to have the same one again later. */
+/** Free ports, for programs that cannot choose one themselves, or that need the same one again later. */
 
-// They lie below those that systems give to whoever asks for any, and to connections of their own. Processes that run side
-// by side have blocks of their own: the one that listens on the first port of a block has the others.
+// The ports are below the ranges from which systems assign ports. Each process has its own block: it
+// listens on the first port of the block and uses the others.
 const first = 20_000
 const size = 500
 const blocks = 24
 let block: number | undefined
 let given = 0
 
-/** One that was free a moment ago. Nobody comes by it by chance, neither before it is used nor between two uses. */
+/**
+ * Returns a port that is free now. No other program gets it by chance, neither before it is used nor
+ * between two uses.
+ */
 export function freePort(hostname = '127.0.0.1'): number {
   block ??= ownBlock()
   for (let tries = 1; tries < size; tries++) {
-    // Nobody gets one a second time until all were used.
+    // A port is not returned a second time before all were used.
     const port = block + 1 + (given++ % (size - 1))
     const server = listening(hostname, port)
     if (!server) continue
@@ -22,7 +25,11 @@ export function freePort(hostname = '127.0.0.1'): number {
   throw new Error(`no free port on ${hostname}`)
 }
 
-/** @returns the first port of a block, which this process keeps */
+/**
+ * Claims a block for this process.
+ *
+ * @returns the first port of the block
+ */
 function ownBlock(): number {
   const any = Math.floor(Math.random() * blocks)
   for (let n = 0; n < blocks; n++) {
@@ -34,7 +41,7 @@ function ownBlock(): number {
   throw new Error(`${blocks} processes have all ports from ${first} on`)
 }
 
-/** @returns undefined where somebody has the port */
+/** Returns undefined if the port is in use. */
 function listening(hostname: string, port: number) {
   try {
     return Bun.serve({ hostname, port, reusePort: false, fetch: () => new Response() })

@@ -1,4 +1,7 @@
-/** Repositories for the tests of releases: of one commit that holds what lies here, each to be changed as a test likes. */
+/**
+ * Git repositories for the tests of releases: each has one commit with the project's files, and the test
+ * may change it.
+ */
 import { mkdtempSync, readdirSync } from 'node:fs'
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,11 +11,11 @@ import { type Ended, ended } from './ended.ts'
 
 export const root = join(import.meta.dir, '../..')
 
-/** What they have as their changelog. */
+/** Content of their changelog. */
 export const changes =
   '# Changes\n\n## Unreleased\n\n- pigeons carry messages too\n\n## 0.0.1 – 2026-01-02\n\n- an egg\n'
 
-/** In place of all the tests, those of releases among them. */
+/** Replaces all the tests, which include those of releases. */
 const fewTests = '#!/bin/sh\necho "(skip) needs the moon"\necho "7 passed, 0 failed"\n'
 
 export interface Repository {
@@ -21,12 +24,14 @@ export interface Repository {
   /** Writes a file and commits it. */
   commit(file: string, content: string): Promise<void>
   release(...args: string[]): Promise<Ended>
-  /** What a failure must leave as it was: branch, tags, files, worktrees, and what went out before. */
+  /**
+   * Everything that a failed release must not change: branch, tags, files, worktrees, and earlier releases.
+   */
   state(): Promise<Record<'head' | 'branch' | 'refs' | 'status' | 'worktrees', string> & { dist: string[] }>
 }
 
 export interface Repositories {
-  /** The environment, without what is set for the git and the svc of whoever runs the tests. */
+  /** Environment without GIT_ and SVC_ variables of the user who runs the tests. */
   env: Record<string, string>
   fresh(name: string): Promise<Repository>
   remove(): Promise<void>
@@ -65,7 +70,7 @@ export async function repositories(): Promise<Repositories> {
     await git(folder, 'clone', '--quiet', seed, path)
     await introduce(path)
     await git(path, 'remote', 'remove', 'origin')
-    // What was fetched for builds is taken from where it is.
+    // The fetched runtimes are shared by a link.
     await mkdir(join(root, '.bun/runtimes'), { recursive: true })
     await mkdir(join(path, '.bun'))
     await symlink(join(root, '.bun/runtimes'), join(path, '.bun/runtimes'))

@@ -1,4 +1,4 @@
-/** The REST door on a real port over a gateway of the test's choice, and a client that sees bytes. */
+/** The REST server on a real port over a gateway of the test, and a client for raw bytes. */
 import { connect, type Socket } from 'node:net'
 import type { Clock } from '../../src/platform/clock.ts'
 import { type Log, silentLog } from '../../src/platform/log.ts'
@@ -17,7 +17,7 @@ export interface Rest<Gateway = MemoryGateway> extends AsyncDisposable {
   call(tool: string, input?: unknown, init?: RequestInit): Promise<{ status: number; body: Json }>
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
+// biome-ignore lint/suspicious/noExplicitAny: tests read any field of an answer
 export type Json = any
 
 type RestOptions = Partial<OpenApiOptions['config']> & { log?: Log; bind?: string; clock?: Clock }
@@ -62,7 +62,10 @@ export async function restOf<Gateway extends RestGateway>(
   }
 }
 
-/** What a server answers to raw bytes on one connection, until it closes or `until` says that it is enough. */
+/**
+ * Sends raw bytes on one connection. Returns the answer when the server closes it, or when `until` returns
+ * true.
+ */
 export async function raw(
   server: Pick<RunningServer, 'port'>,
   send: string | Uint8Array | ((socket: Socket) => void),
@@ -87,8 +90,8 @@ export async function raw(
 }
 
 /**
- * What HEAD and GET of one address say in their head: status and headers. Equal where HEAD is right: its Content-Length is
- * left out where GET, which streams, has none.
+ * Returns status and headers of HEAD and GET of one URL. If HEAD is correct, both are equal: HEAD has no
+ * Content-Length if GET streams without one.
  */
 export async function headAndGet(url: string, headers: Record<string, string> = {}) {
   const ask = async (method: string) => {
@@ -101,14 +104,14 @@ export async function headAndGet(url: string, headers: Record<string, string> = 
     const body = method === 'HEAD' ? await answer.text() : ''
     if (method === 'GET') await answer.body?.cancel()
     const passing = ['date', 'transfer-encoding', 'connection', 'keep-alive', 'set-cookie']
-    const told = [...answer.headers].filter(([name]) => !passing.includes(name))
-    return { status, body, headers: Object.fromEntries(told) as Record<string, string> }
+    const kept = [...answer.headers].filter(([name]) => !passing.includes(name))
+    return { status, body, headers: Object.fromEntries(kept) as Record<string, string> }
   }
-  // HEAD first: what it spends is missing then.
+  // HEAD first: anything that HEAD consumes would then be missing from GET.
   return { head: await ask('HEAD'), get: await ask('GET') }
 }
 
-/** Whether the text holds one whole answer. */
+/** Returns true if the text contains one complete answer. */
 function isWhole(text: string, headOnly: boolean): boolean {
   const end = text.indexOf('\r\n\r\n')
   if (end < 0) return false

@@ -1,4 +1,7 @@
-/** A simulated WeChat on a socket of 127.0.0.1, with its folder, for one test. Everything goes over HTTP, as in life. */
+/**
+ * A simulated WeChat on a socket of 127.0.0.1 with its folder, for one test. All calls use HTTP, as real
+ * ones do.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,15 +19,19 @@ import { stopwatch } from './stopwatch.ts'
 import { until } from './until.ts'
 
 export interface TestSandbox extends AsyncDisposable {
-  /** Upstream address; `cdnUrl` the CDN's. */
+  /** Base URL of the API; `cdnUrl` of the CDN. */
   readonly url: string
   readonly cdnUrl: string
   readonly dir: string
-  /** For what HTTP does not say. */
+  /** The simulated WeChat itself, for what HTTP does not give. */
   readonly world: World
-  /** The most polls that were held at once, by bot. */
+  /** Largest number of polls held at the same time, by bot. */
   readonly pollsAtOnce: Readonly<Record<string, number>>
-  /** Any phone call; the parsed answer. @throws Error with code and detail when refused */
+  /**
+   * Makes any call of the phone. Returns the parsed answer.
+   *
+   * @throws Error with code and detail for an error answer
+   */
   phone<T = Record<string, unknown>>(
     method: 'GET' | 'POST' | 'DELETE',
     path: string,
@@ -36,7 +43,7 @@ export interface TestSandbox extends AsyncDisposable {
     body: BodyInit,
     options?: { name?: string; from?: string; to?: string; transcript?: string },
   ): Promise<Said & { media_id: string; size: number; md5: string }>
-  /** Exactly this message; as text it goes out letter by letter. */
+  /** Sends exactly this message; a string is sent unchanged. */
   raw(message: object | string, to?: string): Promise<Said>
   bulk(count: number, text?: string, to?: string): Promise<void>
   scan(options?: {
@@ -45,22 +52,26 @@ export interface TestSandbox extends AsyncDisposable {
     confirm?: boolean
     verify_code?: string
   }): Promise<SeenLogin>
-  /** Waits for a QR code, scans it and agrees. @returns once the upstream's side of the login is done */
+  /**
+   * Waits for a QR code, scans and confirms it.
+   *
+   * @returns when WeChat's side of the login is complete
+   */
   scanAndConfirm(options?: { qrcode?: string; user?: string; withinMs?: number }): Promise<SeenLogin>
-  /** A bot without a client's login: its credentials, as the login would have brought them. */
+  /** Creates a bot without a login. Returns the credentials that a login would give. */
   bot(user?: string): { bot_id: string; token: string; user_id: string; base_url: string }
   addUser(name?: string): Promise<string>
   fail(endpoint: FaultEndpoint, kind: FaultKind, options?: FailOptions): Promise<void>
   mend(): Promise<void>
   switches(changes: Partial<Switches>): Promise<Switches>
   advance(ms: number): Promise<void>
-  /** What users see; `from: 'bot'` only what the bot sent. */
+  /** Returns the messages that users see; with `from: 'bot'` only the bot's. */
   messages(options?: { user?: string; from?: 'bot' | 'user'; limit?: number }): Promise<SeenMessage[]>
-  /** Waits until the bot's messages satisfy `enough`. */
+  /** Waits until `enough` returns true for the bot's messages. */
   seen(enough: (messages: SeenMessage[]) => boolean, withinMs?: number): Promise<SeenMessage[]>
-  /** Decrypted, as the user sees it. */
+  /** Returns the decrypted bytes, as the user sees them. */
   mediaBytes(mediaId: string): Promise<Uint8Array<ArrayBuffer>>
-  /** Ends the process's part without goodbye to the world file's folder, and starts it again on the same folder. */
+  /** Stops the sandbox, and starts it again on the same folder and port. */
   restart(): Promise<void>
 }
 
@@ -82,14 +93,14 @@ export interface SeenLogin {
 }
 
 export interface TestSandboxOptions {
-  /** An existing folder; a temporary one, removed at the end, otherwise. */
+  /** Existing folder; default: a temporary one, removed at the end. */
   dir?: string
   clock?: Clock
   log?: Log
   switches?: Partial<Switches>
 }
 
-/** Pace is not what most tests are about, so the burst rule is off unless asked for. */
+/** Starts a sandbox. The burst rule is off by default, since most tests are not about pace. */
 export async function withSandbox(options: TestSandboxOptions = {}): Promise<TestSandbox> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-sandbox-')))
   const clock = options.clock ?? systemClock
@@ -97,8 +108,12 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
   const held = new HeldPolls(clock)
   const start = (port: number) =>
     startSandbox({
-      ...{ dir, host: '127.0.0.1', port },
-      ...{ clock, log: options.log ?? silentLog, between: held.around(faults.between) },
+      dir,
+      host: '127.0.0.1',
+      port,
+      clock,
+      log: options.log ?? silentLog,
+      between: held.around(faults.between),
     })
   let running = await start(0)
   running.world.core.setSwitches({ burst: 'off', ...options.switches })
@@ -161,14 +176,15 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
     async seen(enough, withinMs = 30_000) {
       using watch = stopwatch()
       for (;;) {
-        // Registered before looking, so that nothing falls between.
+        // Registered before reading, so that no change is missed.
         const changed = Promise.withResolvers<void>()
         const off = running.world.core.onChange(changed.resolve)
         const timer = setTimeout(changed.resolve, 250)
         try {
           const found = await messages({ from: 'bot', limit: 1000 })
           if (enough(found)) return found
-          if (watch.ms > withinMs) throw new Error(`not seen within ${withinMs} ms: ${JSON.stringify(found)}`)
+          if (watch.ms > withinMs)
+            throw new Error(`not displayed within ${withinMs} ms: ${JSON.stringify(found)}`)
           await changed.promise
         } finally {
           off()
@@ -182,7 +198,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
       return new Uint8Array(await response.arrayBuffer())
     },
     async restart() {
-      // Its clients have the address.
+      // Clients of the sandbox have its address, so the port must stay.
       const port = Number(new URL(running.url).port)
       await running.stop()
       faults.clear()

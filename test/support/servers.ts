@@ -1,8 +1,8 @@
-/** Real servers on 127.0.0.1 for the faults that other servers show. */
+/** Real servers on 127.0.0.1, for faults of servers other than WeChat's. */
 import { createServer, type Socket } from 'node:net'
 import type { FetchInit } from '../../src/ilink/http.ts'
 
-/** An HTTP server that lives as long as the test's `await using`. */
+/** Starts an HTTP server; `await using` stops it. */
 export function httpServer(handler: (request: Request) => Response | Promise<Response>) {
   const server = Bun.serve({
     hostname: '127.0.0.1',
@@ -19,7 +19,7 @@ export function httpServer(handler: (request: Request) => Response | Promise<Res
   }
 }
 
-/** A TCP server that does what `talk` does once a request has begun to come in. Lives as the other. */
+/** Starts a TCP server that calls `talk` when the first bytes of a request arrive; `await using` stops it. */
 export async function rawServer(talk: (socket: Socket, request: string) => void) {
   const sockets = new Set<Socket>()
   const server = createServer(socket => {
@@ -32,7 +32,8 @@ export async function rawServer(talk: (socket: Socket, request: string) => void)
   const address = server.address()
   const port = typeof address === 'object' && address ? address.port : 0
   return {
-    ...{ port, url: `http://127.0.0.1:${port}` },
+    port,
+    url: `http://127.0.0.1:${port}`,
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy()
       await new Promise(resolve => server.close(resolve))
@@ -40,7 +41,7 @@ export async function rawServer(talk: (socket: Socket, request: string) => void)
   }
 }
 
-/** The runtime's own fetch, with streamed bodies. */
+/** Fetch of the runtime, with streamed bodies and without redirects. */
 export const plainFetch = (url: string, init: FetchInit): Promise<Response> =>
   fetch(url, { ...init, body: (init.body ?? null) as BodyInit | null, redirect: 'manual' })
 

@@ -1,4 +1,4 @@
-/** The service as a user runs it: a process of its own on a temporary folder, from source or as the binary. */
+/** The service as users run it: in its own process on a temporary folder, from source or as the binary. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,31 +9,31 @@ import { stopwatch } from './stopwatch.ts'
 import { svcProgram } from './svc-program.ts'
 
 export interface ServiceOptions {
-  /** An existing data directory; a temporary one, removed at the end, otherwise. */
+  /** Existing data directory; default: a temporary one, removed at the end. */
   dir?: string
   /** More options of `svc openapi`. */
   args?: string[]
   env?: Record<string, string>
-  /** The program and its first arguments; the sources under Bun by default. */
+  /** Program and its first arguments; default: `svcProgram`. */
   command?: readonly string[]
-  /** False: no `--sandbox`; then pass an upstream in `args`. */
+  /** False: starts without `--sandbox`; pass an upstream in `args`. */
   sandbox?: boolean
-  /** The data directory as the program sees it, when that is not as it is seen from here. */
+  /** Data directory as the program sees it, if its path differs there. */
   dirInside?: string
-  /** Where it is started; the data directory by default. */
+  /** Working directory; default: the data directory. */
   cwd?: string
-  /** 30 s. */
+  /** Longest wait for the ready lines; default 30 s. */
   readyWithinMs?: number
-  /** Gives up the start. */
+  /** Aborts the start. */
   signal?: AbortSignal
 }
 
-/** A service, as its callers see it. */
+/** A service as its callers see it. */
 export interface Served {
   readonly url: string
-  /** Of the sandbox; '' without one. */
+  /** URL of the sandbox; '' without one. */
   readonly phoneUrl: string
-  /** POSTs a tool call; the parsed body and status. */
+  /** POSTs a tool call. Returns status and parsed body. */
   call<T = Json>(tool: string, input?: unknown, signal?: AbortSignal): Promise<{ status: number; body: T }>
   /** POSTs to the simulated phone. */
   phone<T = Json>(path: string, body?: unknown): Promise<T>
@@ -46,14 +46,14 @@ export interface Service extends Served, AsyncDisposable {
   /** Everything on stderr so far. */
   log(): string
   stdout(): string
-  /** Signals the program, also when what was started only wraps it, and waits for the end. */
+  /** Signals the program, also if it runs inside a wrapper, and waits for its end. */
   kill(signal: NodeJS.Signals): Promise<number>
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
+// biome-ignore lint/suspicious/noExplicitAny: tests read any field of an answer
 export type Json = any
 
-/** Where it listens, once its ready lines say so; they may be JSON. */
+/** Returns the service if its ready lines are in the output; they may be JSON. */
 export function servedAt(stdout: string, sandboxed = true): Served | undefined {
   const url = /^(?:\{.*"event":")?listening on ([^\s"]+)/m.exec(stdout)?.[1]
   const phoneUrl = /phone on (\S+?)\/phone/m.exec(stdout)?.[1] ?? ''
@@ -92,7 +92,10 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       ...command,
       'openapi',
       '--no-banner',
-      ...['--port', '0', '-d', dirInside],
+      '--port',
+      '0',
+      '-d',
+      dirInside,
       ...(sandboxed ? ['--sandbox', '--sandbox-port', '0'] : []),
       ...(options.args ?? []),
     ],

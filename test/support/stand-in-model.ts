@@ -1,40 +1,42 @@
 /**
- * A model on loopback that an agent's program talks to in place of its maker's: it calls tools by script, and keeps what
- * the program would have put before a model. It speaks Anthropic's messages, OpenAI's responses and chat completions, and
- * Gemini's content API, each as streamed.
+ * A model server on loopback that replaces the maker's. It calls tools by a script, and records what an
+ * agent program passes to the model. It supports Anthropic's messages, OpenAI's responses and chat
+ * completions, and Gemini's content API, each with streaming.
  */
 
-// biome-ignore lint/suspicious/noExplicitAny: what programs send is looked into freely
+// biome-ignore lint/suspicious/noExplicitAny: tests read any field of what programs send
 type Json = any
 
-/** What the model does next. */
+/** Next step of the model. */
 export type Step = { tool: string; input: Record<string, unknown> } | { say: string }
 
-/** What one tool call gave the model. */
+/** Result of one tool call, as the model gets it. */
 export interface Shown {
   readonly tool: string
-  /** All text of it. */
+  /** All its text. */
   readonly text: string
-  /** Pictures in it, or handed over beside it. */
+  /** Number of images in the result, or passed beside it. */
   readonly pictures: number
 }
 
 export interface StandIn {
   readonly url: string
-  /** Results of the tools called so far, as the program showed them. */
+  /** Results of the tool calls so far, as the program passed them. */
   readonly shown: readonly Shown[]
-  /** Names of the tools that were offered to the model. */
+  /** Names of the tools that the program offered. */
   readonly offered: ReadonlySet<string>
-  /** Where tools are found by a search: the words, and the tools of svc that it found, best first. */
+  /** Results of tool searches: the query, and the tools of svc that it found, best first. */
   readonly found: ReadonlyMap<string, readonly string[]>
-  /** What else was asked, to tell why nothing came. */
+  /** All requests, to find out why nothing came. */
   readonly log: readonly string[]
   stop(): void
 }
 
 /**
- * @param script the next step, from what the tools have shown so far
- * @param words what it searches for first where the program hides tools behind a search
+ * Starts the model.
+ *
+ * @param script returns the next step for the results so far
+ * @param words queries for the tool search, if the program hides tools behind one
  */
 export function standInModel(
   script: (shown: readonly Shown[]) => Step,
@@ -59,24 +61,24 @@ export function standInModel(
       const own = (tool: string) =>
         names.find(name => name === tool || new RegExp(`svc\\W*_*${tool}$`).test(name))
       const all = dialect.results(body)
-      const searches = all.filter(one => searcher.test(one.tool))
+      const searches = all.filter(({ tool }) => searcher.test(tool))
       for (const [at, { text }] of searches.entries())
         found.set(words[at] ?? '', [...new Set(text.match(/(?<=\bmcp__svc__)\w+/g) ?? [])])
       const finder = names.find(name => searcher.test(name))
       const next = words[searches.length]
       if (finder && next !== undefined && (searches.length > 0 || !own('recv')))
         return dialect.answer({ tool: finder, input: { query: next } }, body, pathname)
-      const results = all.filter(one => one.tool !== waiting && !searcher.test(one.tool))
-      // Claude Code goes ahead while a server starts, and lets its model wait for it.
+      const results = all.filter(({ tool }) => tool !== waiting && !searcher.test(tool))
+      // Claude Code continues while a server starts, and lets the model wait for it.
       if (!own('recv') && names.includes(waiting) && all.length < 3)
         return dialect.answer({ tool: waiting, input: {} }, body, pathname)
-      // Titles and the like are asked for without tools.
+      // Requests for titles and the like offer no tools.
       if (!own('recv') && searches.length === 0) return dialect.answer({ say: 'ok' }, body, pathname)
       if (results.length >= shown.length) shown = results
       const step = script(results)
       if (!('tool' in step)) return dialect.answer(step, body, pathname)
       const name = own(step.tool) ?? `mcp__svc__${step.tool}`
-      // Qwen Code calls what it found through another tool.
+      // Qwen Code calls a found tool through another tool.
       const call =
         !names.includes(name) && names.includes('tool_call')
           ? { tool: 'tool_call', input: { name, arguments: step.input } }
@@ -89,7 +91,9 @@ export function standInModel(
     get shown() {
       return shown
     },
-    ...{ offered, found, log },
+    offered,
+    found,
+    log,
     stop: () => void server.stop(true),
   }
 }
@@ -117,7 +121,7 @@ const events = (list: Json[], named = false) =>
 let made = 0
 const newId = (kind: string) => `${kind}_${++made}`
 
-/** The text of a result that is handed over as JSON text (Cline); nothing when that was cut. */
+/** Returns the text of a result in the form of JSON text (Cline); '' if it was truncated. */
 function resultIn(text: string): string | undefined {
   if (!text.startsWith('{"content":[')) return undefined
   try {
@@ -127,7 +131,7 @@ function resultIn(text: string): string | undefined {
   }
 }
 
-/** The texts in it, whatever shape they have. */
+/** Returns all texts of a value of any shape. */
 const textIn = (value: Json): string =>
   typeof value === 'string'
     ? (resultIn(value) ?? value)
@@ -141,7 +145,7 @@ const textIn = (value: Json): string =>
               .map(([, one]) => textIn(one))
               .join('\n')
         : ''
-/** As a type of media, or at the head of a data URL. */
+/** Counts images: media types in JSON, or data URLs. */
 const picturesIn = (value: Json) =>
   JSON.stringify(value ?? '').match(/"(data:)?image\/[a-z]+[";]/g)?.length ?? 0
 
@@ -156,7 +160,8 @@ const anthropic: Dialect = {
     return parts
       .filter(one => one.type === 'tool_result')
       .map(one => ({
-        ...{ tool: calls.get(one.tool_use_id) ?? '', text: textIn(one.content) },
+        tool: calls.get(one.tool_use_id) ?? '',
+        text: textIn(one.content),
         pictures: picturesIn(one.content),
       }))
   },
@@ -171,8 +176,14 @@ const anthropic: Dialect = {
         : { type: 'text_delta', text: step.say }
     const usage = { input_tokens: 1, output_tokens: 1 }
     const message = {
-      ...{ id: newId('msg'), type: 'message', role: 'assistant', model: body.model, content: [] as Json[] },
-      ...{ stop_reason: null as string | null, stop_sequence: null, usage },
+      id: newId('msg'),
+      type: 'message',
+      role: 'assistant',
+      model: body.model,
+      content: [] as Json[],
+      stop_reason: null as string | null,
+      stop_sequence: null,
+      usage,
     }
     const stop_reason = 'tool' in step ? 'tool_use' : 'end_turn'
     if (!body.stream) {
@@ -210,7 +221,9 @@ const responses: Dialect = {
     return body.input
       .filter((one: Json) => one.type === 'function_call_output')
       .map((one: Json) => ({
-        ...{ tool: calls.get(one.call_id) ?? '', text: textIn(one.output), pictures: picturesIn(one.output) },
+        tool: calls.get(one.call_id) ?? '',
+        text: textIn(one.output),
+        pictures: picturesIn(one.output),
       }))
   },
   answer(step) {
@@ -219,20 +232,25 @@ const responses: Dialect = {
     const item =
       'tool' in step
         ? {
-            ...{ type: 'function_call', id: newId('fc'), call_id: newId('call') },
-            ...{
-              name: name ?? step.tool,
-              ...(namespace && { namespace }),
-              arguments: JSON.stringify(step.input),
-            },
+            type: 'function_call',
+            id: newId('fc'),
+            call_id: newId('call'),
+            name: name ?? step.tool,
+            ...(namespace && { namespace }),
+            arguments: JSON.stringify(step.input),
           }
         : {
-            ...{ type: 'message', role: 'assistant', id: newId('msg') },
+            type: 'message',
+            role: 'assistant',
+            id: newId('msg'),
             content: [{ type: 'output_text', text: step.say, annotations: [] }],
           }
     const usage = {
-      ...{ input_tokens: 1, input_tokens_details: null, output_tokens: 1 },
-      ...{ output_tokens_details: null, total_tokens: 2 },
+      input_tokens: 1,
+      input_tokens_details: null,
+      output_tokens: 1,
+      output_tokens_details: null,
+      total_tokens: 2,
     }
     return events(
       [
@@ -259,9 +277,10 @@ const chat: Dialect = {
       if (one.role === 'tool')
         found.push({
           tool: String(calls.get(one.tool_call_id) ?? ''),
-          ...{ text: textIn(one.content), pictures: picturesIn(one.content) },
+          text: textIn(one.content),
+          pictures: picturesIn(one.content),
         })
-      // Where a result of a tool has no room for pictures they come in the message after it.
+      // A tool result that cannot contain images has them in the message after it.
       else if (found.length > 0) found.at(-1)!.pictures += picturesIn(one.content)
     }
     return found
@@ -269,7 +288,9 @@ const chat: Dialect = {
   answer(step, body) {
     const head = { id: newId('chat'), object: 'chat.completion.chunk', created: 1, model: body.model }
     const call = 'tool' in step && {
-      ...{ index: 0, id: newId('call'), type: 'function' },
+      index: 0,
+      id: newId('call'),
+      type: 'function',
       function: { name: step.tool, arguments: JSON.stringify(step.input) },
     }
     const delta = {
@@ -280,7 +301,9 @@ const chat: Dialect = {
     const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
     if (!body.stream)
       return Response.json({
-        ...{ ...head, object: 'chat.completion', usage },
+        ...head,
+        object: 'chat.completion',
+        usage,
         choices: [{ index: 0, message: delta, finish_reason }],
       })
     return events([
@@ -303,7 +326,8 @@ const gemini: Dialect = {
       const { functionResponse } = part
       if (functionResponse)
         found.push({
-          ...{ tool: functionResponse.name, text: textIn(functionResponse.response) },
+          tool: functionResponse.name,
+          text: textIn(functionResponse.response),
           pictures: picturesIn(functionResponse),
         })
       else if (found.length > 0) {

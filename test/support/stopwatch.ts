@@ -1,12 +1,12 @@
-/** Time as this process lived it. A machine may hold all up for seconds: that says nothing about the program. */
+/** Stopwatches that do not count the time while the machine or the process was suspended. */
 
-/** Longer than this nothing takes that does not wait: what is more between two looks was a machine that stood still. */
+/** A longer gap between two readings means that the process did not run. */
 const standstillMs = 250
 
 /**
- * Counts from now on. What holds up the whole process, such as a machine that is busy with others, counts 250 ms at most:
- * bounds on it tell waiting from not waiting, and do not fail for want of a processor. It is blind to an event loop that
- * is blocked: who asks for that takes `performance.now()`.
+ * Starts a stopwatch. A gap in which this process did not run (a busy machine) counts at most 250 ms, so
+ * that limits do not fail for lack of a processor. It cannot measure a blocked event loop: use
+ * `performance.now()` for that.
  */
 export function stopwatch(): Disposable & { readonly ms: number } {
   let lived = 0
@@ -28,9 +28,9 @@ export function stopwatch(): Disposable & { readonly ms: number } {
 }
 
 /**
- * The same for other processes, which a machine may hold up alone.
+ * Starts a stopwatch for other processes, which may be suspended alone.
  *
- * @param ask what they answer at once: between two answers they lived 250 ms at most
+ * @param ask a request that they answer immediately: the time between two answers counts at most 250 ms
  */
 export function stopwatchOf(ask: () => Promise<unknown>): AsyncDisposable & { readonly ms: number } {
   let lived = 0
@@ -45,7 +45,7 @@ export function stopwatchOf(ask: () => Promise<unknown>): AsyncDisposable & { re
       await new Promise(resolve => setTimeout(resolve, 20))
     }
   })()
-  // Who looks at the time, or ends it, hears of it.
+  // Dispose rejects with this error; handled here so that it is not an unhandled rejection.
   asking.catch(() => {})
   return {
     get ms() {

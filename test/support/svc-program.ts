@@ -1,17 +1,21 @@
-/** What the tests start when they start svc. */
+/** The svc program that tests start. */
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 /**
- * SVC_TEST_PROGRAM names it: a path, or words between blanks. `./scripts/test` builds the binary once for all files, which
- * starts in a third of the time. By hand the sources run under the Bun that runs the tests;
- * `SVC_TEST_PROGRAM="deno run -A $PWD/src/main.ts" bun test test/faults` tries them under Deno.
+ * Command that starts svc. SVC_TEST_PROGRAM can name it: a path, or words separated by spaces.
+ * `./scripts/test` builds the binary once for all files, which starts in a third of the time. By default
+ * the sources run under the Bun of the tests. `SVC_TEST_PROGRAM="deno run -A $PWD/src/main.ts" bun test
+ * test/faults` uses Deno.
  */
 export const svcProgram: readonly string[] = named(process.env.SVC_TEST_PROGRAM) ?? [bun(), main]
 
-/** As svc names it: npm's Bun is called bun.exe on every system, and has a link of the usual name. */
+/**
+ * Path of Bun in the form that svc uses: npm's Bun is called bun.exe on every system, and has a link with
+ * the usual name.
+ */
 function bun(): string {
   const link = process.execPath.replace(/\/bun\/bin\/bun\.exe$/, '/.bin/bun')
   return existsSync(link) ? link : process.execPath

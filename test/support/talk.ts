@@ -24,7 +24,7 @@ export const send = (
   text?: string,
 ) => t.send({ media: [media].flat(), text }, call)
 
-/** What the user sees of the last item. */
+/** Returns the last message's item as the user sees it. */
 export async function seen(t: TestGateway) {
   const item = (await t.sandbox.messages({ from: 'bot' })).at(-1)!.items[0]!
   return { ...item, bytes: await t.sandbox.mediaBytes(item.media_id!) }

@@ -1,11 +1,14 @@
-/** For what only looks, and tells how long something took or when it gave up. */
+/** Repeats a measurement if the machine was suspended during it. */
 
 import { stopwatch } from './stopwatch.ts'
 
-/** Longer than what a process does in one go, and shorter than all that a look waits for. */
+/** Longer than any synchronous work of a process, and shorter than any wait that is measured. */
 const standstillMs = 300
 
-/** Looks again when the machine stood still meanwhile: then it tells of the machine, and not of what it looked at. */
+/**
+ * Repeats `look` if this process did not run for a while: the result would say nothing about the tested
+ * program.
+ */
 export async function undisturbed<T>(look: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     using watch = stopwatch()

@@ -1,12 +1,12 @@
-/** Waiting for what a test cannot be told of. */
+/** Polls for conditions that a test gets no event for. */
 
 import { stopwatch } from './stopwatch.ts'
 
 /**
- * Waits until `look` gives something, and not nothing, no or 0.
+ * Waits until `look` returns a truthy value.
  *
- * @param withinMs of this process's time: a machine that stands still meanwhile is waited for
- * @param told what else to say when it does not
+ * @param withinMs limit in this process's time; time while the machine is suspended does not count
+ * @param told returns text to add to the error
  * @throws after `withinMs`, naming `what`
  */
 export async function until<T>(

@@ -1,4 +1,4 @@
-/** Sends that wait in the outbox: what the tests do with them. */
+/** Helpers for tests of sends that wait in the outbox. */
 import { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
@@ -9,33 +9,33 @@ import { type TestGateway, withGateway } from './gateway.ts'
 export const hourMs = 60 * 60_000
 export const dayMs = 24 * hourMs
 
-/** What was sent or is to be, oldest first. */
+/** Returns the sent and waiting messages, oldest first. */
 export const sent = async (t: TestGateway): Promise<Message[]> =>
   (await t.gateway.history.page({ direction: 'sent', limit: 200, offset: 0 })).messages.reverse()
 export const states = async (t: TestGateway) => (await sent(t)).map(({ text, status }) => [text, status])
-/** What the users saw of it: the first item of each message. */
+/** Returns what the users see: the first item of each message. */
 export const seen = async (t: TestGateway) =>
   (await t.sandbox.messages({ from: 'bot', limit: 200 })).map(({ items }) => items[0]!.text ?? items[0]!.kind)
-/** Files of what waits. */
+/** Returns the names of the queued files. */
 export const keptFiles = async (t: TestGateway) => {
   const folder = join(t.mediaRoot, 'outbox')
   return existsSync(folder) ? readdir(folder) : []
 }
 
-/** Who made each call, said yes to it and took it back, as its row says. */
+/** Returns who made, approved and ended each send, as its row says. */
 export const makers = (t: TestGateway) => {
   using db = new Database(join(t.dir, 'messages.db'), { readonly: true })
   const rows = db.query('SELECT made_by, approved_by, ended_by FROM outbox ORDER BY id').all() as object[]
   return rows.map(row => Object.fromEntries(Object.entries(row).filter(([, who]) => who !== null)))
 }
 
-/** Time passes for both sides. */
+/** Lets time pass for svc and for the sandbox. */
 export async function pass(t: TestGateway, ms: number): Promise<void> {
   t.clock.advance(ms)
   await t.sandbox.advance(ms)
 }
 
-/** The user writes, and the gateway knows it. */
+/** Sends a message from the user, and waits until the gateway has it. */
 export async function write(t: TestGateway, text = 'hi'): Promise<void> {
   const before = (await t.right())?.received_at ?? 0
   await pass(t, 10)
@@ -46,14 +46,15 @@ export async function write(t: TestGateway, text = 'hi'): Promise<void> {
 export const nothingWaits = (t: TestGateway) =>
   t.soon('nothing waits', async () => (await t.gateway.outbox.list()).length === 0)
 
-/** A gateway whose user has written, and whose window has closed since. */
+/** Opens a gateway whose user has written, and whose answer window has closed since. */
 export async function withClosed(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
   const t = await withGateway(options)
   await write(t)
-  // When a day passes at once the house is kept, and a file of this moment is a day old: not one of the test's.
+  // A day that passes at once triggers the maintenance, which removes old files. A file of the test shows
+  // that it has run.
   await mkdir(join(t.mediaRoot, 'outbox'), { recursive: true })
   await writeFile(join(t.mediaRoot, 'outbox', `${crypto.randomUUID()}.queued`), '')
   await pass(t, dayMs + 1000)
-  await t.until('the house is kept', async () => (await keptFiles(t)).length === 0)
+  await t.until('the maintenance has run', async () => (await keptFiles(t)).length === 0)
   return t
 }
