@@ -72,7 +72,10 @@ async function sessionOf(
       `account ${id}: its cursor ${sync.trouble}; WeChat decides which undelivered messages come first`,
     )
   return {
-    ...{ name, token, bot_id: botId(id, token), base_url: filledOf(fields?.baseUrl)?.trim() ?? '' },
+    name,
+    token,
+    bot_id: botId(id, token),
+    base_url: filledOf(fields?.baseUrl)?.trim() ?? '',
     ...(user_id && { user_id }),
     ...(savedAt > 0 && { created_at: Math.min(savedAt, now) }),
     cursor: filledOf(objectOf(sync.value)?.get_updates_buf) ?? '',
