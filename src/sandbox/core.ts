@@ -36,7 +36,7 @@ export interface SandboxOptions {
  * @returns undefined if the client disconnected
  */
 export type Between = (
-  asked: { endpoint: string; bot: string | undefined; signal: AbortSignal },
+  request: { endpoint: string; bot: string | undefined; signal: AbortSignal },
   honest: () => Promise<Response | undefined>,
 ) => Promise<Response | undefined>
 

@@ -30,12 +30,12 @@ export class Inbox {
   /** Sends these items from the user. Opens the bot's window and resets its quota. */
   say(from: string | undefined, to: string | undefined, items: Fields[], extra: Fields = {}): Said {
     const { bot, user } = this.#pair(from, to)
-    const said = this.#core.db.transaction(() =>
+    const entry = this.#core.db.transaction(() =>
       this.#insert(bot.id, user.id, items, this.#people.heard(bot.id, user.id), extra),
     )
     this.#arrived(bot.id)
-    this.#duplicateLater(said)
-    return said
+    this.#duplicateLater(entry)
+    return entry
   }
 
   /** Returns the sender and the receiving bot. Default: the phone's first user and that user's bot. */
@@ -70,19 +70,19 @@ export class Inbox {
     const message = fieldsOf(fromWire(wire))
     const { bot } = this.#pair(undefined, to ?? (textOf(message.to_user_id) || undefined))
     const userId = textOf(message.from_user_id)
-    const said = this.#core.db.transaction(() => {
+    const entry = this.#core.db.transaction(() => {
       if (userId && userId !== bot.id && message.message_type !== 2) {
         this.#people.ensureUser(userId)
         this.#people.heard(bot.id, userId, textOf(message.context_token) || undefined)
       }
       const id = message.message_id
       const text = typeof id === 'string' || typeof id === 'number' ? String(id) : ''
-      const said = { seq: this.#core.nextSeq(), message_id: text, bot_id: bot.id, user_id: userId }
-      this.#keep(said, this.#core.now(), wire)
-      return said
+      const entry = { seq: this.#core.nextSeq(), message_id: text, bot_id: bot.id, user_id: userId }
+      this.#keep(entry, this.#core.now(), wire)
+      return entry
     })
     this.#arrived(bot.id)
-    return said
+    return entry
   }
 
   #insert(botId: string, userId: string, items: Fields[], contextToken: string, extra: Fields): Said {
@@ -112,14 +112,14 @@ export class Inbox {
       context_token: contextToken,
       ...extra,
     })
-    const said = { seq, message_id: id, bot_id: botId, user_id: userId }
-    this.#keep(said, at, wire)
-    return said
+    const entry = { seq, message_id: id, bot_id: botId, user_id: userId }
+    this.#keep(entry, at, wire)
+    return entry
   }
 
-  #keep(said: Said, at: number, wire: string): void {
+  #keep(entry: Said, at: number, wire: string): void {
     this.#core.db.run`INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, wire)
-      VALUES (${said.seq}, ${said.message_id}, ${said.bot_id}, ${said.user_id}, 'in', ${at}, ${wire})`
+      VALUES (${entry.seq}, ${entry.message_id}, ${entry.bot_id}, ${entry.user_id}, 'in', ${at}, ${wire})`
   }
 
   #arrived(botId: string): void {
@@ -127,12 +127,12 @@ export class Inbox {
     this.#core.changed()
   }
 
-  #duplicateLater(said: Said): void {
+  #duplicateLater(entry: Said): void {
     const { duplicate, duplicate_after_ms } = this.#core.switches
     if (duplicate === 'off') return
     const { clock, closing } = this.#core
     void clock.sleep(duplicate_after_ms, closing).then(() => {
-      if (!closing.aborted) this.repeat(said.seq, duplicate)
+      if (!closing.aborted) this.repeat(entry.seq, duplicate)
     })
   }
 
@@ -148,7 +148,7 @@ export class Inbox {
     const message = fieldsOf(fromWire(String(row.wire)))
     if (how !== 'same_id') delete message.message_id
     if (how === 'new_token') message.context_token = newContextToken()
-    const said = this.#core.db.transaction(() => {
+    const entry = this.#core.db.transaction(() => {
       this.#people.heard(botId, userId, textOf(message.context_token) || undefined)
       const { item_list, seq: _seq, ...rest } = message
       return this.#insert(
@@ -160,7 +160,7 @@ export class Inbox {
       )
     })
     this.#arrived(botId)
-    return said
+    return entry
   }
 
   /** Returns why a living bot receives nothing, from the switch `receive`; undefined if it receives. */

@@ -222,8 +222,8 @@ export class Logins {
     const key = named && (/[?&]qrcode=([^&]+)/.exec(named)?.[1] ?? named)
     const login = key ? this.get(key) : this.list().find(login => states.includes(login.status))
     if (!login) {
-      const wanted = states.length === 1 ? said[states[0]!] : 'is open'
-      throw new SvcError('not_found', key ? 'no such QR code' : `no QR code ${wanted}`, {
+      const problem = states.length === 1 ? said[states[0]!] : 'is open'
+      throw new SvcError('not_found', key ? 'no such QR code' : `no QR code ${problem}`, {
         hint: 'Start a login first (svc login, or the login tool); GET /phone/state lists the QR codes.',
       })
     }

@@ -120,8 +120,8 @@ export const phoneRoutes: readonly PhoneRoute[] = [
       const quote = quoteIn(args, world)
       const piece = await world.media.add(kind, name, body)
       const item = mediaItem(world.core, piece, { ...args, origin })
-      const said = world.inbox.say(from, to, [{ ...item, ...quote }])
-      return { ...said, media_id: piece.id, size: piece.raw_size, md5: piece.md5 }
+      const entry = world.inbox.say(from, to, [{ ...item, ...quote }])
+      return { ...entry, media_id: piece.id, size: piece.raw_size, md5: piece.md5 }
     },
   ),
   post(
