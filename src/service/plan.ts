@@ -128,9 +128,9 @@ export const definitionOf = ({ files }: ServiceManager): string => files.paths.a
 /**
  * Error for a service that does not start.
  *
- * @param said message of its manager
+ * @param message error message of its manager
  */
-export const notStarted = (said: string, logs: string): SvcError =>
-  new SvcError('internal', `the service does not start: ${said}`, {
+export const notStarted = (message: string, logs: string): SvcError =>
+  new SvcError('internal', `the service does not start: ${message}`, {
     hint: `Its log tells the reason: ${logs}. The program must be in a folder where its user may run it, such as /usr/local/bin. Fix that, then install again.`,
   })

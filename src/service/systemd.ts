@@ -36,8 +36,8 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
   const must = async (...args: string[]): Promise<void> => {
     const { status, stderr, stdout } = await call(...args)
     if (status === 0) return
-    const said = (stderr.trim() || stdout.trim()).split('\n')[0] || `systemctl ended with ${status}`
-    throw notStarted(said, advice.logs)
+    const message = (stderr.trim() || stdout.trim()).split('\n')[0] || `systemctl ended with ${status}`
+    throw notStarted(message, advice.logs)
   }
   const advice = {
     logs: `journalctl ${isSystem ? '' : '--user '}-u ${name} -f`,
@@ -121,10 +121,10 @@ async function sessionOf(uid: number | undefined): Promise<Record<string, string
   return (await fileExists(folder)) ? { XDG_RUNTIME_DIR: folder } : {}
 }
 
-const unreachable = (isSystem: boolean, said: string) =>
+const unreachable = (isSystem: boolean, message: string) =>
   new SvcError(
     'internal',
-    `the systemd of this ${isSystem ? 'machine' : 'user'} cannot be reached${said && `: ${said}`}`,
+    `the systemd of this ${isSystem ? 'machine' : 'user'} cannot be reached${message && `: ${message}`}`,
     {
       hint: `${isSystem ? '' : 'Log in as this user directly (not by su or sudo), or let the systemd of this user run without that: sudo loginctl enable-linger <user>. '}In a container let its engine restart svc; in WSL set systemd=true under [boot] in /etc/wsl.conf; elsewhere let the init system start svc openapi. svc service install --print shows the unit.`,
     },
