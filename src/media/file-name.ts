@@ -56,18 +56,18 @@ const unseen =
  *
  * @param fallback name to use if nothing is left
  */
-export function fileNameOf(given: string, fallback: string): FileName {
+export function fileNameOf(input: string, fallback: string): FileName {
   const changes: string[] = []
   // A name never needs more; checking a megabyte would cost time.
-  const end = given.slice(-4096)
+  const end = input.slice(-4096)
   const base = end.slice(Math.max(end.lastIndexOf('/'), end.lastIndexOf('\\')) + 1)
-  if (base !== given) changes.push('folders were left out')
-  const seen = base.replace(unseen, '')
-  if (seen !== base) changes.push('characters that cannot be seen were left out')
-  const name = seen.length > mostNormalized ? seen : seen.normalize('NFC')
+  if (base !== input) changes.push('folders were left out')
+  const visible = base.replace(unseen, '')
+  if (visible !== base) changes.push('characters that cannot be seen were left out')
+  const name = visible.length > mostNormalized ? visible : visible.normalize('NFC')
   if (/^(?:\.{0,2}|\s*)$/.test(name)) {
     const file_name = fallback === '' ? 'file' : fileNameOf(fallback, '').file_name
-    return given === '' ? { file_name } : { file_name, renamed: 'no part of it can be a file name' }
+    return input === '' ? { file_name } : { file_name, renamed: 'no part of it can be a file name' }
   }
   const cut = cutName(name)
   if (cut !== name) changes.push(`it was cut to ${longestNameBytes} bytes`)
@@ -82,13 +82,13 @@ export const partialName = /^\..+\.[0-9a-f]{8}\.part$/
  * create `.bashrc`. Windows reserves some characters and names, and drops dots and spaces at the end.
  */
 export function nameOnDisk(named: FileName, isWindows = process.platform === 'win32'): FileName {
-  const given = named.file_name
-  const plain = isWindows ? given.replace(/[<>:"|?*]/g, '_').replace(/[. ]+$/, '') || '_' : given
+  const original = named.file_name
+  const plain = isWindows ? original.replace(/[<>:"|?*]/g, '_').replace(/[. ]+$/, '') || '_' : original
   const isHidden = plain.startsWith('.')
   const isKept = isWindows && deviceName.test(plain)
   const file_name = cutName(isHidden || isKept ? `_${plain}` : plain)
   const changes = named.renamed === undefined ? [] : [named.renamed]
-  if (isKept || plain !== given) changes.push('characters or names that the system reserves were replaced')
+  if (isKept || plain !== original) changes.push('characters or names that the system reserves were replaced')
   if (isHidden) changes.push('_ was put before the dot')
   return changes.length > 0 ? { file_name, renamed: changes.join(', ') } : named
 }

@@ -57,18 +57,18 @@ export async function allowedPath(
 }
 
 async function reached(
-  given: string,
+  callerPath: string,
   field: string,
   mediaRoot: string,
   local: Call['local'],
 ): Promise<string> {
-  if (local === false) return insideDir(mediaRoot, given, field)
+  if (local === false) return insideDir(mediaRoot, callerPath, field)
   // Opening a broken link fails later, with the reason.
   if (local === true) {
-    const path = await onDisk(resolve(given), field)
+    const path = await onDisk(resolve(callerPath), field)
     return realWay(path).catch(() => path)
   }
-  const path = resolve(local[0] ?? mediaRoot, given)
+  const path = resolve(local[0] ?? mediaRoot, callerPath)
   for (const folder of [...local, mediaRoot]) {
     try {
       return await insideDir(folder, path, field)

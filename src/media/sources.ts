@@ -106,9 +106,9 @@ export class Sources {
     })
   }
 
-  async #fromUrl(content: MediaContent, given: string, signal: AbortSignal): Promise<StagedFile> {
+  async #fromUrl(content: MediaContent, url: string, signal: AbortSignal): Promise<StagedFile> {
     const { maxUploadBytes, upstream } = this.#ports
-    const fetched = await fetchPublic(given, {
+    const fetched = await fetchPublic(url, {
       maxBytes: maxUploadBytes,
       timeoutMs: urlTimeoutMs,
       signal,
