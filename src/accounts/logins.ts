@@ -213,8 +213,8 @@ export class Logins {
    * Returns the session that a call is about. Without a name: the session of the login that the caller
    * probably follows, including one that ended and was not reported yet; else `default`.
    */
-  async #nameOf(given: string): Promise<string> {
-    return given === '' ? followed(await this.#records.list()) : sessionName(given)
+  async #nameOf(name: string): Promise<string> {
+    return name === '' ? followed(await this.#records.list()) : sessionName(name)
   }
 
   async #end(found: StoredLogin | undefined, may: (login: StoredLogin) => boolean): Promise<boolean> {
