@@ -88,18 +88,18 @@ export async function readStatus(options: {
   const directory = await lookAtDirectory(basePath, sandbox)
   if (directory.state === 'unreadable') report(basePath)(directory.error)
   const stored = sightOf(basePath)
-  const [polling, sight, seen, noted] = await Promise.all([
+  const [polling, inspected, stats, noted] = await Promise.all([
     stored.polling(clock).catch(report(dataFiles.pollLock)),
     stored.sessions().catch(report('sessions')),
     stored.store().catch(report(dataFiles.store)),
     notedAddresses(basePath),
   ])
-  if (seen && seen.form > seen.newest) trouble.push(newerStore(seen))
+  if (stats && stats.form > stats.newest) trouble.push(newerStore(stats))
   // This version cannot read the messages of a newer store.
-  const store = seen && seen.form > seen.newest ? undefined : seen
+  const store = stats && stats.form > stats.newest ? undefined : stats
   const polls = polledBy(polling)
   const service = noted.find(({ pid }) => pid === polls.pid) ?? noted[0]
-  const sessions = (sight?.sessions ?? []).map((session, at): SessionReport => {
+  const sessions = (inspected?.sessions ?? []).map((session, at): SessionReport => {
     const { name, status, bot, users } = session
     const unreadable = session.trouble?.kind === 'unreadable'
     if (session.trouble?.kind === 'unreadable') report(name)(session.trouble.error)
