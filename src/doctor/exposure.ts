@@ -59,17 +59,17 @@ function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): 
       )
   }
   const { seen, status } = answer
-  const says = `svc ${seen.version} answers on ${url} as ${seen.role}`
-  if (isOfAnother(seen, polling)) return note('port', `${says}, for another data directory`, elsewhere)
+  const summary = `svc ${seen.version} answers on ${url} as ${seen.role}`
+  if (isOfAnother(seen, polling)) return note('port', `${summary}, for another data directory`, elsewhere)
   if (status !== 200)
     return bad(
       'port',
-      `${says}; ${seen.trouble?.message ?? 'its message store does not work'}`,
+      `${summary}; ${seen.trouble?.message ?? 'its message store does not work'}`,
       seen.trouble?.hint ?? 'Read its log. doctor checks its disk and store too.',
     )
   return seen.version === version
-    ? ok('port', says)
-    : warning('port', `${says}; this is ${version}`, 'Restart the service, so that it runs this version.')
+    ? ok('port', summary)
+    : warning('port', `${summary}; this is ${version}`, 'Restart the service, so that it runs this version.')
 }
 
 /**
