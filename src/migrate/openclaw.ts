@@ -112,8 +112,8 @@ async function usersOf(
   const users = new Map<string, UserContext>()
   // NewFuture's fork writes ids in lower case (protocol notes 5.6); to WeChat those are other users.
   const isLowered = Object.keys(tokens ?? {}).every(user => user === user.toLowerCase())
-  for (const [key, given] of Object.entries(tokens ?? {})) {
-    const token = filledOf(given)
+  for (const [key, value] of Object.entries(tokens ?? {})) {
+    const token = filledOf(value)
     const user = isLowered && owner !== undefined && key === owner.toLowerCase() ? owner : key
     // It is unknown when the user wrote, and how many answers were sent since.
     if (token !== undefined && user !== '') users.set(user, { token, used: 0, first_seen: 0 })
