@@ -238,21 +238,23 @@ export async function startMcp(
     ],
     { cwd: dir, env: environment(dir), stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
   )
-  const said = overhear(child)
-  const { exited } = said
-  const ready = () => /^(?:mcp|listening) on (http\S+\/(?:mcp|sse))$/m.exec(said.stdout)?.[1]
+  const output = overhear(child)
+  const { exited } = output
+  const ready = () => /^(?:mcp|listening) on (http\S+\/(?:mcp|sse))$/m.exec(output.stdout)?.[1]
   await until('it is ready', 30_000, () => ready() !== undefined || child.exitCode !== null).catch(() =>
     child.kill('SIGKILL'),
   )
   if (!ready())
-    throw new Error(`svc ${words.join(' ')} did not start (${await exited}):\n${said.stdout}${said.stderr}`)
+    throw new Error(
+      `svc ${words.join(' ')} did not start (${await exited}):\n${output.stdout}${output.stderr}`,
+    )
   return {
     url: ready()!,
     dir,
     pid: child.pid,
     exited,
-    log: () => said.stderr,
-    stdout: () => said.stdout,
+    log: () => output.stderr,
+    stdout: () => output.stdout,
     async kill(signal) {
       child.kill(signal)
       return exited

@@ -107,22 +107,22 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       stderr: 'pipe',
     },
   )
-  const said = overhear(child)
-  const { exited } = said
+  const output = overhear(child)
+  const { exited } = output
   const kill = (signal: NodeJS.Signals) => {
     if (child.exitCode !== null || child.signalCode !== null) return exited
     for (const pid of signal === 'SIGKILL' ? family(child.pid) : innermost(child.pid)) end(pid, signal)
     return exited
   }
   using watch = stopwatch()
-  let served = servedAt(said.stdout, sandboxed)
-  for (; !served; served = servedAt(said.stdout, sandboxed)) {
+  let served = servedAt(output.stdout, sandboxed)
+  for (; !served; served = servedAt(output.stdout, sandboxed)) {
     const isLate = watch.ms > (options.readyWithinMs ?? 30_000)
     if (child.exitCode !== null || isLate || options.signal?.aborted) {
       const late = child.exitCode === null && child.signalCode === null
       await kill('SIGKILL')
       const how = late ? 'in time' : `(exit ${child.exitCode ?? child.signalCode})`
-      throw new Error(`the service did not start ${how}:\n${said.stdout}${said.stderr}`)
+      throw new Error(`the service did not start ${how}:\n${output.stdout}${output.stderr}`)
     }
     await Bun.sleep(10)
   }
@@ -131,8 +131,8 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     pid: child.pid,
     dir,
     exited,
-    log: () => said.stderr,
-    stdout: () => said.stdout,
+    log: () => output.stderr,
+    stdout: () => output.stdout,
     kill,
     async [Symbol.asyncDispose]() {
       await kill('SIGKILL')
