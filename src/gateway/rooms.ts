@@ -173,7 +173,7 @@ export function openSend(
   const rules = { quota: quotaPerInbound, windowMs, pace, patienceMs: sendPatienceMs }
   const ports = { upstream, state, check, store, media, rules }
   const worker = new Worker(ports, named(runtime, 'send'))
-  const outbox = new Outbox({ store, worker, media, rules, meant }, named(runtime, 'outbox'))
+  const outbox = new Outbox({ state, store, worker, media, rules, meant }, named(runtime, 'outbox'))
   const route = (to: string, session: string | undefined) => routeTo(accounts, to, session)
   const addressed = async (user: string, session: string | undefined) =>
     (await meant({ user, session }, 'to')).user ?? user

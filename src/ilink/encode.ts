@@ -84,7 +84,7 @@ export interface Outgoing {
    * The newest context token of this user. Upstream also accepts messages without one, but may not deliver
    * them.
    */
-  contextToken?: string
+  contextToken?: string | undefined
 }
 
 /** Builds the `msg` of a sendmessage request. Upstream fills in `from_user_id`. */

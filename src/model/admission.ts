@@ -122,6 +122,10 @@ function paced(facts: SendFacts, count: number, { pace, patienceMs }: SendRules)
   return first <= now ? { go: 'now', slot: now } : { go: 'later', slot: first }
 }
 
+/** Returns whether a session whose newest slot is at `last` has no free slot within the patience. */
+export const isFull = (last = 0, now: number, { pace, patienceMs }: SendRules): boolean =>
+  pace !== 'off' && last + 1000 / pace.perSecond - now > patienceMs
+
 /** Returns whether a slot's time has come and is not missed. */
 export const isDue = (slot: number, now: number): boolean => now >= slot && now - slot < missedMs
 

@@ -1,15 +1,16 @@
 /** One message on its way: what it may be sent by, the request, and its result on disk. */
 import type { Upstream } from '../ilink/api.ts'
-import { mediaItem } from '../ilink/encode.ts'
+import { mediaItem, outgoingMessage } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import type { SendRules } from '../model/admission.ts'
 import type { SvcError } from '../model/error.ts'
-import type { BotInfo, UserContext } from '../model/session.ts'
+import type { BotInfo } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Began, Begun, Entry, Lane, SendMode, Settlement, Terms } from '../storage/outbox.ts'
+import type { SentMessage } from '../storage/messages.ts'
+import type { Began, Begun, Entry, Lane, SendMode, Settlement } from '../storage/outbox.ts'
 import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
-import { type DeliveryResult, deliver, type Letter, letter } from './delivery.ts'
+import { type DeliveryResult, deliver, rowOf } from './delivery.ts'
 import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
 import { Muting, type MutingPorts } from './muting.ts'
 import { endReasonOf, notTried, stopped } from './problems.ts'
@@ -37,7 +38,8 @@ export interface SendPorts {
 /** A message that may be out from now on. */
 export interface Started {
   begun: Begun
-  letter: Letter
+  /** As the log has it. */
+  row: SentMessage
 }
 
 /** One message of an entry: these of its parts, by this bot, as this item. */
@@ -66,22 +68,6 @@ export async function botOf({ sessions }: SendPorts['state'], session: string): 
   const bot = (await sessions.get(session))?.bot
   return bot?.expired_at === undefined ? bot : undefined
 }
-
-/** What a user may be answered by, and the token of that. */
-export type AnswerTerms = Terms & { token: string | undefined }
-
-/** As far as this process knows. */
-export const termsOf = async (
-  { rules, state }: Pick<SendPorts, 'rules' | 'state'>,
-  session: string,
-  user: string,
-) => termsBy(rules, await state.contexts.find(session, user))
-
-export const termsBy = (rules: SendRules, context: UserContext | undefined): AnswerTerms => ({
-  context: context ?? { used: 0 },
-  rules,
-  token: context?.token,
-})
 
 /** Every message goes this way: it begins, it is handed over, what became of it is stored. */
 export class DeliveryAttempts {
@@ -145,12 +131,11 @@ export class DeliveryAttempts {
     signal,
   }: Attempt): Promise<Started | Exclude<Attempted, { go: 'sent' }>> {
     const { clock } = this.#runtime
-    const { session, user } = to
+    const { rules, store } = this.#ports
     while (!signal.aborted) {
-      const terms = await termsOf(this.#ports, session, user)
-      const next = letter(user, item, terms, clock.now())
-      const began = await this.#ports.store.outbox.begin(parts, bot.bot_id, terms, next.row)
-      if (began.go === 'begun') return { begun: began.begun, letter: next }
+      const row = rowOf(to.user, item, clock.now())
+      const began = await store.outbox.begin(parts, bot.bot_id, rules, row)
+      if (began.go === 'begun') return { begun: began.begun, row }
       if (began.go !== 'later') return began
       await clock.sleep(began.slot - clock.now(), signal)
     }
@@ -158,15 +143,17 @@ export class DeliveryAttempts {
   }
 
   async #deliver(
-    { to: { session, user }, bot }: Attempt,
-    { begun, letter }: Started,
+    { to: { session, user }, bot, item }: Attempt,
+    { begun, row }: Started,
   ): Promise<DeliveryResult> {
     const { clock, log } = this.#runtime
     const { account, api } = this.#ports.upstream
     const { check, rules } = this.#ports
+    const clientId = row.client_id
+    const wire = outgoingMessage({ to: user, item, clientId, contextToken: begun.token })
     // Not cancelled when the caller leaves: half a request is the one thing that cannot be told apart later.
     const post = () =>
-      check.settled(session, bot, () => api.sendMessage(account(bot), letter.wire, this.#cut.signal))
+      check.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
     const result = await deliver(post, user, begun, { rules, now: () => clock.now() })
     const { error, status } = result
     // The log is for people; the caller is told by the result.
@@ -174,7 +161,7 @@ export class DeliveryAttempts {
     return result
   }
 
-  async #settle(message: Attempt, { begun, letter }: Started, result: DeliveryResult) {
+  async #settle(message: Attempt, { begun, row }: Started, result: DeliveryResult) {
     const { bus, log } = this.#runtime
     const { media, store } = this.#ports
     const { bot, to } = message
@@ -186,8 +173,8 @@ export class DeliveryAttempts {
       const { entries, files } = await store.outbox.settle(begun, { ...settlement, hold })
       const parts = entries.flatMap(({ parts }) => parts)
       bus.tell('handedOver', settlement.status, parts.find(({ id }) => begun.parts.includes(id))?.msg_type)
-      if (isTaken) this.#muting.handedOver({ session: to.session, bot, at: letter.row.timestamp }, status)
-      await media.kept.discard(files)
+      if (isTaken) this.#muting.handedOver({ session: to.session, bot, at: row.timestamp }, status)
+      if (files.length > 0) await media.kept.discard(files)
       return entries
     } catch (error) {
       // The send happened whatever the disk says: the caller must hear of it.

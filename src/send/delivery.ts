@@ -6,7 +6,7 @@
 import { newClientId, outgoingMessage } from '../ilink/encode.ts'
 import { textOf } from '../ilink/fields.ts'
 import { type ILinkError, isILinkError } from '../ilink/http.ts'
-import type { WeixinMessage, WireItem } from '../ilink/wire.ts'
+import type { WireItem } from '../ilink/wire.ts'
 import { afterRefusal, causeOfRefusal, type Hold, type SendRules, untilWritten } from '../model/admission.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { SentMessage } from '../storage/messages.ts'
@@ -30,23 +30,14 @@ export interface DeliveryResult {
   giveUp?: boolean
 }
 
-/** A message as it goes out, and as the log keeps it. */
-export interface Letter {
-  wire: WeixinMessage
-  row: SentMessage
-}
-
-export function letter(
-  to: string,
-  item: WireItem,
-  { token }: { token?: string | undefined },
-  now: number,
-  clientId = newClientId(now),
-): Letter {
-  const wire = outgoingMessage({ to, item, clientId, contextToken: token })
-  const row = { client_id: clientId, to_user: to, timestamp: now, raw: JSON.stringify(wire) }
-  return { wire, row: { ...row, ...described(item) } }
-}
+/** A message as the log keeps it: as it goes out, but for the context token. */
+export const rowOf = (to: string, item: WireItem, now: number, clientId = newClientId(now)): SentMessage => ({
+  client_id: clientId,
+  to_user: to,
+  timestamp: now,
+  raw: JSON.stringify(outgoingMessage({ to, item, clientId })),
+  ...described(item),
+})
 
 /** Hands a message over by `post`. Never throws for what upstream or the network does. */
 export async function deliver(

@@ -100,21 +100,11 @@ export class Muting {
   }
 
   #note(session: string, bot: BotInfo, judge: (now: BotInfo) => Promise<Marks | undefined>): void {
-    this.#noted = this.#noted.then(() => this.#judge(session, bot, judge))
-  }
-
-  /** What was sent counts, whether or not this can be looked up and written. */
-  async #judge(
-    session: string,
-    bot: BotInfo,
-    judge: (now: BotInfo) => Promise<Marks | undefined>,
-  ): Promise<void> {
     const { bus, log } = this.#runtime
     const { sessions } = this.#ports.state
-    try {
+    const note = async () => {
       const now = (await sessions.get(session))?.bot
-      if (now?.token !== bot.token) return
-      const marks = await judge(now)
+      const marks = now?.token === bot.token ? await judge(now) : undefined
       if (!marks) return
       await sessions.mark(session, bot.token, marks)
       if (!('muted_at' in marks)) return
@@ -126,8 +116,10 @@ export class Muting {
           since: new Date(marks.muted_at).toISOString(),
         })
       bus.tell('sessionsChanged')
-    } catch (error) {
-      log.error('whether an account is muted was not noted', { session, error })
     }
+    // What was sent counts, whether or not this can be looked up and written.
+    this.#noted = this.#noted
+      .then(note)
+      .catch(error => log.error('whether an account is muted was not noted', { session, error }))
   }
 }

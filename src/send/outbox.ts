@@ -2,29 +2,33 @@
  * The outbox: sends that wait until they may go. Whoever polls sends what waits, as soon as a batch is committed, and
  * looks now and then besides.
  */
-import type { SendRules } from '../model/admission.ts'
+import type { Closed, SendRules } from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
-import type { Cancelled, OutboxEntry, OutboxFilter, OutboxPart, Waiting } from '../model/message.ts'
+import type { Cancelled, OutboxEntry, OutboxFilter, OutboxPart } from '../model/message.ts'
 import { type Principal, principalText } from '../model/principal.ts'
+import { turns } from '../platform/clock.ts'
 import { defined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { EndReason, Entry, EntryPart, KeptFile, LaneFilter } from '../storage/outbox.ts'
+import type { EndReason, Entry, EntryPart, KeptFile, LaneFilter, WaitingLane } from '../storage/outbox.ts'
 import type { Store } from '../storage/store.ts'
-import type { MediaFiles } from './media-files.ts'
+import { botOf, type SendPorts } from './delivery-attempt.ts'
+import { explainWaits, isPaused } from './foresight.ts'
 import { cancelled, declined } from './problems.ts'
 import { partOf } from './result.ts'
 import type { Worker } from './worker.ts'
 
-export interface OutboxPorts {
+export interface OutboxPorts extends Pick<SendPorts, 'state' | 'media' | 'rules'> {
   store: Pick<Store, 'names' | 'outbox' | 'upkeep'>
   worker: Worker
-  media: Pick<MediaFiles, 'kept'>
-  rules: SendRules
   meant(who: { session?: string; user?: string }, field: string): Promise<{ session?: string; user?: string }>
 }
 
-/** The lanes are looked at this often, besides whenever a user has written. */
+/** Lanes are looked at this often: those in which something has changed, or that are due. Those of a user who writes, at once. */
 const lookEveryMs = 1000
+/** All that waits is looked at this often, since a clock that is set makes what was told of a time untrue. */
+const wholeEveryMs = 10 * 60_000
+/** A login that another process made shows after this. */
+const loginMs = 2000
 /** Leases are renewed this often, however long an upload takes. */
 const renewEveryMs = 20_000
 /** A send that is on its way for so long belongs to a process that died, where that cannot be asked. */
@@ -44,6 +48,12 @@ export class Outbox {
   #troubled = false
   /** This process polls: then it is the one that sends what waits. */
   #polls = false
+  /** By lane, when to look at it again (`monotonic`); what is not here waits for its user. */
+  readonly #due = new Map<number, number>()
+  /** What was written before it has been looked at. */
+  #revision = 0
+  /** When everything is looked at again (`monotonic`). */
+  #wholeAt = 0
 
   constructor(ports: OutboxPorts, runtime: Runtime) {
     this.#ports = ports
@@ -51,11 +61,14 @@ export class Outbox {
     const { bus } = runtime
     bus.on('committed', ({ session, messages }) => {
       const users = [...new Set(messages.map(({ from_user }) => from_user))]
-      if (!runtime.closing.aborted) void this.#guarded(() => this.#wrote({ session, users }))
+      if (!runtime.closing.aborted) void this.#guarded(() => this.#look({ of: { session, users } }))
     })
     bus.on('roleChanged', role => {
       this.#polls = role === 'poller'
-      ports.worker.foresight.crowded.clear()
+      this.#wholeAt = 0
+    })
+    bus.on('sessionsChanged', () => {
+      this.#wholeAt = 0
     })
   }
 
@@ -68,15 +81,7 @@ export class Outbox {
     const { meant, store } = this.#ports
     const { user, session } = await meant({ user: filter.user_id, session: filter.session }, 'user_id')
     const entries = await store.outbox.list({ user_id: user, session })
-    // By lane: its messages go out in their order, but for those that wait for a yes.
-    const waiting = new Map<number | string | undefined, Promise<Waiting>>()
-    return Promise.all(
-      entries.map(async entry => {
-        const lane = entry.asked ?? entry.parts[0]?.lane
-        if (!waiting.has(lane)) waiting.set(lane, this.#ports.worker.foresight.waiting(entry))
-        return this.#shown(entry, await waiting.get(lane))
-      }),
-    )
+    return this.#shown(entries)
   }
 
   /**
@@ -85,24 +90,25 @@ export class Outbox {
    * @throws SvcError `not_found`
    */
   async get(outboxId: string | number): Promise<OutboxEntry> {
-    const { worker } = this.#ports
     const entry = await this.#entry(outboxId)
     if (entry?.mode !== 'queue') throw unknownSend('outbox')
-    return this.#shown(entry, entry.ended ? {} : await worker.foresight.waiting(entry))
+    return (await this.#shown([entry]))[0]!
   }
 
   async #entry(outboxId: string | number): Promise<Entry | undefined> {
     return /^\d{1,15}$/.test(String(outboxId)) ? this.#ports.store.outbox.entry(Number(outboxId)) : undefined
   }
 
-  async #shown(entry: Entry, waiting: Waiting | undefined): Promise<OutboxEntry> {
-    const { id, session, user, created_at, expires_at, ended, parts } = entry
-    const user_name = (await this.#ports.store.names.of(session)).get(user)
-    const times = { created_at, expires_at, ...waiting, ended: ended || undefined }
-    return defined({
-      ...{ outbox_id: String(id), session, to_user: user, user_name, ...times },
-      parts: parts.map(shown),
-    })
+  async #shown(entries: readonly Entry[]): Promise<OutboxEntry[]> {
+    const waiting = await explainWaits(this.#ports, entries, this.#runtime.clock.now())
+    const show = async ({ id, session, user, ended, ...entry }: Entry, nth: number): Promise<OutboxEntry> => {
+      const { created_at, expires_at } = entry
+      const user_name = (await this.#ports.store.names.of(session)).get(user)
+      const times = { created_at, expires_at, ...waiting[nth], ended: ended || undefined }
+      const parts = entry.parts.map(shown)
+      return defined({ outbox_id: String(id), session, to_user: user, user_name, ...times, parts })
+    }
+    return Promise.all(entries.map(show))
   }
 
   /**
@@ -149,7 +155,7 @@ export class Outbox {
       })
     }
     log.info('send approved', { outbox: outboxId })
-    await worker.watch(entry.id, lane, undefined)
+    await worker.watch(entry, lane, undefined)
     return this.get(outboxId)
   }
 
@@ -189,28 +195,51 @@ export class Outbox {
     }
   }
 
-  /** What waits for these users may go now. */
-  async #wrote(of: LaneFilter): Promise<void> {
-    const busy = await this.#look(of)
-    // Lanes that were about to be left may have been looked at for the last time.
-    if (busy.length > 0) await Promise.allSettled(busy).then(() => this.#look(of))
-  }
-
-  /** Begins to work on every lane whose user may be written to. @returns the work on those that was under way before */
-  async #look(of?: LaneFilter): Promise<Promise<void>[]> {
+  /** Begins to work on lanes that may go: on some of them, or on those in which something has changed, or that are due. */
+  async #look(some?: LaneFilter): Promise<void> {
     const { clock } = this.#runtime
     const { rules, store, worker } = this.#ports
-    if (clock.monotonic() - this.#renewedAt > renewEveryMs) {
-      this.#renewedAt = clock.monotonic()
+    const now = clock.monotonic()
+    if (now - this.#renewedAt > renewEveryMs) {
+      this.#renewedAt = now
       for (const lane of worker.flushing.keys()) await store.outbox.claim(lane)
     }
-    if (!of) worker.foresight.crowded.clear()
-    const lanes = await store.outbox.lanes(rules, of)
-    const busy = lanes.flatMap(({ id }) => worker.flushing.get(id) ?? [])
-    const mayGo = worker.foresight.judge()
-    for (const lane of lanes.filter(({ id }) => !worker.flushing.has(id)))
-      if (await mayGo(lane)) void this.#guarded(() => worker.flush(lane.id))
-    return busy
+    if (some) return this.#attend((await store.outbox.waiting(rules, some)).lanes)
+    const isWhole = now >= this.#wholeAt
+    if (isWhole) this.#wholeAt = now + wholeEveryMs
+    const ids = [...this.#due].flatMap(([id, at]) => (isWhole || at <= now ? id : []))
+    const changed = isWhole ? undefined : { ids, since: this.#revision }
+    const { lanes, revision } = await store.outbox.waiting(rules, changed)
+    this.#revision = revision
+    for (const id of ids) this.#due.delete(id)
+    await this.#attend(lanes)
+  }
+
+  /** Sends what waits in these lanes where it may go, and notes when to look at them again. */
+  async #attend(lanes: readonly WaitingLane[]): Promise<void> {
+    const { clock } = this.#runtime
+    const turn = turns(clock)
+    for (const lane of lanes) {
+      await turn()
+      const waitMs = await this.#work(lane)
+      if (waitMs === undefined) continue
+      const at = clock.monotonic() + waitMs
+      this.#due.set(lane.id, at)
+      if (lane.crowded) this.#ports.worker.crowded.set(lane.session, at + 2 * lookEveryMs)
+    }
+  }
+
+  /** @returns when to look at it again, in ms; undefined: not before its user writes */
+  async #work(lane: WaitingLane): Promise<number | undefined> {
+    const { rules, state, worker } = this.#ports
+    const { id, not_before, session, verdict } = lane
+    const now = this.#runtime.clock.now()
+    if (worker.flushing.has(id)) return 0
+    if (isPaused(lane, now)) return not_before - now
+    if (verdict.go === 'no') return waitMsOf(verdict, rules)
+    if (!(await botOf(state, session))) return loginMs
+    void this.#guarded(() => worker.flush(lane))
+    return 0
   }
 
   /** The store's troubles pass; they are told once and tried again at the next look. */
@@ -220,10 +249,17 @@ export class Outbox {
       this.#troubled = false
     } catch (error) {
       if (this.#runtime.closing.aborted) return
+      this.#wholeAt = 0
       if (!this.#troubled) this.#runtime.log.error('outbox not looked after', { error })
       this.#troubled = true
     }
   }
+}
+
+/** How long to wait until the next slot, or until a hold ends; undefined where only the user's next message helps. */
+function waitMsOf(closed: Closed, { patienceMs }: SendRules): number | undefined {
+  if (closed.why === 'window' || closed.why === 'quota') return undefined
+  return closed.why === 'pace' ? Math.max(0, closed.waitMs - patienceMs) : closed.waitMs
 }
 
 /** Its text and file go when it has ended; the history keeps them. */

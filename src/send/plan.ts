@@ -15,8 +15,7 @@ import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { KeptFile, NewEntry, NewPart, SendMode } from '../storage/outbox.ts'
 import type { Sessions } from '../storage/state.ts'
 import type { Names } from '../storage/store.ts'
-import { letter } from './delivery.ts'
-import type { AnswerTerms } from './delivery-attempt.ts'
+import { rowOf } from './delivery.ts'
 import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
 import { splitText, textLimitBytes } from './split.ts'
 
@@ -205,7 +204,6 @@ export interface Draft {
   request: SendRequest
   session: string
   bot: BotInfo
-  terms: AnswerTerms
   pieces: Piece[]
   files: StagedFile[]
 }
@@ -249,7 +247,7 @@ export async function waitingParts(
     }
     const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
     const clientId = `queued-${timestamp}-${crypto.randomUUID().slice(0, 8)}-${nth}`
-    const message = letter(to, item, {}, timestamp, clientId).row
+    const message = rowOf(to, item, timestamp, clientId)
     parts.push({ kind: piece.kind, waiting: { message, file } })
   }
   return parts

@@ -7,12 +7,13 @@
 import { textItem } from '../ilink/encode.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
-import { type BotInfo, rightToAnswer, type UserContext } from '../model/session.ts'
+import { type BotInfo, rightToAnswer } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked, untilAborted } from '../platform/signals.ts'
 import type { Enqueued, Entry, KeptFile } from '../storage/outbox.ts'
-import { letter } from './delivery.ts'
-import { type SendPorts, termsBy, termsOf } from './delivery-attempt.ts'
+import { rowOf } from './delivery.ts'
+import type { SendPorts } from './delivery-attempt.ts'
+import { explainWaits } from './foresight.ts'
 import type { Caller } from './media-files.ts'
 import {
   type Draft,
@@ -58,8 +59,6 @@ const isTypingAlone = ({ typing, text, media }: SendRequest): boolean =>
 interface Route {
   name: string
   bot: BotInfo
-  /** What the session knows of the user at this moment. */
-  context?: UserContext | undefined
   /** The session that the user wrote to, where no login that there is now has heard of them. */
   before?: { session: string; isLoggedIn: boolean } | undefined
 }
@@ -140,7 +139,7 @@ export class Sender {
     await this.#routed(request, async route => {
       if (isTypingAlone(request)) return
       const texts = await look(request, this.#ports.media, caller)
-      await this.#mayGo(route, request, texts.length)
+      await this.#mayGo(route.name, request, texts.length)
     })
     return 'new'
   }
@@ -156,15 +155,11 @@ export class Sender {
   }
 
   /** @throws SvcError when it may neither go now nor wait */
-  async #mayGo(
-    { name, context }: Route,
-    { to, media, when_closed }: SendRequest,
-    texts: number,
-  ): Promise<void> {
+  async #mayGo(session: string, { to, media, when_closed }: SendRequest, texts: number): Promise<void> {
     const { rules, store, upstream } = this.#ports
     if (when_closed === 'queue') return
     const count = texts + media.length
-    const verdict = await store.outbox.verdict(name, to, count, termsBy(rules, context))
+    const verdict = await store.outbox.verdict(session, to, count, rules)
     if (verdict.go === 'no') throw closedError(verdict, { count, texts }, upstream.sandboxed)
   }
 
@@ -243,13 +238,13 @@ export class Sender {
   }
 
   async #sentBy(route: Route, request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
-    const { media, rules } = this.#ports
-    const { name: session, bot, context } = route
+    const { media } = this.#ports
+    const { name: session, bot } = route
     const { approval } = request
     // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
     const texts = await look(request, media, caller)
     // Before anything is read, fetched or uploaded: a shut window should cost nothing.
-    if (approval || request.media.length > 0) await this.#mayGo(route, request, texts.length)
+    if (approval || request.media.length > 0) await this.#mayGo(session, request, texts.length)
     const files = await stage(request, media, caller)
     try {
       if (caller.signal.aborted) throw stopped(caller.signal)
@@ -257,10 +252,7 @@ export class Sender {
         ...texts.map(text => ({ kind: 'text' as const, text })),
         ...files.map(file => ({ kind: file.kind, file })),
       ]
-      // The user may write while files are read or fetched.
-      const terms =
-        files.length === 0 ? termsBy(rules, context) : await termsOf(this.#ports, session, request.to)
-      const draft = { by: caller.by, request, session, bot, terms, pieces, files }
+      const draft = { by: caller.by, request, session, bot, pieces, files }
       const isPatient = request.when_closed === 'queue' || approval !== undefined
       const entry = await (isPatient ? this.#queue(draft, caller) : this.#send(draft, caller))
       return entry && withNames(await this.#result(entry), files)
@@ -272,22 +264,21 @@ export class Sender {
   /** Mode `fail`: this process sends it now, or nobody does. @returns it as it ended; undefined when its key was taken */
   async #send(draft: Draft, caller: Caller): Promise<Entry | undefined> {
     const { clock } = this.#runtime
-    const { store, upstream, worker } = this.#ports
-    const { request, session, bot, terms, pieces } = draft
+    const { rules, store, upstream, worker } = this.#ports
+    const { request, session, bot, pieces } = draft
     const { to } = request
     using line = worker.lines.line(session, to)
-    const [piece] = pieces
+    const texts = pieces.flatMap(piece => (piece.kind === 'text' ? piece.text : []))
     // A plain text is on its way with the commit that notes it.
-    const isPlain = line.isFirst && pieces.every(({ kind }) => kind === 'text')
-    const first =
-      isPlain && piece?.kind === 'text' ? letter(to, textItem(piece.text), terms, clock.now()) : undefined
+    const isPlain = line.isFirst && pieces.length === texts.length
+    const row = isPlain ? rowOf(to, textItem(texts[0]!), clock.now()) : undefined
     const parts = pieces.map(({ kind }) => ({ kind }))
-    const enqueued = await store.outbox.enqueue(newEntry(draft, parts), terms, first?.row)
+    const enqueued = await store.outbox.enqueue(newEntry(draft, parts), rules, row)
     if (enqueued.state === 'known') return undefined
     if (enqueued.state === 'closed') throw closedError(enqueued.verdict, countsOf(pieces), upstream.sandboxed)
     const { begun, entry } = enqueued
     using _shown = this.#meanwhile(draft, entry)
-    const started = begun && first && { begun, letter: first }
+    const started = begun && row && { begun, row }
     // The place in the line, and the typing, last until it has ended.
     return await worker.sendNow({ entry, bot, pieces, line, started }, caller)
   }
@@ -303,16 +294,14 @@ export class Sender {
     const enqueued = await this.#enqueued(draft, caller)
     if (enqueued.state !== 'new') return undefined
     const { entry, lane, verdict } = enqueued
-    let last: Entry | undefined
-    const isNext = verdict !== 'behind' && verdict.go !== 'no' && !worker.foresight.crowded.has(entry.session)
+    const isNext = verdict !== 'behind' && verdict.go !== 'no' && !worker.isCrowded(entry.session)
     if (!entry.asked && isNext) {
       using _shown = this.#meanwhile(draft, entry)
       const gone = untilAborted(caller.signal).then(() => 'left' as const)
-      const watched = await Promise.race([worker.watch(entry.id, lane, caller.progress), gone])
-      if (watched === 'left' && !closing.aborted) return this.#cancelled(entry, caller.signal)
-      last = watched === 'left' ? undefined : watched
+      const ended = await Promise.race([worker.watch(entry, lane, caller.progress), gone])
+      if (ended === 'left' && !closing.aborted) return this.#cancelled(entry, caller.signal)
     }
-    const now = last?.ended ? last : ((await store.outbox.entry(entry.id)) ?? last ?? entry)
+    const now = (await store.outbox.entry(entry.id)) ?? entry
     if (!now.ended)
       log.info('send queued', { session: entry.session, outbox: entry.id, messages: entry.parts.length })
     return now
@@ -320,12 +309,12 @@ export class Sender {
 
   /** Files are kept for as long as the entry needs them. */
   async #enqueued(draft: Draft, { signal }: Caller): Promise<Enqueued> {
-    const { media, store } = this.#ports
+    const { media, rules, store } = this.#ports
     const kept: KeptFile[] = []
     let isNew = false
     try {
       const parts = await waitingParts(draft, { media, clock: this.#runtime.clock, kept, signal })
-      const enqueued = await store.outbox.enqueue(newEntry(draft, parts), draft.terms)
+      const enqueued = await store.outbox.enqueue(newEntry(draft, parts), rules)
       isNew = enqueued.state === 'new'
       return enqueued
     } finally {
@@ -342,19 +331,20 @@ export class Sender {
   }
 
   /** While a call takes long the bot is typing, and the entry says that it still runs; until it is disposed of. */
-  #meanwhile({ session, bot, request, terms }: Draft, entry: Entry): Disposable {
+  #meanwhile({ session, bot, request }: Draft, entry: Entry): Disposable {
     const ended = new AbortController()
     const over = ended.signal
-    const { account, api } = this.#ports.upstream
-    const { check } = this.#ports
+    const { check, upstream } = this.#ports
+    const { account, api } = upstream
     const doubt = () => check.doubt(session, bot)
+    const token = () => this.#token(session, request.to)
     const shown = async () => {
       // Most calls are over by then.
       if (!request.typing) await this.#runtime.clock.sleep(quietMs, over)
       if (over.aborted) return
       void this.#renewed(entry, over)
       if (request.typing !== false)
-        await showTyping({ api, ...this.#runtime }, account(bot), request.to, terms.token, doubt, over)
+        await showTyping({ api, ...this.#runtime }, account(bot), request.to, token, doubt, over)
     }
     const showing: Promise<void> = shown().finally(() => this.#running.delete(showing))
     this.#running.add(showing)
@@ -362,17 +352,28 @@ export class Sender {
     return { [Symbol.dispose]: () => ended.abort('over') }
   }
 
+  async #token(session: string, user: string): Promise<string | undefined> {
+    return (await this.#ports.state.contexts.find(session, user))?.token
+  }
+
+  /** What is left of the right to answer a user. */
+  async #right(session: string, user: string): Promise<ReturnType<typeof rightToAnswer>> {
+    const counters = await this.#ports.store.outbox.counters(session, user)
+    return rightToAnswer(counters.get(user) ?? { used: 0 }, this.#runtime.clock.now())
+  }
+
   /** That the bot is typing, or is not any more, and no message. */
   async #typed(
-    { name: session, bot, context }: Route,
+    { name: session, bot }: Route,
     { to, typing = true }: SendRequest,
     signal: AbortSignal,
   ): Promise<SendResult> {
-    const { check, upstream, worker } = this.#ports
-    if (context?.token === undefined) throw neverWrote()
-    const at = { user: to, contextToken: context.token, typing }
+    const { check, upstream } = this.#ports
+    const contextToken = await this.#token(session, to)
+    if (contextToken === undefined) throw neverWrote()
+    const at = { user: to, contextToken, typing }
     await check.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), at, signal))
-    const right = await worker.foresight.right(session, to)
+    const right = await this.#right(session, to)
     return { success: true, status: 'accepted', session, parts: [], ...right }
   }
 
@@ -388,12 +389,10 @@ export class Sender {
   }
 
   async #result(entry: Entry): Promise<SendResult> {
-    const { worker } = this.#ports
-    const { counter, mode, session, user } = entry
+    const { counter, session, user } = entry
     // As it was: a call that is repeated has the answer of the first.
     if (counter) return resultOf(entry, rightToAnswer(counter, 0))
-    const { foresight } = worker
-    const right = await foresight.right(session, user)
-    return resultOf(entry, right, mode === 'queue' ? await foresight.waiting(entry) : {})
+    const [waiting] = await explainWaits(this.#ports, [entry], this.#runtime.clock.now())
+    return resultOf(entry, await this.#right(session, user), waiting)
   }
 }

@@ -23,7 +23,7 @@ export async function showTyping(
   ports: { api: Api; clock: Clock; log: Log },
   account: Account,
   user: string,
-  contextToken: string | undefined,
+  contextToken: () => Promise<string | undefined>,
   onRefused: () => Promise<unknown>,
   over: AbortSignal,
 ): Promise<void> {
@@ -31,7 +31,7 @@ export async function showTyping(
   /** Ends requests under way. */
   const cut = new AbortController()
   const run = async () => {
-    const { typing_ticket: ticket } = await api.getConfig(account, user, contextToken, cut.signal)
+    const { typing_ticket: ticket } = await api.getConfig(account, user, await contextToken(), cut.signal)
     if (!ticket || over.aborted) return
     try {
       while (!over.aborted) {

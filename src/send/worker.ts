@@ -14,10 +14,10 @@ import { type Principal, principalText } from '../model/principal.ts'
 import { type BotInfo, notConnected } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Entry, EntryPart, Lane } from '../storage/outbox.ts'
+import type { ClaimedLane, Entry, EntryPart, Lane } from '../storage/outbox.ts'
 import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
-import { botOf, DeliveryAttempts, type SendPorts, type Started, termsOf } from './delivery-attempt.ts'
-import { Foresight, isPaused } from './foresight.ts'
+import { botOf, DeliveryAttempts, type SendPorts, type Started } from './delivery-attempt.ts'
+import { isPaused } from './foresight.ts'
 import { type Line, Lines } from './lines.ts'
 import type { Caller } from './media-files.ts'
 import type { Piece } from './plan.ts'
@@ -34,12 +34,6 @@ interface OwnEntry {
   started: Started | undefined
 }
 
-/** A caller who waits for a queued entry: told how far uploads are, and given the entry as it stood last. */
-interface Watcher {
-  progress?: Caller['progress']
-  last?: Entry
-}
-
 /** After a send without a clear answer, the ones behind it wait this long: upstream may be in trouble. */
 const calmMs = 5 * 60_000
 /** Sends of one lane in one go; the next look goes on. */
@@ -48,26 +42,31 @@ const mostInOneGo = 50
 export class Worker {
   readonly lines: Lines
   readonly attempts: DeliveryAttempts
-  readonly foresight: Foresight
+  /** Sessions without a slot near enough, and until when (`monotonic`): those that come free are given out by looks alone. */
+  readonly crowded = new Map<string, number>()
   readonly #ports: SendPorts
   readonly #runtime: Runtime
   readonly #flushes = new Map<number, Promise<void>>()
-  readonly #watchers = new Map<number, Watcher>()
+  /** By queued entry, who is told how far its uploads are. */
+  readonly #progress = new Map<number, Caller['progress']>()
 
   constructor(ports: SendPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
     this.lines = new Lines(runtime.clock)
     this.attempts = new DeliveryAttempts(ports, runtime)
-    this.foresight = new Foresight(ports, runtime)
+  }
+
+  isCrowded(session: string): boolean {
+    return (this.crowded.get(session) ?? 0) > this.#runtime.clock.monotonic()
   }
 
   /** Sends what may go now of a lane; resolves when the rest must wait, or the lane is another process's. */
-  flush(lane: number): Promise<void> {
-    const running = this.#flushes.get(lane)
+  flush({ id, session }: Pick<Lane, 'id' | 'session'>): Promise<void> {
+    const running = this.#flushes.get(id)
     if (running) return running
-    const flush = this.#flush(lane).finally(() => this.#flushes.delete(lane))
-    this.#flushes.set(lane, flush)
+    const flush = this.#flush(id, session).finally(() => this.#flushes.delete(id))
+    this.#flushes.set(id, flush)
     return flush
   }
 
@@ -75,16 +74,15 @@ export class Worker {
     return this.#flushes
   }
 
-  /** Waits for an entry of mode `queue` while its lane is flushed. @returns the entry as it stood last, if it was touched */
-  async watch(entry: number, lane: number, progress: Caller['progress']): Promise<Entry | undefined> {
-    const watcher: Watcher = { progress }
-    this.#watchers.set(entry, watcher)
+  /** Sends what may go now of a lane, and tells how far the uploads of one of its entries are. */
+  async watch({ id, session }: Entry, lane: number, progress: Caller['progress']): Promise<void> {
+    this.#progress.set(id, progress)
     try {
       // One that is running may have looked for the last time.
-      for (let tries = 0; tries < 2 && !watcher.last; tries++) await this.flush(lane)
-      return watcher.last
+      await this.#flushes.get(lane)
+      await this.flush({ id: lane, session })
     } finally {
-      this.#watchers.delete(entry)
+      this.#progress.delete(id)
     }
   }
 
@@ -141,27 +139,26 @@ export class Worker {
    * @returns the lane that it goes out from; undefined when it waits for no yes any more
    * @throws SvcError `not_connected`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`
    */
-  async approve({ asked, id, parts, session, user }: Entry, by: Principal): Promise<number | undefined> {
-    const { state, store, upstream } = this.#ports
+  async approve({ asked, id, parts, session }: Entry, by: Principal): Promise<number | undefined> {
+    const { rules, state, store, upstream } = this.#ports
     if (asked === 'fail' && !(await botOf(state, session))) throw notConnected(session)
-    const terms = await termsOf(this.#ports, session, user)
-    const said = await store.outbox.approve(id, terms, principalText(by))
+    const said = await store.outbox.approve(id, rules, principalText(by))
     if (said?.state === 'closed') throw closedError(said.verdict, countsOf(parts), upstream.sandboxed)
     return said?.lane
   }
 
-  async #flush(id: number): Promise<void> {
+  async #flush(id: number, session: string): Promise<void> {
     const { closing, clock } = this.#runtime
     const { outbox } = this.#ports.store
     let isOurs = false
     for (let sent = 0; sent < mostInOneGo && !closing.aborted; sent++) {
-      const lane = await outbox.lane(id)
-      if (!lane || isPaused(lane, clock.now())) break
-      if (sent > 0 && this.foresight.crowded.has(lane.session)) break
-      const bot = await botOf(this.#ports.state, lane.session)
-      const parts = bot && joinable(await outbox.next(id), lane.hold !== undefined)
-      if (!parts || !(await outbox.claim(id))) break
+      if (sent > 0 && this.isCrowded(session)) break
+      const bot = await botOf(this.#ports.state, session)
+      const lane = bot && (await outbox.claim(id))
+      if (!lane) break
       isOurs = true
+      const parts = joinable(lane)
+      if (!parts || isPaused(lane, clock.now())) break
       using line = this.lines.line(lane.session, lane.user)
       await line.ahead
       if (!(await this.#next(lane, parts, bot))) break
@@ -171,44 +168,39 @@ export class Worker {
 
   /** Sends the first message of what waits. @returns whether the next one may follow at once */
   async #next(lane: Lane, parts: Group, bot: BotInfo): Promise<boolean> {
-    const { clock, closing, log } = this.#runtime
-    const { store } = this.#ports
+    const { closing, log } = this.#runtime
+    const { rules, store } = this.#ports
     const { session, user } = lane
     const [first] = parts
     let item: WireItem
     if (first.kind === 'text') item = textItem(parts.map(part => part.text).join('\n\n'))
     else {
       // An upload that may not be sent for minutes is wasted.
-      const terms = await termsOf(this.#ports, session, user)
-      if (isShut(await store.outbox.verdict(session, user, 1, terms), first)) return false
+      if (isShut(await store.outbox.verdict(session, user, 1, rules), first)) return false
       try {
         item = await this.#uploaded(lane, bot, first)
       } catch (error) {
-        return this.#notUploaded(lane, first, terms.context.received_at, error)
+        return this.#notUploaded(lane, first, error)
       }
     }
     const ids = parts.map(({ id }) => id)
     const message = { to: lane, bot, parts: ids, item, mode: 'queue', signal: closing } as const
     const sent = await this.attempts.send(message)
-    if (sent.go === 'gone') return store.outbox.claim(lane.id)
+    if (sent.go === 'gone') return (await store.outbox.claim(lane.id)) !== undefined
     if (sent.go !== 'sent') return false
-    for (const entry of sent.entries ?? []) {
-      const watcher = this.#watchers.get(entry.id)
-      if (watcher) watcher.last = entry
-    }
     const { status, error, giveUp, spent, pause } = sent.result
     if (status === 'accepted') log.info('sent from the outbox', { session, messages: parts.length })
     if (giveUp) log.warn('queued message refused for good', { session, code: error?.code })
-    if (status === 'unknown') await store.outbox.later(lane.id, clock.now() + calmMs, 0)
-    else if (status === 'refused' && !giveUp && !spent && !pause && !closing.aborted) await this.#later(lane)
-    else if (lane.failures > 0) await store.outbox.later(lane.id, 0, 0)
+    if (status === 'unknown') await this.#pause(lane, calmMs, 0)
+    else if (status === 'refused' && !giveUp && !spent && !pause && !closing.aborted) await this.#pause(lane)
+    else if (lane.failures > 0) await this.#pause(lane, 0, 0)
     return status === 'accepted' || status === 'suspect' || giveUp === true
   }
 
   async #uploaded(lane: Lane, bot: BotInfo, part: EntryPart): Promise<WireItem> {
     const { closing: signal } = this.#runtime
     const file = await this.#ports.media.kept.open(part.file!, part.kind as MediaKind)
-    const progress = this.#watchers.get(part.entry)?.progress
+    const progress = this.#progress.get(part.entry)
     try {
       return await this.attempts.upload(lane, bot, file, { signal, progress })
     } finally {
@@ -216,21 +208,15 @@ export class Worker {
     }
   }
 
-  /** @param receivedAt when the user had last written as the upload began */
-  async #notUploaded(
-    lane: Lane,
-    part: EntryPart,
-    receivedAt: number | undefined,
-    error: unknown,
-  ): Promise<boolean> {
+  async #notUploaded(lane: Lane, part: EntryPart, error: unknown): Promise<boolean> {
     const { clock, closing, log } = this.#runtime
     const { media, store } = this.#ports
     if (closing.aborted) return false
     log.warn('queued message not sent', { session: lane.session, error })
     if (isSvcError(error, 'session_expired')) return false
-    const facts = { now: clock.now(), receivedAt, hold: lane.hold }
+    const facts = { now: clock.now(), receivedAt: lane.counter.received_at, hold: lane.hold }
     if (isRefusedAlone(error)) {
-      await store.outbox.refuse([], lane.id, untilWritten(facts))
+      await store.outbox.holdBack(lane.id, { hold: untilWritten(facts) })
       return false
     }
     const refusal = isILinkError(error, 'refused') ? afterRefusal(facts, part.tries) : undefined
@@ -240,17 +226,19 @@ export class Worker {
       await media.kept.discard(ended?.files ?? [])
       return true
     }
-    if (refusal) await store.outbox.refuse([part.id], lane.id, refusal.hold)
-    else await this.#later(lane)
+    if (refusal) await store.outbox.holdBack(lane.id, { refused: [part.id], hold: refusal.hold })
+    else await this.#pause(lane)
     return false
   }
 
-  /** Trouble on the way that says nothing about the message. */
-  async #later(lane: Lane): Promise<void> {
-    const { clock } = this.#runtime
-    const { store } = this.#ports
-    const pauseMs = backoffMs(lane.failures, 2000, 60_000)
-    await store.outbox.later(lane.id, clock.now() + pauseMs, lane.failures + 1)
+  /** After trouble on the way that says nothing about the message; each time in a row for longer. */
+  #pause(
+    { id, failures: before }: Lane,
+    ms = backoffMs(before, 2000, 60_000),
+    failures = before + 1,
+  ): Promise<void> {
+    const not_before = ms === 0 ? 0 : this.#runtime.clock.now() + ms
+    return this.#ports.store.outbox.holdBack(id, { pause: { not_before, failures } })
   }
 }
 
@@ -271,10 +259,10 @@ const isShut = (verdict: Verdict, { slot }: EntryPart): boolean =>
   verdict.go === 'no' && (verdict.why !== 'pace' || slot === undefined)
 
 /** The first of these, and if it is a text the ones behind it that fit into the same message. */
-function joinable([first, ...others]: EntryPart[], alone: boolean): Group | undefined {
+function joinable({ parts: [first, ...others], hold }: ClaimedLane): Group | undefined {
   if (!first) return undefined
   const group: Group = [first]
-  if (first.kind !== 'text' || alone) return group
+  if (first.kind !== 'text' || hold) return group
   let bytes = Buffer.byteLength(first.text)
   for (const part of others) {
     bytes += 2 + Buffer.byteLength(part.text)

@@ -14,17 +14,18 @@
  *   begins with a new one. `settle` gives the first row upstream's `message_id`, unless another row has it; the parts bear it
  *   all the same. A settlement `queued` makes each row what its part says, with the client id `queued-<part>`, the time of
  *   the settlement, and no reason. Each new status or reason code of a row is an event.
- * - **Admission.** `enqueue`, `verdict`, `approve` and `begin` ask `admit`, in their write, so that two sends of a session
- *   see each other. `ahead` are the parts of mode `fail` of the lane that are `queued` (of processes not known to be dead);
- *   for `begin` nobody is. `slots` are those taken up to `patienceMs` from now (later ones were taken by a clock that was
- *   set back); of the user the newest `perWindow` within `windowMs`.
+ * - **Admission.** `enqueue`, `verdict`, `approve`, `begin` and `waiting` ask `admit`; those that write ask it in their write,
+ *   so that two sends of a session see each other. The engine reads there what it knows of the user: the context and the
+ *   counter, by `countNow`. `ahead` are the parts of mode `fail` of the lane that are `queued` (of processes not known to be
+ *   dead); for `begin` and `waiting` nobody is. `slots` are those taken up to `patienceMs` from now (later ones were taken by
+ *   a clock that was set back); of the user the newest `perWindow` within `windowMs`.
  * - **Counts.** The counter of a lane rises by one as a message begins, from what `countNow` says. A settlement that is not
  *   `spent` takes that back, and sets `last_sent_at` to that of `Begun.counter`; neither where the user wrote since. A slot
  *   is taken as a message begins, and by a `begin` that answers `later`, for the part. It is given back when the part misses
  *   it by a second or ends before it begins, or when WeChat saw nothing of the message. A part that waits again has none.
- *   `tries` rises with a settlement `queued` that is `spent`, and with `refuse`.
+ *   `tries` rises with a settlement `queued` that is `spent`, and with `holdBack`.
  */
-import type { Closed, Hold, SendFacts, SendRules, Verdict } from '../model/admission.ts'
+import type { Closed, Hold, SendRules, Verdict } from '../model/admission.ts'
 import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
 import type { Next } from '../model/next-step.ts'
 import type { Counter } from '../model/session.ts'
@@ -147,12 +148,6 @@ export interface NewPart {
   waiting?: { file?: KeptFile; message: SentMessage }
 }
 
-/** The right to answer a user as its sender knows it, and the rules it keeps. */
-export interface Terms {
-  context: Counter
-  rules: SendRules
-}
-
 /** A message that may be out from now on. */
 export interface Begun {
   lane: number
@@ -166,6 +161,8 @@ export interface Begun {
   /** Of the first part. */
   tries: number
   slot?: number
+  /** The newest context token of the user; absent where none is known. */
+  token?: string
 }
 
 export type Enqueued =
@@ -215,27 +212,58 @@ export interface EndedEntry {
   files: KeptFile[]
 }
 
+/** After trouble on the way. */
+export interface Pause {
+  /** Unix ms: what waits is not tried before. */
+  not_before: number
+  /** How often that was, one after the other. */
+  failures: number
+}
+
+/** Why what waits in a lane is not tried for a while. */
+export interface HoldBack {
+  /** Upstream refused the lane's messages. */
+  hold?: Hold
+  /** Ids of parts that upstream refused before they began, as they were uploaded. */
+  refused?: readonly number[]
+  pause?: Pause
+}
+
 /** What is known of sending to one user of one session; made with the first call for that user, and kept. */
-export interface Lane {
+export interface Lane extends Pause {
   id: number
   session: string
   user: string
+  /** What is counted now. */
   counter: Counter
+  /** As of `Begun`. */
+  token?: string
   hold?: Hold
-  /** Unix ms: after trouble on the way, what waits is not tried before. */
-  not_before: number
-  failures: number
   /** Whether a process sends what waits there now. */
   busy: boolean
 }
 
-/** With what `admit` is to be told of the pace; `slot` is that of the first part that waits. */
-export type WaitingLane = Lane & Pick<SendFacts, 'slot' | 'slots'>
+/** A lane that this process has. */
+export type ClaimedLane = Lane & {
+  /** The first 100 parts of mode `queue` that are `queued`, in the order in which they were enqueued. */
+  parts: EntryPart[]
+}
 
-/** Lanes of these users of a session. */
+/** A lane with parts of mode `queue` that are `queued`. */
+export type WaitingLane = Lane & {
+  /** Whether its first part may go now. The slots that lanes before it in the list would take count as taken; `busy` lanes take none. */
+  verdict: Verdict
+  /** It may not, since its session has no slot within `patienceMs` (`isFull`). */
+  crowded: boolean
+}
+
+/** Some lanes: those for which any of this is true. */
 export interface LaneFilter {
-  session: string
-  users: readonly string[]
+  ids?: readonly number[]
+  /** Lanes of these users. */
+  of?: { session: string; users: readonly string[] }
+  /** The status of a message became `queued` or `refused` there, after this `revision`. */
+  since?: number
 }
 
 /** The way of a call: written down, begun message by message, settled, ended. */
@@ -248,7 +276,7 @@ export interface Calls {
    * @throws SvcError `quota_exhausted` when more than 1,000 messages of mode `queue` would wait for that user or be on their
    *   way, but for those that wait for a yes; or when more than 100 sends of the session would wait for that
    */
-  enqueue(entry: NewEntry, terms: Terms, first?: SentMessage): Promise<Enqueued>
+  enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): Promise<Enqueued>
 
   /**
    * The entry that answers for a key, whatever session it is of: for a day after the call, which in mode `fail` counts from
@@ -258,13 +286,13 @@ export interface Calls {
   keyed(key: string): Promise<Entry | undefined>
 
   /** Whether `count` messages to that user may go now; nothing is taken, and nothing written. */
-  verdict(session: string, user: string, count: number, terms: Terms): Promise<Verdict>
+  verdict(session: string, user: string, count: number, rules: SendRules): Promise<Verdict>
 
   /**
    * These parts may have gone out from here on, as one message, if admission says `now` of what is counted at this moment: of
    * several that begin at once, in whatever processes, no more begin than may. `later`: the first part has that slot.
    */
-  begin(ids: readonly number[], botId: string, terms: Terms, message: SentMessage): Promise<Began>
+  begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): Promise<Began>
 
   /**
    * To be called once. After `reap` took the message for lost its row, counter and hold still learn what became of it, but a
@@ -285,22 +313,22 @@ export interface Calls {
 
 /** Lanes, and what waits in them. A lane is one process's while it sends, for a minute from each `claim`. */
 export interface Lanes {
-  /** The lanes in which parts of mode `queue` are `queued`, in the order in which the first of each was enqueued. */
-  lanes(rules: SendRules, of?: LaneFilter): Promise<WaitingLane[]>
+  /**
+   * The lanes in which something waits, or some of them, in the order in which the first part of each was enqueued. Nothing is
+   * taken, and nothing written. What it costs depends on the lanes that the filter names, never on how many others wait.
+   *
+   * @returns `revision`: all that was written before this look is in it; the next look may begin `since` there
+   */
+  waiting(rules: SendRules, some?: LaneFilter): Promise<{ lanes: WaitingLane[]; revision: number }>
 
-  lane(id: number): Promise<Lane | undefined>
-
-  /** The first 100 of these parts, in the order in which they were enqueued. */
-  next(lane: number): Promise<EntryPart[]>
-
-  /** Takes a lane, or keeps it. Not durable. @returns false while another process has it */
-  claim(lane: number): Promise<boolean>
+  /** Takes a lane, or keeps it. Not durable. @returns undefined while another process has it */
+  claim(lane: number): Promise<ClaimedLane | undefined>
 
   /** Gives a lane back, if it is ours. Not durable. */
   release(lane: number): Promise<void>
 
-  /** What waits is not tried before `notBefore` (Unix ms). Not durable. */
-  later(lane: number, notBefore: number, failures: number): Promise<void>
+  /** What waits in a lane is not tried for a while. */
+  holdBack(lane: number, how: HoldBack): Promise<void>
 }
 
 /** Entries, looked at. */
@@ -313,7 +341,7 @@ export interface Entries {
   /** How many parts of mode `queue` are `queued`; and `created_at` of the first of `list`. */
   depth(): Promise<{ messages: number; oldest_at?: number }>
 
-  /** By user, the counters of a session's lanes, or of one of them. */
+  /** By user, what is counted now of everybody known to a session, or of one of them. */
   counters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>
 
   /** The file of a part that is `asked` or `queued`, by its row in the log; undefined for any other row. */
@@ -332,13 +360,10 @@ export interface OutboxCare {
    * @param by who says yes, kept with it
    * @returns undefined when nothing of that id waits for a yes, or its `expires_at` is over
    */
-  approve(id: number, terms: Terms, by: string): Promise<Approved | undefined>
+  approve(id: number, rules: SendRules, by: string): Promise<Approved | undefined>
 
   /** The call, of mode `fail`, still makes progress. Not durable. */
   renew(id: number): Promise<void>
-
-  /** Upstream refused these parts before they began, as they were uploaded: they wait on, and the lane is held. */
-  refuse(ids: readonly number[], lane: number, hold: Hold): Promise<void>
 
   /**
    * Ends the entries of mode `queue` whose time is over, those that wait for a yes for the reason `unasked`. To be called while

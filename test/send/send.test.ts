@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
@@ -20,13 +19,16 @@ const history = async (t: TestGateway) =>
   (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages.reverse()
 const context = (t: TestGateway, session?: string) => t.right(session)
 
-/** The context token that the newest message went out with. */
-function tokenOfLastSent(t: TestGateway): unknown {
-  using db = new Database(join(t.dir, 'messages.db'), { readonly: true })
-  const row = db
-    .query<{ raw: string }, []>('SELECT raw FROM message WHERE sent = 1 ORDER BY id DESC LIMIT 1')
-    .get()
-  return JSON.parse(row?.raw ?? '{}').context_token
+/** Records the context tokens of the messages that WeChat is sent. */
+function sentTokens({ sandbox }: TestGateway): unknown[] {
+  const { outbox } = sandbox.world
+  const tokens: unknown[] = []
+  const send = outbox.send.bind(outbox)
+  outbox.send = (bot, body) => {
+    tokens.push((body.msg as { context_token?: string }).context_token)
+    return send(bot, body)
+  }
+  return tokens
 }
 
 describe('which session sends', () => {
@@ -191,6 +193,7 @@ describe('which session sends', () => {
       const lock = await openLock(join(t.dir, '.data.lock'))
       await lock.lock()
       const answering = process === 'this process' ? t : other
+      const tokens = sentTokens(t)
       const heard = answering.receive(1)
       await say('hi')
       await heard
@@ -202,7 +205,7 @@ describe('which session sends', () => {
         const now = await inFile()
         return now !== former && now
       })
-      expect(tokenOfLastSent(t)).toBe(token!)
+      expect(tokens).toEqual([token!])
       const known = (await t.gateway.accounts.users('second')).filter(one => one.user_id === from)
       expect(known).toMatchObject([{ remaining: 9 }])
     },

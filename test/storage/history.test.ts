@@ -231,7 +231,7 @@ onEach((it, openStore, share) => {
     expect((await found()).length).toBe(310)
     for (const nth of [1, 255, 256, 257, 289, 290, 291, 309, 310])
       expect(await texts(t.store, { text_contains: `NUMBER ${nth}.` })).toEqual([`number ${nth}.`])
-    const [part] = await t.store.outbox.next(lane)
+    const [part] = (await t.store.outbox.claim(lane))!.parts
     await t.store.outbox.begin([part!.id], 'b', open, outgoing('omega'))
     expect(await texts(t.store, { text_contains: 'alpha' })).toEqual([])
     expect(await texts(t.store, { text_contains: 'omega' })).toEqual(['omega'])

@@ -1,8 +1,8 @@
 /** The outbox of the engine in memory. */
 import {
   admit,
-  type Hold,
   isDue,
+  isFull,
   type SendFacts,
   type SendRules,
   type Verdict,
@@ -61,9 +61,20 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     if (nth >= 0) this.#db.slots.splice(nth, 1)
   }
 
-  #facts(lane: Lane, { context, rules }: face.Terms, ahead: Part[], slot?: number): SendFacts {
+  #context = ({ session, user }: Lane) => this.#db.contexts.find(isOf(session, user))?.context
+
+  #counted(lane: Lane): Counter {
+    return countNow(this.#context(lane) ?? { used: 0 }, lane.counter, this.#clock.now())
+  }
+
+  #shown(lane: Lane): face.Lane {
+    const busy = this.#isTaken(lane) || lane.owner === this.#me
+    return { ...lane, counter: this.#counted(lane), token: this.#context(lane)?.token, busy }
+  }
+
+  #facts(lane: Lane, rules: SendRules, ahead: Part[], slot?: number): SendFacts {
     const now = this.#clock.now()
-    const { received_at, used } = countNow(context, lane.counter, now)
+    const { received_at, used } = this.#counted(lane)
     const unslotted = ahead.filter(part => part.slot === undefined).length
     return {
       ...{ now, receivedAt: received_at, used, ahead: { messages: ahead.length, unslotted } },
@@ -73,11 +84,10 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
 
   #ahead = ({ id }: Lane) => this.#parts(part => part.lane === id && isCall(part))
 
-  #count(lane: Lane, { context }: face.Terms): Counter {
-    const now = this.#clock.now()
-    const before = countNow(context, lane.counter, now)
+  #count(lane: Lane): Counter {
+    const before = this.#counted(lane)
     const counter = { ...before, used: before.used + 1 }
-    lane.counter = { ...counter, last_sent_at: now }
+    lane.counter = { ...counter, last_sent_at: this.#clock.now() }
     return counter
   }
 
@@ -121,7 +131,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     Object.assign(part, { status, ...(error && { error }) })
   }
 
-  #begun(lane: Lane, parts: Part[], terms: face.Terms, slot: number | undefined): face.Begun {
+  #begun(lane: Lane, parts: Part[], slot: number | undefined): face.Begun {
     for (const part of parts) {
       delete part.slot
       Object.assign(part, { status: 'sending', beganAt: this.#clock.now() })
@@ -129,9 +139,10 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     if (slot !== undefined) parts[0]!.slot = slot
     const { message: row = 0, tries } = parts[0]!
     return {
-      ...{ lane: lane.id, parts: parts.map(({ id }) => id), row, counter: this.#count(lane, terms), tries },
+      ...{ lane: lane.id, parts: parts.map(({ id }) => id), row, counter: this.#count(lane), tries },
       ...(lane.hold && { hold: lane.hold }),
       ...(slot !== undefined && { slot }),
+      token: this.#context(lane)?.token,
     }
   }
 
@@ -156,11 +167,11 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return entry
   }
 
-  async enqueue(entry: face.NewEntry, terms: face.Terms, first?: SentMessage): Promise<face.Enqueued> {
+  async enqueue(entry: face.NewEntry, rules: SendRules, first?: SentMessage): Promise<face.Enqueued> {
     const { asked, mode, parts, session, user } = entry
     const known = entry.key === undefined ? undefined : this.#keyed(entry.key)
     if (known) return { state: 'known', entry: known }
-    const lane = this.#db.lanes.find(isOf(session, user)) ?? nobody(session, user, this.#db.lanes.length + 1)
+    const lane = this.#db.lane(session, user)
     const waits = this.#db.entries.filter(one => one.mode === 'queue' && !one.ended)
     const unsent = waits.flatMap(one => one.parts).filter(part => part.lane === lane.id && isOpen(part))
     const behind = mode === 'fail' ? 0 : unsent.filter(({ status }) => status !== 'asked').length
@@ -168,16 +179,15 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     if (behind + parts.length > 1000 || asks >= 100)
       throw new SvcError('quota_exhausted', 'too much waits already')
     const verdict: Verdict | 'behind' =
-      behind > 0 ? 'behind' : admit(this.#facts(lane, terms, this.#ahead(lane)), parts.length, terms.rules)
+      behind > 0 ? 'behind' : admit(this.#facts(lane, rules, this.#ahead(lane)), parts.length, rules)
     if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no') return { state: 'closed', verdict }
-    if (!this.#db.lanes.includes(lane)) this.#db.lanes.push(lane)
     const written = this.#written(entry, lane)
     const result = { state: 'new', lane: lane.id, verdict, entry: written } as const
     if (!first || verdict === 'behind' || verdict.go !== 'now') return result
-    this.#take(lane, verdict.slot, terms.rules)
+    this.#take(lane, verdict.slot, rules)
     const part = written.parts[0]!
     this.#write(part, lane, first, 'sending')
-    return { ...result, begun: this.#begun(lane, [part], terms, verdict.slot) }
+    return { ...result, begun: this.#begun(lane, [part], verdict.slot) }
   }
 
   #keyed(key: string): Entry | undefined {
@@ -192,19 +202,19 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return undefined
   }
 
-  async verdict(session: string, user: string, count: number, terms: face.Terms) {
-    return this.#verdict(session, user, count, terms)
+  async verdict(session: string, user: string, count: number, rules: SendRules) {
+    return this.#verdict(session, user, count, rules)
   }
 
-  #verdict(session: string, user: string, count: number, terms: face.Terms): Verdict {
-    const lane = this.#db.lanes.find(isOf(session, user)) ?? nobody(session, user)
-    return admit(this.#facts(lane, terms, this.#ahead(lane)), count, terms.rules)
+  #verdict(session: string, user: string, count: number, rules: SendRules): Verdict {
+    const lane = this.#db.lane(session, user)
+    return admit(this.#facts(lane, rules, this.#ahead(lane)), count, rules)
   }
 
   async begin(
     ids: readonly number[],
     botId: string,
-    terms: face.Terms,
+    rules: SendRules,
     message: SentMessage,
   ): Promise<face.Began> {
     const parts = ids.flatMap(id => this.#parts(part => part.id === id))
@@ -217,11 +227,11 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     const { slot } = parts[0]!
     const due = slot !== undefined && isDue(slot, this.#clock.now())
     if (!due) this.#giveBack(lane, slot)
-    const verdict = admit(this.#facts(lane, terms, [], slot), 1, terms.rules)
+    const verdict = admit(this.#facts(lane, rules, [], slot), 1, rules)
     const kept = due && verdict.go === 'now'
     if (due && !kept) this.#giveBack(lane, slot)
     if (verdict.go === 'no') return verdict
-    if (!kept) this.#take(lane, verdict.slot, terms.rules)
+    if (!kept) this.#take(lane, verdict.slot, rules)
     if (verdict.go === 'later') {
       parts[0]!.slot = verdict.slot
       return verdict
@@ -233,7 +243,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
       const row = this.#write(part, lane, own, 'sending')
       if (nth > 0) row.sent_with = `local:${message.client_id}`
     }
-    return { go: 'begun', begun: this.#begun(lane, parts, terms, verdict.slot) }
+    return { go: 'begun', begun: this.#begun(lane, parts, verdict.slot) }
   }
 
   async settle(begun: face.Begun, settlement: face.Settlement): Promise<face.Settled> {
@@ -319,10 +329,10 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return { entry: this.#close(entry), ended: ended.length, files: filesOf(ended) }
   }
 
-  async approve(id: number, terms: face.Terms, by: string): Promise<face.Approved | undefined> {
+  async approve(id: number, rules: SendRules, by: string): Promise<face.Approved | undefined> {
     const entry = this.#entry(id)
     if (!entry?.asked || entry.expires_at <= this.#clock.now()) return undefined
-    const verdict = this.#verdict(entry.session, entry.user, entry.parts.length, terms)
+    const verdict = this.#verdict(entry.session, entry.user, entry.parts.length, rules)
     if (entry.asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
     if (entry.asked === 'queue') entry.expires_at = entry.created_at + queueMs
     delete entry.asked
@@ -331,26 +341,42 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return { state: 'approved', lane: entry.parts[0]!.lane }
   }
 
-  async lanes(rules: SendRules, of?: face.LaneFilter) {
-    const isOurs = ({ session, user }: Lane) => !of || (of.session === session && of.users.includes(user))
-    const waiting = this.#db.lanes.filter(isOurs).flatMap(lane => {
+  async waiting(rules: SendRules, some?: face.LaneFilter) {
+    const { events, lanes: all, last } = this.#db
+    const touched = events.filter(
+      ({ place, status }) =>
+        some?.since !== undefined && place > some.since && /^(queued|refused)$/.test(status ?? ''),
+    )
+    const isWanted = ({ id, session, user }: Lane) =>
+      !some ||
+      some.ids?.includes(id) ||
+      (some.of?.session === session && some.of.users.includes(user)) ||
+      touched.some(isOf(session, user))
+    const waits = all.filter(isWanted).flatMap(lane => {
       const [first] = this.#parts(part => part.lane === lane.id && isInLane(part))
-      return first ? { lane, first } : []
+      return first ? { lane: this.#shown(lane), first, facts: this.#facts(lane, rules, [], first.slot) } : []
     })
-    return waiting
+    const given = new Map<string, number>()
+    const lanes = waits
       .toSorted((a, b) => a.first.id - b.first.id)
-      .map(({ lane, first: { slot } }) => ({
-        ...{ ...lane, slot, slots: this.#slots(lane.session, lane.user, rules) },
-      }))
+      .map(({ lane, first, facts }) => {
+        const last = given.get(lane.session) ?? facts.slots.last
+        const verdict = admit({ ...facts, slots: { ...facts.slots, last } }, 1, rules)
+        const isPaced = verdict.go === 'no' && verdict.why === 'pace'
+        if (verdict.go !== 'no' && verdict.slot !== undefined && first.slot === undefined && !lane.busy)
+          given.set(lane.session, verdict.slot)
+        return { ...lane, verdict, crowded: isPaced && isFull(last, facts.now, rules) }
+      })
+    return { lanes, revision: last.place }
   }
-  lane = async (id: number) => {
-    const lane = this.#laneOf(id)
-    return lane && { ...lane, busy: this.#isTaken(lane) || lane.owner === this.#me }
-  }
-  next = async (lane: number) => this.#parts(part => part.lane === lane && isInLane(part)).slice(0, 100)
   entry = async (id: number) => this.#entry(id)
   keyed = async (key: string) => this.#keyed(key)
-  claim = async (id: number) => this.#claims(this.#laneOf(id))
+  async claim(id: number) {
+    const lane = this.#laneOf(id)
+    if (!lane || !this.#claims(lane)) return undefined
+    const parts = this.#parts(part => part.lane === id && isInLane(part)).slice(0, 100)
+    return { ...this.#shown(lane), parts }
+  }
   fileOf = async (row: number) =>
     this.#parts(one => one.message === row && /^(asked|queued)$/.test(one.status))[0]?.file
   files = async () => filesOf(this.#parts(isOpen)).map(({ name }) => name)
@@ -371,8 +397,9 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     if (lane?.owner === this.#me) delete lane.owner
   }
 
-  async later(id: number, not_before: number, failures: number) {
-    Object.assign(this.#laneOf(id) ?? {}, { not_before, failures })
+  async holdBack(id: number, { hold, pause, refused = [] }: face.HoldBack) {
+    for (const part of this.#parts(one => refused.includes(one.id))) part.tries += 1
+    Object.assign(this.#laneOf(id) ?? {}, hold && { hold }, pause)
   }
 
   async list({ user_id, session }: { user_id?: string; session?: string } = {}) {
@@ -392,17 +419,14 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
   }
 
   async counters(session: string, user?: string) {
-    return new Map(this.#db.lanes.filter(isOf(session, user)).map(lane => [lane.user, lane.counter]))
+    const { contexts, lanes } = this.#db
+    const users = [...lanes, ...contexts].filter(isOf(session, user)).map(one => one.user)
+    return new Map(users.map(one => [one, this.#counted(this.#db.lane(session, one))]))
   }
 
   async renew(id: number) {
     const entry = this.#entry(id)
     if (entry?.mode === 'fail') entry.expires_at = this.#clock.now() + callMs
-  }
-
-  async refuse(ids: readonly number[], lane: number, hold: Hold) {
-    for (const part of this.#parts(one => ids.includes(one.id))) part.tries += 1
-    Object.assign(this.#laneOf(lane) ?? {}, { hold })
   }
 
   async expire(reason: face.EndReason, unasked: face.EndReason) {
@@ -429,8 +453,3 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     this.#db.entries = this.#db.entries.filter(stays)
   }
 }
-
-const nobody = (session: string, user: string, id = 0): Lane => ({
-  ...{ id, session, user, counter: { used: 0 }, not_before: 0, failures: 0, until: 0 },
-  busy: false,
-})

@@ -120,10 +120,10 @@ export class MemoryStore implements face.Store {
     if (this.#closed) throw closed()
     return this.#judged(botId, batch).map((row, nth) => {
       if (!row) return 'duplicate'
-      const at = batch[nth]!.written_at ?? Number.NEGATIVE_INFINITY
-      for (const lane of this.#db.lanes.filter(isOf(session, row.user)))
-        if ((lane.counter.received_at ?? Number.NEGATIVE_INFINITY) < at)
-          lane.counter = { ...lane.counter, received_at: at, used: 0 }
+      const at = batch[nth]!.written_at
+      const lane = at === undefined ? undefined : this.#db.lane(session, row.user)
+      if (lane && (lane.counter.received_at ?? Number.NEGATIVE_INFINITY) < at!)
+        lane.counter = { ...lane.counter, received_at: at, used: 0 }
       return this.#db.insert({ ...row, session }).id
     })
   }

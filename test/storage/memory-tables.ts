@@ -64,7 +64,7 @@ export class Tables {
   lanes: Lane[] = []
   slots: { session: string; user: string; at: number }[] = []
   /** Counted on for ever; `gone`: the place of the newest event that is not kept. */
-  readonly last = { row: 0, lease: 0, entry: 0, place: 0, gone: 0 }
+  readonly last = { row: 0, lease: 0, entry: 0, lane: 0, place: 0, gone: 0 }
   readonly id = `memory${Math.random().toString(36).slice(2)}`
   /** Who polls. */
   holder?: object
@@ -102,6 +102,15 @@ export class Tables {
   happened(event: Omit<Event, 'place'>): void {
     this.events.push({ ...event, place: ++this.last.place })
     this.wake()
+  }
+
+  /** That of a user, made where there is none. */
+  lane(session: string, user: string): Lane {
+    const found = this.lanes.find(isOf(session, user))
+    if (found) return found
+    const lane = { id: ++this.last.lane, session, user, counter: { used: 0 }, not_before: 0, failures: 0 }
+    this.lanes.push({ ...lane, until: 0, busy: false })
+    return this.lanes.at(-1)!
   }
 
   row(id: number | undefined): Row | undefined {

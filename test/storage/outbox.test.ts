@@ -1,6 +1,13 @@
 /** What every engine must do for sends (`src/storage/outbox.ts`). */
 import { expect, test } from 'bun:test'
-import { type Begun, type Entry, type NewPart, stoppedWhile, type Terms } from '../../src/storage/outbox.ts'
+import type { SendRules } from '../../src/model/admission.ts'
+import {
+  type Begun,
+  type Entry,
+  type LaneFilter,
+  type NewPart,
+  stoppedWhile,
+} from '../../src/storage/outbox.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
@@ -11,7 +18,10 @@ const outgoing = (text: string, user = 'u') => ({
   ...{ client_id: `c${++count}`, to_user: user, msg_type: 'TEXT' as const, text, timestamp: count },
   raw: JSON.stringify({ to_user_id: user, item_list: [{ type: 1, text_item: { text } }] }),
 })
-const part = (text: string): NewPart => ({ kind: 'text', waiting: { message: outgoing(text) } })
+const part = (text: string, user?: string): NewPart => ({
+  kind: 'text',
+  waiting: { message: outgoing(text, user) },
+})
 const file = (name: string): NewPart => ({
   kind: 'file',
   waiting: {
@@ -26,7 +36,7 @@ interface More {
   mode?: 'fail' | 'queue'
   made_by?: string
   asked?: 'fail' | 'queue'
-  terms?: Terms
+  rules?: SendRules
 }
 const enqueue = (store: Store, parts: NewPart[], more: More = {}) =>
   store.outbox.enqueue(
@@ -42,18 +52,25 @@ const enqueue = (store: Store, parts: NewPart[], more: More = {}) =>
       ...(more.asked && { asked: more.asked }),
       ...(more.key !== undefined && { key: more.key, content: 'c' }),
     },
-    more.terms ?? open,
+    more.rules ?? open,
   )
 async function add(store: Store, parts: NewPart[], more: More = {}) {
   const added = await enqueue(store, parts, more)
   if (added.state !== 'new') throw new Error(added.state)
   return added
 }
-const lanes = (store: Store) => store.outbox.lanes(open.rules)
+const lanes = async (store: Store, some?: LaneFilter) => (await store.outbox.waiting(open, some)).lanes
 const lane = async (store: Store) => (await lanes(store))[0]!.id
-const next = async (store: Store) => store.outbox.next(await lane(store))
-const begin = async (store: Store, ids: number[], text: string, terms = open) =>
-  store.outbox.begin(ids, 'b', terms, outgoing(text))
+/** What waits in the first lane. */
+const next = async (store: Store) => {
+  const id = await lane(store)
+  const parts = (await store.outbox.list()).flatMap(entry => entry.parts)
+  return parts.filter(part => part.lane === id && part.status === 'queued')
+}
+/** Whether it is ours now. */
+const claim = async (store: Store, id: number) => (await store.outbox.claim(id)) !== undefined
+const begin = async (store: Store, ids: number[], text: string, rules = open) =>
+  store.outbox.begin(ids, 'b', rules, outgoing(text))
 const begun = async (store: Store, ids: number[], text: string): Promise<Begun> => {
   const began = await begin(store, ids, text)
   if (began.go !== 'begun') throw new Error(began.go)
@@ -142,41 +159,40 @@ onEach((it, openStore) => {
       counter: { used: 1 },
     })
     expect(await t.store.outbox.entry(entry.id)).toBeUndefined()
-    const shut = { ...open, rules: { ...open.rules, quota: 1 } }
-    const closed = await enqueue(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', terms: shut })
+    const shut = { ...open, quota: 1 }
+    const closed = await enqueue(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', rules: shut })
     expect(closed).toMatchObject({ state: 'closed', verdict: { why: 'quota' } })
-    expect(await add(t.store, [part('x'), part('y')], { terms: shut, user: 'v' })).toMatchObject({
+    expect(await add(t.store, [part('x'), part('y')], { rules: shut, user: 'v' })).toMatchObject({
       verdict: { go: 'no' },
     })
   })
 
   it('calls that wait count for the quota of those behind them', async t => {
-    const terms = { ...open, rules: { ...open.rules, quota: 3 } }
-    await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', terms })
+    const rules = { ...open, quota: 3 }
+    await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', rules })
     expect(
-      await enqueue(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', terms }),
+      await enqueue(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', rules }),
     ).toMatchObject({ verdict: { why: 'quota', left: 1 } })
   })
 
   it('answers are counted from the message that the user wrote last; what was not spent is given back', async t => {
     const used = async () => (await t.store.outbox.counters('s')).get('u')
-    const at = (received_at: number, used = 0): Terms => ({ ...open, context: { received_at, used } })
-    const send = (terms: Terms) => sending(t.store, 's', 'b', outgoing('x'), { terms })
-    // Version 0.1 counted in contexts.json.
-    const first = await send(at(1000, 4))
-    expect(await used()).toEqual({ received_at: 1000, used: 5, last_sent_at: t.clock.at })
+    const wrote = (written_at: number) => insert(t, [message('m', { from_user: 'u', written_at })])
+    const send = () => sending(t.store, 's', 'b', outgoing('x'))
+    await wrote(1000)
+    const first = await send()
+    expect(await used()).toEqual({ received_at: 1000, used: 1, last_sent_at: t.clock.at })
     await t.store.outbox.settle(first, { status: 'refused', spent: false })
-    expect(await used()).toEqual({ received_at: 1000, used: 4 })
-    await t.store.outbox.settle(await send(at(1000, 4)), accepted)
-    expect(await used()).toEqual({ received_at: 1000, used: 5, last_sent_at: t.clock.at })
-    const second = await send(at(2000))
-    expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
-    // Who has not heard of the message yet counts on.
-    const late = await send(at(1000))
+    expect(await used()).toEqual({ received_at: 1000, used: 0 })
+    await t.store.outbox.settle(await send(), accepted)
+    expect(await used()).toEqual({ received_at: 1000, used: 1, last_sent_at: t.clock.at })
+    await wrote(2000)
+    const [second, third] = [await send(), await send()]
     expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
-    await send(at(3000))
-    await t.store.outbox.settle(second, { status: 'refused', spent: false })
-    await t.store.outbox.settle(late, { status: 'refused', spent: false })
+    await wrote(3000)
+    await send()
+    for (const begun of [second, third])
+      await t.store.outbox.settle(begun, { status: 'refused', spent: false })
     expect(await used()).toMatchObject({ received_at: 3000, used: 1 })
   })
 
@@ -195,26 +211,50 @@ onEach((it, openStore) => {
     const written_at = t.clock.at
     await insert(t, [message('x', { from_user: 'u', written_at })])
     expect(await counter()).toEqual({ received_at: written_at, used: 0, last_sent_at })
-    await sending(t.store, 's', 'b', outgoing('3'), { terms: { ...open, context: (await counter())! } })
+    await sending(t.store, 's', 'b', outgoing('3'))
     await insert(t, [message('y', { from_user: 'u', written_at })])
     expect((await counter())?.used).toBe(1)
   })
 
-  it('a message begins the count in the write that stores it: who answers before its context is on disk spends from it', async t => {
+  it('a message begins the count in the write that stores it; delivered again, or late, none does', async t => {
     const used = async () => (await t.store.outbox.counters('s')).get('u')
-    const send = (received_at: number) =>
-      sending(t.store, 's', 'b', outgoing('x'), { terms: { ...open, context: { received_at, used: 0 } } })
-    await send(1000)
     const again = message('m', { from_user: 'u', written_at: 2000 })
     await insert(t, [again, message('of another', { from_user: 'v', written_at: 3000 })])
     expect(await used()).toMatchObject({ received_at: 2000, used: 0 })
-    await send(1000)
+    await sending(t.store, 's', 'b', outgoing('x'))
     expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
     // Delivered again, or late: neither begins a count.
     await insert(t, [{ ...again, written_at: 4000 }, message('late', { from_user: 'u', written_at: 1500 })])
     expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
-    await send(2000)
+    await sending(t.store, 's', 'b', outgoing('x'))
     expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
+  })
+
+  it('a look names the lanes in which something came to wait since, and those that are asked for', async t => {
+    const { outbox } = t.store
+    const users = async (some?: LaneFilter) => (await lanes(t.store, some)).map(({ user }) => user)
+    const { lane: u } = await add(t.store, [part('a'), part('b')])
+    const { entry, lane: v } = await add(t.store, [part('c', 'v')], { user: 'v', asked: 'queue' })
+    const { revision } = await outbox.waiting(open)
+    expect(await users()).toEqual(['u'])
+    expect(await users({ since: 0 })).toEqual(['u'])
+    expect(await users({ since: revision })).toEqual([])
+    expect(await users({ ids: [u, v, 99] })).toEqual(['u'])
+    await using second = await t.second()
+    await add(second.store, [part('d', 'w')], { user: 'w' })
+    await second.store.outbox.approve(entry.id, open, 'panel')
+    expect(await users({ since: revision })).toEqual(['v', 'w'])
+    expect(await users({ since: revision, ids: [u] })).toEqual(['u', 'v', 'w'])
+    expect(await users({ of: { session: 's', users: ['w', 'x'] } })).toEqual(['w'])
+    expect(await users({ of: { session: 'other', users: ['w'] } })).toEqual([])
+    // What is handed over is no news; what waits again is.
+    const later = (await outbox.waiting(open)).revision
+    const claimed = (await outbox.claim(u))!
+    expect(claimed.parts.map(({ text }) => text)).toEqual(['a', 'b'])
+    const one = await begun(t.store, [claimed.parts[0]!.id], 'a')
+    expect(await users({ since: later })).toEqual([])
+    await outbox.settle(one, { status: 'queued', spent: true })
+    expect(await users({ since: later })).toEqual(['u'])
   })
 
   it('any text comes out as it went in', async t => {
@@ -228,19 +268,19 @@ onEach((it, openStore) => {
     await add(t.store, [part('a')])
     const id = await lane(t.store)
     await using second = await t.second()
-    expect(await t.store.outbox.claim(id)).toBe(true)
-    expect(await second.store.outbox.claim(id)).toBe(false)
-    const busy = () => Promise.all([t, second].map(async ({ store }) => (await store.outbox.lane(id))?.busy))
+    expect(await claim(t.store, id)).toBe(true)
+    expect(await claim(second.store, id)).toBe(false)
+    const busy = () => Promise.all([t, second].map(async ({ store }) => (await lanes(store))[0]?.busy))
     expect(await busy()).toEqual([true, true])
     t.clock.at += 60_001
-    expect(await second.store.outbox.claim(id)).toBe(true)
+    expect(await claim(second.store, id)).toBe(true)
     await second.store.outbox.release(id)
     expect(await busy()).toEqual([false, false])
-    expect(await second.store.outbox.claim(id)).toBe(true)
+    expect(await claim(second.store, id)).toBe(true)
     // The first one wakes up: nothing is its to send any more.
     expect(await begin(t.store, idsOf(await next(t.store)), 'a')).toEqual({ go: 'gone' })
     t.clock.at -= 600_000
-    expect(await t.store.outbox.claim(id)).toBe(true)
+    expect(await claim(t.store, id)).toBe(true)
   })
 
   it('joined parts: the first row shows what went out, the others name it; search and ids follow', async t => {
@@ -309,7 +349,7 @@ onEach((it, openStore) => {
   it('a call of mode fail needs no lane, and is its own process alone to send', async t => {
     await using second = await t.second()
     await add(t.store, [part('waits')])
-    expect(await second.store.outbox.claim(await lane(t.store))).toBe(true)
+    expect(await claim(second.store, await lane(t.store))).toBe(true)
     const { entry } = await add(t.store, [part('now')], { mode: 'fail' })
     expect(await begin(second.store, idsOf(entry.parts), 'now')).toEqual({ go: 'gone' })
     expect(await begin(t.store, idsOf(entry.parts), 'now')).toMatchObject({ go: 'begun' })
@@ -469,7 +509,7 @@ onEach((it, openStore) => {
   })
 
   it('writes of one turn of the event loop share a commit; one that fails fails alone', async t => {
-    const terms = { ...open, rules: { ...open.rules, quota: 5 } }
+    const rules = { ...open, quota: 5 }
     for (let i = 0; i < 1000; i += 100)
       await add(
         t.store,
@@ -478,7 +518,7 @@ onEach((it, openStore) => {
     const writes = [
       add(t.store, [part('a')], { user: 'v' }),
       add(t.store, [part('too many')]),
-      enqueue(t.store, Array(6).fill({ kind: 'text' }), { user: 'w', mode: 'fail', terms }),
+      enqueue(t.store, Array(6).fill({ kind: 'text' }), { user: 'w', mode: 'fail', rules }),
       add(t.store, [part('b')], { user: 'w' }),
     ]
     const [a, tooMany, closed, b] = await Promise.allSettled(writes)
@@ -520,7 +560,7 @@ onEach((it, openStore) => {
   it('what waits again has no slot, and its row no reason; one that was taken for lost stays unknown', async t => {
     const paced = {
       ...open,
-      rules: { ...open.rules, pace: { perSecond: 1, perWindow: 9, windowMs: 60_000 } },
+      pace: { perSecond: 1, perWindow: 9, windowMs: 60_000 },
     }
     await add(t.store, [part('a')])
     const error = { code: 'upstream_error', detail: 'try again' }

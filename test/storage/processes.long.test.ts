@@ -6,11 +6,11 @@ import { expect, test } from 'bun:test'
 import type { PolledMessage } from '../../src/storage/messages.ts'
 import type { PolledBatch, Storage } from '../../src/storage/storage.ts'
 import { onEachShared } from './engines.ts'
-import { bot, open as openTerms, type Place } from './support.ts'
+import { bot, open as openRules, type Place } from './support.ts'
 
-/** A process of its own with the storage of a place and the `terms` of these tests at hand. */
+/** A process of its own with the storage of a place and the `rules` of these tests at hand. */
 const start = (place: Place, body: string) =>
-  place.start(`const terms = ${JSON.stringify(openTerms)}\n${body}`)
+  place.start(`const rules = ${JSON.stringify(openRules)}\n${body}`)
 
 let ids = 0
 const texts = (...all: string[]): PolledMessage[] =>
@@ -41,7 +41,7 @@ const script: readonly [name: string, verb: string][] = [
   ['ack', `storage.store.consumers.ack(made['claim all'].lease)`],
   [
     'send',
-    `storage.store.outbox.enqueue(${JSON.stringify({ ...entry, mode: 'fail', key: 'sent', parts: [{ kind: 'text' }] })}, terms, ${JSON.stringify(out('one'))})`,
+    `storage.store.outbox.enqueue(${JSON.stringify({ ...entry, mode: 'fail', key: 'sent', parts: [{ kind: 'text' }] })}, rules, ${JSON.stringify(out('one'))})`,
   ],
   [
     'settle',
@@ -49,12 +49,12 @@ const script: readonly [name: string, verb: string][] = [
   ],
   [
     'queue',
-    `storage.store.outbox.enqueue(${JSON.stringify({ ...entry, mode: 'queue', key: 'queued', parts: [{ kind: 'text', waiting: { message: out('two') } }] })}, terms)`,
+    `storage.store.outbox.enqueue(${JSON.stringify({ ...entry, mode: 'queue', key: 'queued', parts: [{ kind: 'text', waiting: { message: out('two') } }] })}, rules)`,
   ],
   ['ingest 2', `storage.ingest(${JSON.stringify(batches[1])})`],
   [
     'begin',
-    `storage.store.outbox.begin([made.queue.entry.parts[0].id], 'b@im.bot', terms, ${JSON.stringify(out('three'))})`,
+    `storage.store.outbox.begin([made.queue.entry.parts[0].id], 'b@im.bot', rules, ${JSON.stringify(out('three'))})`,
   ],
   ['name', `storage.store.names.set('s', 'u', 'Ann')`],
   ['rename', `storage.state.sessions.rename('s', 'x')`],
@@ -90,7 +90,7 @@ async function check(storage: Storage, count: number): Promise<void> {
   const status = async (key: string) => (await store.outbox.keyed(key))?.parts[0]?.status
   expect(await status('sent')).toBe(!did.has('send') ? undefined : did.has('settle') ? 'accepted' : 'unknown')
   expect(await status('queued')).toBe(!did.has('queue') ? undefined : did.has('begin') ? 'unknown' : 'queued')
-  expect((await store.outbox.lanes(openTerms.rules)).length).toBe(
+  expect((await store.outbox.waiting(openRules)).lanes.length).toBe(
     did.has('queue') && !did.has('begin') ? 1 : 0,
   )
   const sent = await store.log.after(0, { limit: 100, direction: 'sent' })

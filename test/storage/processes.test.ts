@@ -33,7 +33,7 @@ onEachShared(newPlace => {
     const entry = { session: 's', bot_id: 'b', user: 'u', mode: 'queue', made_by: 'owner', parts } as const
     const added = await storage.store.outbox.enqueue(entry, open)
     const lane = added.state === 'new' ? added.lane : 0
-    const body = `console.log(await store.outbox.claim(${lane}))
+    const body = `console.log((await store.outbox.claim(${lane})) !== undefined)
       process.stdin.resume()`
     const others = Array.from({ length: 4 }, () => place.start(body))
     const said = await Promise.all(
@@ -47,14 +47,14 @@ onEachShared(newPlace => {
   test('those that send at once keep one pace', async () => {
     const place = newPlace()
     const pace = { perSecond: 1 / 20, perWindow: 1000, windowMs: 3_600_000 }
-    const terms = JSON.stringify({ ...open, rules: { ...open.rules, pace } })
+    const rules = JSON.stringify({ ...open, pace })
     const others = Array.from({ length: 3 }, (_, n) =>
       place.start(
         `const got = []
          for (let n = 0; n < 20; n++) {
            const message = { client_id: '${n}.' + n, to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '{}' }
            const entry = { session: 's', bot_id: 'b', user: 'u', mode: 'fail', parts: [{ kind: 'text' }] }
-           const { state, begun } = await store.outbox.enqueue(entry, ${terms}, message)
+           const { state, begun } = await store.outbox.enqueue(entry, ${rules}, message)
            got.push(begun ? 'went' : state)
          }
          await storage.close()

@@ -1,25 +1,27 @@
 /** What every engine must do to keep the pace (`Outbox`). */
 import { expect } from 'bun:test'
-import type { Terms } from '../../src/storage/outbox.ts'
+import type { SendRules } from '../../src/model/admission.ts'
+import type { LaneFilter } from '../../src/storage/outbox.ts'
 import { onEach } from './engines.ts'
-import { type Opened, open, outgoing, rename, sending } from './support.ts'
+import { insert, message, type Opened, open, outgoing, rename, sending } from './support.ts'
 
-const terms = (perSecond: number, perWindow: number, windowMs = 60_000): Terms => ({
+const paced = (perSecond: number, perWindow: number, windowMs = 60_000): SendRules => ({
   ...open,
-  rules: { ...open.rules, pace: { perSecond, perWindow, windowMs } },
+  pace: { perSecond, perWindow, windowMs },
 })
 let count = 0
-const send = (t: Opened, user: string, how: Terms, session = 's') => {
+const send = (t: Opened, user: string, how: SendRules, session = 's') => {
   const message = { client_id: `c${++count}`, to_user: user, msg_type: 'TEXT', text: 'x' } as const
-  return sending(t.store, session, 'b', { ...message, timestamp: count, raw: '{}' }, { terms: how })
+  return sending(t.store, session, 'b', { ...message, timestamp: count, raw: '{}' }, { rules: how })
 }
-const verdict = (t: Opened, user: string, how: Terms, session = 's', messages = 1) =>
+const verdict = (t: Opened, user: string, how: SendRules, session = 's', messages = 1) =>
   t.store.outbox.verdict(session, user, messages, how)
 
 onEach(it => {
   it('a message takes its slot: the next one of the session follows, and the window of the user fills', async t => {
     const now = t.clock.at
-    const how = { ...terms(1, 3), context: { received_at: now, used: 0 } }
+    const how = paced(1, 3)
+    await insert(t, [message('hi', { from_user: 'u', written_at: now })])
     await send(t, 'u', how)
     expect(await verdict(t, 'v', how)).toEqual({ go: 'later', slot: now + 1000 })
     expect(await verdict(t, 'u', how, 'other')).toEqual({ go: 'now', slot: now })
@@ -32,40 +34,58 @@ onEach(it => {
     expect(await verdict(t, 'v', how)).toMatchObject({ go: 'now' })
   })
 
-  it('lanes come with the slots that count for them, all of them or those of some users', async t => {
-    const how = { ...terms(1, 2), context: { received_at: t.clock.at, used: 0 } }
-    await send(t, 'u', how)
-    const message = outgoing('w')
-    for (const [nth, [user, session]] of Object.entries({
-      a: ['u', 's'],
-      b: ['v', 's'],
-      c: ['u', 'other'],
-    } as const)) {
-      const parts = [{ kind: 'text', waiting: { message: { ...message, client_id: nth } } }] as const
-      await t.store.outbox.enqueue(
-        { session, bot_id: 'b', user, mode: 'queue', parts, made_by: 'owner' },
-        how,
-      )
+  it('of lanes in which something waits the first ones get the slots of their session that are left', async t => {
+    const { outbox } = t.store
+    const how = paced(0.1, 10)
+    const wait = (user: string, session = 's') => {
+      const parts = [{ kind: 'text', waiting: { message: outgoing(`${session} ${user}`) } }] as const
+      const entry = { session, bot_id: 'b', user, mode: 'queue', parts, made_by: 'owner' } as const
+      return outbox.enqueue(entry, how)
     }
-    const [part] = await t.store.outbox.next((await t.store.outbox.lanes(how.rules))[1]!.id)
-    const slot = t.clock.at + 1000
-    expect(await t.store.outbox.begin([part!.id], 'b', how, message)).toEqual({ go: 'later', slot })
-    const lanes = async (session?: string, ...users: string[]) =>
-      (await t.store.outbox.lanes(how.rules, session === undefined ? session : { session, users })).map(
-        ({ session, slot, slots, user }) => ({ session, user, slot, slots }),
-      )
-    const [u, v, other] = [
-      { session: 's', user: 'u', slot: undefined, slots: { last: slot, user: [t.clock.at] } },
-      { session: 's', user: 'v', slot, slots: { last: slot, user: [slot] } },
-      { session: 'other', user: 'u', slot: undefined, slots: { user: [] } },
-    ]
-    expect(await lanes()).toEqual([u, v, other])
-    expect(await lanes('s', 'v', 'w')).toEqual([v])
-    expect(await lanes('s', 'w')).toEqual([])
+    await send(t, 'u', how)
+    const users = ['a', 'b', 'c', 'd', 'e']
+    const wrote = { written_at: t.clock.at }
+    await insert(
+      t,
+      users.map(from_user => message('hi', { ...wrote, from_user })),
+    )
+    for (const user of users) await wait(user)
+    await wait('a', 'other')
+    const looked = async (some?: LaneFilter) =>
+      (await outbox.waiting(how, some)).lanes.map(({ session, user, verdict, crowded }) => {
+        const when =
+          verdict.go === 'no' ? 'waitMs' in verdict && verdict.waitMs : (verdict.slot ?? 0) - t.clock.at
+        return [session, user, verdict.go, when, crowded]
+      })
+    const late = ['s', 'd', 'no', 40_000, true]
+    expect(await looked()).toEqual([
+      ['s', 'a', 'later', 10_000, false],
+      ['s', 'b', 'later', 20_000, false],
+      ['s', 'c', 'later', 30_000, false],
+      late,
+      ['s', 'e', 'no', 40_000, true],
+      ['other', 'a', 'now', 0, false],
+    ])
+    // Nothing was taken: of some alone the first one gets the first slot.
+    expect(await looked({ of: { session: 's', users: ['c', 'nobody'] } })).toEqual([
+      ['s', 'c', 'later', 10_000, false],
+    ])
+    // One that has its slot keeps it, and gives nobody else's away.
+    const [a] = (await outbox.waiting(how)).lanes
+    const { parts } = (await outbox.claim(a!.id))!
+    const slot = t.clock.at + 10_000
+    expect(await outbox.begin([parts[0]!.id], 'b', how, outgoing('w'))).toEqual({ go: 'later', slot })
+    expect((await looked()).slice(1, 4)).toEqual([
+      ['s', 'b', 'later', 20_000, false],
+      ['s', 'c', 'later', 30_000, false],
+      late,
+    ])
+    t.clock.at = slot
+    expect((await looked())[0]).toEqual(['s', 'a', 'now', 0, false])
   })
 
   it('slots outlive a restart, and follow a session to its new name', async t => {
-    const how = terms(0.1, 10)
+    const how = paced(0.1, 10)
     await send(t, 'u', how, 'old')
     await t.reopen()
     await rename(t, 'old', 'new')
@@ -74,7 +94,7 @@ onEach(it => {
   })
 
   it('one in which WeChat saw nothing does not count', async t => {
-    const how = terms(0.1, 10)
+    const how = paced(0.1, 10)
     for (const unseen of [true, false]) {
       const begun = await send(t, 'u', how)
       await t.store.outbox.settle(begun, { status: 'refused', spent: false, unseen })
@@ -84,7 +104,7 @@ onEach(it => {
 
   it('one who waits has a slot that others stand behind; past it, or cancelled, it is free', async t => {
     const now = t.clock.at
-    const how = terms(0.1, 10)
+    const how = paced(0.1, 10)
     await send(t, 'u', how)
     const entry = {
       session: 's',
@@ -113,7 +133,7 @@ onEach(it => {
   })
 
   it('after the clock was set back, what it had taken counts only as far ahead as anybody waits', async t => {
-    const how = terms(0.1, 10)
+    const how = paced(0.1, 10)
     await send(t, 'u', how)
     t.clock.at -= 5000
     expect((await verdict(t, 'u', how)).go).toBe('later')

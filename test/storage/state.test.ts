@@ -8,7 +8,7 @@ import { failure } from '../support/failure.ts'
 import { knownUsers } from '../support/known-users.ts'
 import { until } from '../support/until.ts'
 import { onEach } from './engines.ts'
-import { bot, message, type Opened, open as openTerms, sending } from './support.ts'
+import { bot, message, type Opened, open as openRules, sending } from './support.ts'
 
 const sent = { client_id: 'c', to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '' } as const
 
@@ -368,7 +368,7 @@ onEach((_it, open) => {
         const parts = [{ kind: 'text', waiting: { message } }] as const
         await store.outbox.enqueue(
           { session: name, bot_id: 'b', user: 'u', mode: 'queue', parts, made_by: 'owner' },
-          openTerms,
+          openRules,
         )
       }
       await state.sessions.remove('x')
@@ -384,12 +384,29 @@ onEach((_it, open) => {
       expect(await counted('x')).toBe(0)
     }))
 
+  test('a message begins with the newest token of its user, and with none once another bot was logged in', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      await state.sessions.save('s', bot('b'))
+      const token = async (user: string) =>
+        (await sending(store, 's', 'b@im.bot', { ...sent, client_id: `${++cursors}`, to_user: user })).token
+      await ingest([from({ user_id: 'u', token: 'first', received_at: 1000 })])
+      expect([await token('u'), await token('v')]).toEqual(['first', undefined])
+      await ingest([
+        from({ user_id: 'u', token: 'second', received_at: 2000 }),
+        from({ user_id: 'v', token: 'v', received_at: 2000 }),
+      ])
+      expect([await token('u'), await token('v')]).toEqual(['second', 'v'])
+      await state.sessions.save('s', bot('other'))
+      expect(await token('u')).toBeUndefined()
+      expect((await store.outbox.counters('s', 'u')).get('u')).toMatchObject({ used: 1 })
+    }))
+
   test('messages follow a rename; a logout and another bot end what is counted of answers', () =>
     withStorage(async ({ state, store }, ingest) => {
       const counted = async (name: string) => (await store.outbox.counters(name, 'u')).get('u')?.used
       await state.sessions.save('s', bot('b'))
       await ingest([from({ user_id: 'u', received_at: 1000 })])
-      await sending(store, 's', 'b@im.bot', sent, { terms: openTerms })
+      await sending(store, 's', 'b@im.bot', sent, { rules: openRules })
       expect(await counted('s')).toBe(1)
       await state.sessions.rename('s', 'x')
       expect((await store.log.after(0, { limit: 9, session: 'x' })).map(row => row.session)).toEqual([

@@ -1,9 +1,10 @@
 /** What the tests of every engine share: they know its public verbs alone. */
 import { createHash } from 'node:crypto'
+import type { SendRules } from '../../src/model/admission.ts'
 import type { BotInfo } from '../../src/model/session.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts'
-import type { Begun, Terms } from '../../src/storage/outbox.ts'
+import type { Begun } from '../../src/storage/outbox.ts'
 import type { Ingested, Storage } from '../../src/storage/storage.ts'
 import type { Store } from '../../src/storage/store.ts'
 
@@ -53,10 +54,7 @@ export const byId = async ({ log }: Store, id: number) => (await log.byIds([id])
 export const byMessageId = async ({ log }: Store, id: string) => (await log.byMessageIds([id])).rows[0]
 
 /** Everything may go. */
-export const open: Terms = {
-  context: { used: 0 },
-  rules: { quota: 1e9, windowMs: 1e15, pace: 'off', patienceMs: 30_000 },
-}
+export const open: SendRules = { quota: 1e9, windowMs: 1e15, pace: 'off', patienceMs: 30_000 }
 
 /** A call of send whose message is on its way. */
 export async function sending(
@@ -64,9 +62,9 @@ export async function sending(
   session: string,
   bot_id: string,
   message: SentMessage,
-  more: { key?: string; terms?: Terms } = {},
+  more: { key?: string; rules?: SendRules } = {},
 ): Promise<Begun> {
-  const { terms = open, key } = more
+  const { rules = open, key } = more
   const entry = {
     session,
     bot_id,
@@ -75,7 +73,7 @@ export async function sending(
     made_by: 'owner',
     parts: [{ kind: 'text' }],
   } as const
-  const enqueued = await store.outbox.enqueue(key === undefined ? entry : { ...entry, key }, terms, message)
+  const enqueued = await store.outbox.enqueue(key === undefined ? entry : { ...entry, key }, rules, message)
   if (enqueued.state !== 'new' || !enqueued.begun)
     throw new Error(`not on its way: ${JSON.stringify(enqueued)}`)
   return enqueued.begun

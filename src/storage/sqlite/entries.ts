@@ -179,7 +179,7 @@ export class Entries extends EnginePart {
     for (const part of waiting) {
       if (part.message !== undefined)
         this.messages.settleSent(part.message, { status: 'refused', error: reason })
-      const lane = part.slot === undefined ? undefined : this.#lanes.lane(part.lane)
+      const lane = part.slot === undefined ? undefined : this.#lanes.stored(part.lane)
       if (lane && part.slot !== undefined)
         this.#slots.giveBack(this.messages.keyOf(lane.session), lane.user, part.slot)
       this.endPart(part.id, 'refused', reason)
@@ -197,7 +197,7 @@ export class Entries extends EnginePart {
     const entry = this.entry(id)
     if (!entry || entry.ended) return entry
     if (entry.parts.some(({ status }) => open.has(status))) return entry
-    const counter = count ?? this.#lanes.lane(entry.parts[0]?.lane ?? 0)?.counter
+    const counter = count ?? this.#lanes.stored(entry.parts[0]?.lane ?? 0)?.counter
     const sentNothing = entry.parts.every(({ status }) => status === 'refused')
     if (entry.mode === 'fail' && (!entry.keyed || sentNothing)) this.remove(id)
     else {

@@ -3,41 +3,82 @@
  * pace, and contexts that contexts.json has no room for. The row of a lane holds the counter of used answers, a hold after
  * refusals, and who sends what waits there: one process at a time, by a lease that lapses when it dies.
  */
-import type { Hold, SendFacts, SendRules } from '../../model/admission.ts'
-import { type Counter, type Inbound, newestContext, type UserContext } from '../../model/session.ts'
-import type { Lane, LaneFilter, WaitingLane } from '../outbox.ts'
+import { admit, type Hold, isFull, nobody, type SendFacts, type SendRules } from '../../model/admission.ts'
+import { type Counter, countNow, type Inbound, newestContext, type UserContext } from '../../model/session.ts'
+import type { Lane, LaneFilter, Pause, WaitingLane } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import { firstContext } from './messages.ts'
 
 /** A lane is nobody's when its owner has not been heard of for this long; sooner when it is known to be dead. */
 export const laneLeaseMs = 60_000
 
+/** The ids of the lanes of a `LaneFilter`, given as JSON. */
+const named = `SELECT value FROM json_each(?1, '$.ids')
+  UNION SELECT l.id FROM session s JOIN outbox_lane l ON l.session = s.key
+    WHERE s.name = ?1 ->> '$.of.session' AND l.peer IN (SELECT value FROM json_each(?1, '$.of.users'))
+  UNION SELECT l.id FROM event e CROSS JOIN message m ON m.id = e.message
+    CROSS JOIN outbox_lane l ON l.session = m.session AND l.peer = m.peer
+    WHERE e.place > ?1 ->> '$.since' AND e.status IN ('queued', 'refused')`
+
 const columns = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
-  l.not_before, l.failures, l.owner, l.lease_until FROM outbox_lane l JOIN session s ON s.key = l.session`
+  l.not_before, l.failures, l.owner, l.lease_until, l.context, l.token FROM outbox_lane l JOIN session s ON s.key = l.session`
+
+/** By user, who stands in the contexts.json of a session. */
+export type FiledContexts = (session: string) => ReadonlyMap<string, UserContext>
 
 export class Lanes extends EnginePart {
   readonly #slots: PaceSlots
+  readonly #filed: FiledContexts
 
-  constructor(ground: Ground, slots: PaceSlots) {
+  constructor(ground: Ground, slots: PaceSlots, filed: FiledContexts) {
     super(ground)
     this.#slots = slots
+    this.#filed = filed
   }
 
-  /** Every lane in which a queued send waits, or those of these users: where one waits longest comes first. */
-  lanes(rules: SendRules, of?: LaneFilter): WaitingLane[] {
-    const waiting = `FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL`
-    const who = of
-      ? `s.name = ? AND l.peer IN (SELECT value FROM json_each(?)) AND EXISTS (SELECT 1 ${waiting} AND lane = l.id)`
-      : `l.id IN (SELECT lane ${waiting})`
+  /** As `face.Lanes.waiting`: the events of sent messages tell in which lanes something came to wait. */
+  waiting(rules: SendRules, some?: LaneFilter): { lanes: WaitingLane[]; revision: number } {
+    // First: what is written while the lanes are read comes after it, and is seen again.
+    const { revision } = this.db.one<{
+      revision: number
+    }>`SELECT coalesce(max(place), 0) AS revision FROM event`
+    const waits = `FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL`
+    const wanted = some
+      ? `l.id IN (${named}) AND EXISTS (SELECT 1 ${waits} AND lane = l.id)`
+      : `l.id IN (SELECT lane ${waits})`
     const rows = this.db.all<LaneRow & { session: number; slot?: number }>(
-      `SELECT (SELECT slot ${waiting} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${columns}
-       WHERE ${who} ORDER BY (SELECT min(id) ${waiting} AND lane = l.id)`,
-      ...(of ? [of.session, JSON.stringify(of.users)] : []),
+      `SELECT (SELECT slot ${waits} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${columns}
+       WHERE ${wanted} ORDER BY (SELECT min(id) ${waits} AND lane = l.id)`,
+      ...(some ? [JSON.stringify(some)] : []),
     )
-    return rows.map(row => ({
-      ...this.#laneOf(row),
-      ...{ slot: row.slot, slots: this.#slots.taken(row.session, row.peer, rules) },
-    }))
+    /** By session, the newest slot with those that this look gives. */
+    const given = new Map<number, number>()
+    const lanes = rows.map((row): WaitingLane => {
+      const lane = this.#laneOf(row)
+      const { session: key, slot } = row
+      const judged = this.judge(lane, 1, rules, { ahead: nobody, slot, last: given.get(key) })
+      const { verdict } = judged
+      if (verdict.go !== 'no' && verdict.slot !== undefined && slot === undefined && !lane.busy)
+        given.set(key, verdict.slot)
+      return { ...lane, ...judged }
+    })
+    return { lanes, revision }
+  }
+
+  /** @param last the newest slot of the session, where the caller knows of one that is not taken yet */
+  judge(
+    { counter, hold, session, user }: Lane,
+    count: number,
+    rules: SendRules,
+    { ahead, slot, last }: Pick<SendFacts, 'ahead' | 'slot'> & { last?: number | undefined },
+  ): Pick<WaitingLane, 'verdict' | 'crowded'> {
+    const now = this.clock.now()
+    const { received_at: receivedAt, used } = counter
+    const taken = this.#slots.taken(this.messages.knownKey(session), user, rules)
+    const slots = { user: taken.user, last: last ?? taken.last }
+    const verdict = admit({ now, receivedAt, used, ahead, hold, slots, slot }, count, rules)
+    const isLate = verdict.go === 'no' && verdict.why === 'pace'
+    return { verdict, crowded: isLate && isFull(slots.last, now, rules) }
   }
 
   /** The lane of that user, made when there is none. Inside a transaction. */
@@ -53,21 +94,35 @@ export class Lanes extends EnginePart {
     return row && this.#laneOf(row)
   }
 
+  /** The same, also of a user for whom none was made yet. */
+  known(session: string, user: string): Lane {
+    const key = this.messages.knownKey(session)
+    const found = key === undefined ? undefined : this.find(key, user)
+    return found ?? this.#laneOf({ ...unused, name: session, peer: user })
+  }
+
   lane(id: number): Lane | undefined {
     const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.id = ?`, id)
     return row && this.#laneOf(row)
   }
 
-  /** What is counted of the users of a session, or of one of them. */
+  /** Whose it is, and what its row counts: that is what is counted now, once a message has begun. */
+  stored(id: number): Pick<Lane, 'id' | 'session' | 'user' | 'counter'> | undefined {
+    const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.id = ?`, id)
+    if (!row) return undefined
+    const { name: session, peer: user, received_at, used, last_sent_at } = row
+    return { id, session, user, counter: { received_at, used, last_sent_at } }
+  }
+
+  /** What is counted of the users known to a session, or of one of them. */
   counters(session: string, user?: string): Map<string, Counter> {
+    if (user !== undefined) return new Map([[user, this.known(session, user).counter]])
     const key = this.messages.knownKey(session)
-    if (key === undefined) return new Map()
-    const one = user === undefined ? '' : ' AND peer = ?'
-    const rows = this.db.all<Counter & { peer: string }>(
-      `SELECT peer, received_at, used, last_sent_at FROM outbox_lane WHERE session = ?${one}`,
-      ...(user === undefined ? [key] : [key, user]),
-    )
-    return new Map(rows.map(({ peer, ...counter }) => [peer, counter]))
+    const rows = key === undefined ? [] : this.db.all<LaneRow>(`SELECT ${columns} WHERE l.session = ?`, key)
+    const found = new Map(rows.map(row => [row.peer, this.#laneOf(row).counter]))
+    for (const peer of this.#filed(session).keys())
+      if (!found.has(peer)) found.set(peer, this.known(session, peer).counter)
+    return found
   }
 
   count(id: number, { received_at, used, last_sent_at }: Counter): void {
@@ -75,7 +130,7 @@ export class Lanes extends EnginePart {
       last_sent_at = ${last_sent_at} WHERE id = ${id}`
   }
 
-  /** Takes a lane, or keeps it. @returns false while another process has it */
+  /** As `face.Lanes.claim`, but for the parts. */
   claim(lane: number): boolean {
     const row = this.db.get<Lease>`SELECT owner, lease_until FROM outbox_lane WHERE id = ${lane}`
     if (!row || !this.#mayTake(row)) return false
@@ -96,9 +151,9 @@ export class Lanes extends EnginePart {
       held_until = ${hold?.until}, holds = ${hold?.count ?? 0} WHERE id = ${lane}`
   }
 
-  /** What waits is not tried before `notBefore` (Unix ms). */
-  later(lane: number, notBefore: number, failures: number): void {
-    this.db.run`UPDATE outbox_lane SET not_before = ${notBefore}, failures = ${failures} WHERE id = ${lane}`
+  /** What waits is not tried before `not_before` (Unix ms). */
+  pause(lane: number, { not_before, failures }: Pause): void {
+    this.db.run`UPDATE outbox_lane SET not_before = ${not_before}, failures = ${failures} WHERE id = ${lane}`
   }
 
   #mayTake({ owner, lease_until }: Lease): boolean {
@@ -106,16 +161,16 @@ export class Lanes extends EnginePart {
   }
 
   #laneOf(row: LaneRow): Lane {
-    const { id, name, peer, received_at, used, last_sent_at, not_before, failures, owner } = row
+    const { id, name, peer, not_before, failures, owner } = row
+    const context = newestContext(this.#filed(name).get(peer), heardOf(row), this.clock.now())
     return {
-      ...{
-        id,
-        session: name,
-        user: peer,
-        counter: { received_at, used, last_sent_at },
-        not_before,
-        failures,
-      },
+      id,
+      session: name,
+      user: peer,
+      counter: countNow(context ?? { used: 0 }, row, this.clock.now()),
+      token: context?.token,
+      not_before,
+      failures,
       busy: owner === this.owner.name || !this.#mayTake(row),
       ...(row.held_until !== undefined && {
         hold: { since: row.held_at ?? 0, until: row.held_until, count: row.holds },
@@ -123,6 +178,8 @@ export class Lanes extends EnginePart {
     }
   }
 }
+
+const unused = { id: 0, used: 0, lease_until: 0, holds: 0, not_before: 0, failures: 0 }
 
 /** Who sends what waits in a lane, and until when (Unix ms). */
 interface Lease {
@@ -136,6 +193,8 @@ interface LaneRow extends Counter, Pick<Lane, 'id' | 'not_before' | 'failures'>,
   held_at?: number
   held_until?: number
   holds: number
+  context?: string
+  token?: string
 }
 
 /** Kept at least this long: another process may be configured to look back further. */

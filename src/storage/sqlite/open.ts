@@ -11,7 +11,7 @@ import { openLeases } from './leases.ts'
 import { type FileState, openState } from './state/state.ts'
 import { inMemory, type LogHalf, SqliteStore, type StoreOptions } from './store.ts'
 
-export interface StorageOptions extends Omit<StoreOptions, 'path'> {
+export interface StorageOptions extends Omit<StoreOptions, 'path' | 'filed'> {
   /** The data directory. */
   dir: string
   /** Where the message log is: `messages.db` of the directory by default, false for one in memory alone. */
@@ -35,10 +35,11 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
     const store = await SqliteStore.open({
       ...options,
       ...{ log: log.child('store'), path: path === false ? inMemory : (path ?? join(dir, dataFiles.store)) },
+      filed: session => state.contexts.known(session),
       maxCount: path === false ? Math.min(maxCount || memoryRows, memoryRows) : maxCount,
     })
     open.unshift(store.upkeep)
-    const state = openState({ dir, lock, log: log.child('state'), rows: store })
+    const state: FileState = openState({ dir, lock, log: log.child('state'), rows: store })
     await state.sessions.mend()
     const ports = { sessions: state.sessions, clock, log: log.child('poller') }
     const leases = await openLeases(join(dir, dataFiles.pollLock), ports)

@@ -120,7 +120,7 @@ export class OutboxEnds extends EnginePart {
   }
 
   /** Messages on their way since before `before` (Unix ms), or of a process that died, and calls that are over so. */
-  orphans(before: number): { parts: EntryPart[]; calls: number[] } {
+  #orphans(before: number): { parts: EntryPart[]; calls: number[] } {
     const { owner } = this
     const isDead = (row: Pick<Begun, 'owner'>) => owner.isDead(row.owner ?? '')
     return {
@@ -139,9 +139,9 @@ export class OutboxEnds extends EnginePart {
     }
   }
 
-  /** Ends what `orphans` finds: on its way is unknown, waiting is refused. @returns how many messages are unknown now */
+  /** Ends what `#orphans` finds: on its way is unknown, waiting is refused. @returns how many messages are unknown now */
   reap(before: number): number {
-    const { parts, calls } = this.orphans(before)
+    const { parts, calls } = this.#orphans(before)
     for (const part of parts) this.#unknown(part)
     for (const id of new Set(parts.map(({ entry }) => entry))) this.#entries.close(id)
     for (const id of calls) this.#die(id)

@@ -8,22 +8,23 @@
  *
  * Every method that writes is to be called inside a transaction.
  */
-import { admit, type Hold, isDue, nobody, type SendFacts, type Verdict } from '../../model/admission.ts'
+import { isDue, nobody, type SendFacts, type SendRules, type Verdict } from '../../model/admission.ts'
 import { SvcError } from '../../model/error.ts'
-import { type Counter, countNow } from '../../model/session.ts'
+import type { Counter } from '../../model/session.ts'
 import type { SentMessage } from '../messages.ts'
 import type {
   Approved,
   Began,
   Begun,
+  ClaimedLane,
   Enqueued,
   EntryPart,
+  HoldBack,
   Lane,
   NewEntry,
   SendMode,
   Settled,
   Settlement,
-  Terms,
 } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import { type Entries, filesOf, inJson } from './entries.ts'
@@ -65,7 +66,7 @@ export class Outbox extends EnginePart {
    *
    * @throws SvcError `quota_exhausted` when too much waits for that user already, or too many sends for a yes
    */
-  enqueue(entry: NewEntry, terms: Terms, first?: SentMessage): Enqueued {
+  enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): Enqueued {
     const { ends, entries, lanes, slots } = this.#parts
     const { messages } = this
     const { mode, parts, bot_id: botId } = entry
@@ -76,15 +77,15 @@ export class Outbox extends EnginePart {
     const behind = mode === 'queue' ? entries.unsent(lane.id) : 0
     if (behind + parts.length > laneLimit) throw tooMany(behind)
     if (entry.asked && entries.asked(session) >= askLimit) throw tooManyAsked()
-    const facts = this.#facts(lane, session, terms, this.#ahead(lane.id))
-    const verdict: Verdict | 'behind' = behind > 0 ? 'behind' : admit(facts, parts.length, terms.rules)
+    const verdict: Verdict | 'behind' =
+      behind > 0 ? 'behind' : lanes.judge(lane, parts.length, rules, { ahead: this.#ahead(lane.id) }).verdict
     if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no') return { state: 'closed', verdict }
     const result = { state: 'new' as const, lane: lane.id, verdict }
     if (first === undefined || verdict === 'behind' || verdict.go !== 'now')
       return { ...result, entry: entries.insert(entry, session, lane) }
     const { slot } = verdict
-    if (slot !== undefined) slots.take(session, lane.user, slot, terms.rules)
-    const counter = this.#count(lane, terms)
+    if (slot !== undefined) slots.take(session, lane.user, slot, rules)
+    const counter = this.#count(lane)
     const row = messages.insertOut(session, botId, first, { status: 'sending' })
     const written = entries.insert(entry, session, lane, { row, slot })
     const begun = begunOf(lane, written.parts.slice(0, 1), { row, counter, slot })
@@ -96,29 +97,26 @@ export class Outbox extends EnginePart {
    *
    * @returns undefined when nothing of that id waits for a yes
    */
-  approve(id: number, terms: Terms, by: string): Approved | undefined {
+  approve(id: number, rules: SendRules, by: string): Approved | undefined {
     const { entries } = this.#parts
     const entry = entries.entry(id)
     if (!entry?.asked || entry.expires_at <= this.clock.now()) return undefined
     const { asked, parts, session, user } = entry
-    const verdict = this.verdict(session, user, parts.length, terms)
+    const verdict = this.verdict(session, user, parts.length, rules)
     if (asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
     entries.approve(entry, by)
     return { state: 'approved', lane: parts[0]!.lane }
   }
 
   /** Whether a message to that user may go now; nothing is taken, and nothing written. */
-  verdict(session: string, user: string, count: number, terms: Terms): Verdict {
+  verdict(session: string, user: string, count: number, rules: SendRules): Verdict {
     const { lanes } = this.#parts
-    const { messages } = this
-    const key = messages.knownKey(session)
-    const lane = key === undefined ? undefined : lanes.find(key, user)
-    const ahead = lane ? this.#ahead(lane.id) : nobody
-    return admit(this.#facts(lane ?? { user }, key, terms, ahead), count, terms.rules)
+    const lane = lanes.known(session, user)
+    return lanes.judge(lane, count, rules, { ahead: this.#ahead(lane.id) }).verdict
   }
 
   /** From here on these parts may have gone out, as one message; if admission says so. `later`: the slot is taken. */
-  begin(ids: readonly number[], botId: string, terms: Terms, message: SentMessage): Began {
+  begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): Began {
     const { entries, lanes, slots } = this.#parts
     const { messages } = this
     const parts = ids.flatMap(id => entries.part(id) ?? [])
@@ -132,16 +130,16 @@ export class Outbox extends EnginePart {
     const due = slot !== undefined && isDue(slot, this.clock.now())
     // A slot that was missed is in nobody's way.
     if (slot !== undefined && !due) slots.giveBack(session, lane.user, slot)
-    const verdict = admit(this.#facts(lane, session, terms, nobody, slot), 1, terms.rules)
+    const { verdict } = lanes.judge(lane, 1, rules, { ahead: nobody, slot })
     const kept = due && verdict.go === 'now'
     if (due && !kept) slots.giveBack(session, lane.user, slot)
     if (verdict.go === 'no') return verdict
-    if (verdict.slot !== undefined && !kept) slots.take(session, lane.user, verdict.slot, terms.rules)
+    if (verdict.slot !== undefined && !kept) slots.take(session, lane.user, verdict.slot, rules)
     if (verdict.go === 'later') {
       this.db.run`UPDATE outbox_part SET slot = ${verdict.slot} WHERE id = ${ids[0]!}`
       return verdict
     }
-    const how = { botId, terms, message, slot: verdict.slot }
+    const how = { botId, message, slot: verdict.slot }
     return { go: 'begun', begun: this.#begin(lane, session, parts, how) }
   }
 
@@ -149,11 +147,11 @@ export class Outbox extends EnginePart {
     lane: Lane,
     session: number,
     parts: readonly EntryPart[],
-    { botId, terms, message, slot }: { botId: string; terms: Terms; message: SentMessage; slot?: number },
+    { botId, message, slot }: { botId: string; message: SentMessage; slot?: number },
   ): Begun {
     const { entries } = this.#parts
     const { messages } = this
-    const counter = this.#count(lane, terms)
+    const counter = this.#count(lane)
     const rows: number[] = []
     for (const [nth, part] of parts.entries()) {
       // The first one's row becomes the message as it goes out; the others say which one that is.
@@ -172,11 +170,9 @@ export class Outbox extends EnginePart {
   }
 
   /** Counts one more answer. @returns the count, with the time of the answer before it */
-  #count(lane: Lane, { context }: Terms): Counter {
-    const now = this.clock.now()
-    const before = countNow(context, lane.counter, now)
+  #count({ id, counter: before }: Lane): Counter {
     const counter = { ...before, used: before.used + 1 }
-    this.#parts.lanes.count(lane.id, { ...counter, last_sent_at: now })
+    this.#parts.lanes.count(id, { ...counter, last_sent_at: this.clock.now() })
     return counter
   }
 
@@ -210,7 +206,7 @@ export class Outbox extends EnginePart {
   #settleLane(begun: Begun, { spent, unseen }: Settlement): Counter | undefined {
     const { lanes, slots } = this.#parts
     const { messages } = this
-    const lane = lanes.lane(begun.lane)
+    const lane = lanes.stored(begun.lane)
     if (spent || !lane) return lane?.counter
     if (unseen && begun.slot !== undefined)
       slots.giveBack(messages.keyOf(lane.session), lane.user, begun.slot)
@@ -231,15 +227,19 @@ export class Outbox extends EnginePart {
       WHERE id = ${part.id}`
   }
 
-  /** Parts that wait were refused before they were on their way. */
-  refuse(ids: readonly number[], lane: number, hold: Hold): void {
-    for (const id of ids) this.db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
-    this.#parts.lanes.hold(lane, hold)
+  /** Parts that wait were refused before they were on their way, or could not be tried. */
+  holdBack(lane: number, { refused = [], hold, pause }: HoldBack): void {
+    const { lanes } = this.#parts
+    for (const id of refused) this.db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
+    if (hold) lanes.hold(lane, hold)
+    if (pause) lanes.pause(lane, pause)
   }
 
-  /** What waits for the user of a lane and may go as one message, and what is behind it. */
-  next(lane: number): EntryPart[] {
-    return this.#parts.entries.waiting(lane, lookahead)
+  /** Takes a lane, or keeps it. @returns it with what waits there; undefined while another process has it */
+  claim(id: number): ClaimedLane | undefined {
+    const { entries, lanes } = this.#parts
+    const lane = lanes.claim(id) ? lanes.lane(id) : undefined
+    return lane && { ...lane, parts: entries.waiting(id, lookahead) }
   }
 
   /** Messages of mode `fail` that wait for their moment; those of dead processes never will. */
@@ -253,19 +253,6 @@ export class Outbox extends EnginePart {
     )
     return { messages: rows.length, unslotted: rows.filter(({ slot }) => slot === undefined).length }
   }
-
-  #facts(
-    lane: Partial<Lane> & { user: string },
-    session: number | undefined,
-    { context, rules }: Terms,
-    ahead: SendFacts['ahead'],
-    slot?: number,
-  ): SendFacts {
-    const now = this.clock.now()
-    const { received_at, used } = countNow(context, lane.counter, now)
-    const slots = this.#parts.slots.taken(session, lane.user, rules)
-    return { now, receivedAt: received_at, used, ahead, hold: lane.hold, slots, slot }
-  }
 }
 
 const begunOf = (
@@ -274,7 +261,7 @@ const begunOf = (
   { row, counter, slot }: Pick<Begun, 'row' | 'counter' | 'slot'>,
 ): Begun => ({
   ...{ lane: lane.id, parts: parts.map(({ id }) => id), row, counter, tries: parts[0]!.tries },
-  ...{ hold: lane.hold, slot },
+  ...{ hold: lane.hold, slot, token: lane.token },
 })
 
 const tooMany = (waiting: number) =>

@@ -23,7 +23,7 @@ import { Entries } from './entries.ts'
 import { Events } from './events.ts'
 import { History } from './history.ts'
 import { Past } from './imported-messages.ts'
-import { Archive, Lanes, PaceSlots } from './lanes.ts'
+import { Archive, type FiledContexts, Lanes, PaceSlots } from './lanes.ts'
 import { Messages } from './messages.ts'
 import { migrate, refuseNewer } from './migrations.ts'
 import { Renames, UserNames } from './names.ts'
@@ -46,6 +46,8 @@ export interface StoreOptions {
   maxAgeDays: number
   /** 0: no limit. */
   maxCount: number
+  /** The contexts that session files keep; without it those of the log are all there are. */
+  filed?: FiledContexts
   /** How long a write waits for the one of another process, 2 s unless a test says otherwise. */
   busyMs?: number
 }
@@ -211,24 +213,20 @@ export class SqliteStore implements face.Store, LogHalf {
 
   #openOutbox(ground: Ground): Strict<OutboxFace & { prune(): Promise<void> }> {
     const slots = new PaceSlots(ground)
-    const lanes = new Lanes(ground, slots)
+    const lanes = new Lanes(ground, slots, this.#options.filed ?? (() => new Map()))
     const entries = new Entries(ground, lanes, slots)
     const ends = new OutboxEnds(ground, entries, this.#calendar)
     const outbox = new Outbox(ground, { lanes, slots, entries, ends })
     const { light, plain, write } = this.#ways
     return {
-      ...verbs(write, outbox, 'enqueue', 'approve', 'begin', 'settle', 'refuse'),
-      ...verbs(write, ends, 'end', 'expire', 'prune'),
-      ...verbs(plain, outbox, 'verdict', 'next'),
+      ...verbs(write, outbox, 'enqueue', 'approve', 'begin', 'settle', 'holdBack'),
+      ...verbs(write, ends, 'end', 'expire', 'prune', 'reap'),
+      ...verbs(plain, outbox, 'verdict'),
       ...verbs(plain, entries, 'entry', 'list', 'depth', 'fileOf', 'files'),
-      ...verbs(plain, lanes, 'lane', 'lanes', 'counters'),
-      ...verbs(light, lanes, 'claim', 'release', 'later'),
+      ...verbs(plain, lanes, 'waiting', 'counters'),
+      ...verbs(light, outbox, 'claim'),
+      ...verbs(light, lanes, 'release'),
       ...verbs(light, ends, 'renew'),
-      // Looking takes no write lock: there are hardly ever any.
-      reap: async before => {
-        const { parts, calls } = this.#guarded(() => ends.orphans(before))
-        return parts.length + calls.length === 0 ? 0 : this.#write(() => ends.reap(before))
-      },
       keyed: async key =>
         this.#guarded(() => ends.hasKey(key)) ? this.#write(() => ends.keyed(key)) : undefined,
     }

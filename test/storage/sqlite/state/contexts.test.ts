@@ -1,11 +1,12 @@
 import { expect, test } from 'bun:test'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { folderOfTest } from '../../../support/folder.ts'
 import { given } from '../../../support/given.ts'
 import { knownUsers } from '../../../support/known-users.ts'
 import { until } from '../../../support/until.ts'
-import { bot, message } from '../../support.ts'
-import { insertInto, openStore } from '../support.ts'
+import { bot, message, outgoing, sending } from '../../support.ts'
+import { insertInto, openDirectory, openStore } from '../support.ts'
 import { inOther, openTestState, type TestState } from './support.ts'
 
 async function withSession(): Promise<TestState> {
@@ -115,6 +116,23 @@ it('odd user ids and fields of a later version survive', async t => {
   // Of another bot nothing is known of the users but who they are.
   await t.sessions.save('s', bot('other'))
   expect(await kept()).toEqual([undefined, 7])
+})
+
+test('a send counts on from what version 0.1 counted in the file, and anew from a message that stands there alone', async () => {
+  const dir = folderOfTest()
+  await using storage = await openDirectory(dir)
+  await storage.state.sessions.save('s', bot('b'))
+  const file = (u: object) => writeFile(join(dir, 's', 'contexts.json'), JSON.stringify({ u }))
+  const send = () => sending(storage.store, 's', 'b@im.bot', outgoing(crypto.randomUUID()))
+  await file({ token: 'old', received_at: 1000, used: 4, last_sent_at: 900, first_seen: 1 })
+  const counter = { received_at: 1000, used: 5, last_sent_at: 900 }
+  expect(await send()).toMatchObject({ token: 'old', counter })
+  expect(await send()).toMatchObject({ counter: { used: 6 } })
+  // A file of before says nothing that the store does not know.
+  await file({ token: 'old', received_at: 500, used: 0, first_seen: 1 })
+  expect(await send()).toMatchObject({ counter: { received_at: 1000, used: 7 } })
+  await file({ token: 'new', received_at: 2000, used: 0, first_seen: 1 })
+  expect(await send()).toMatchObject({ token: 'new', counter: { received_at: 2000, used: 1 } })
 })
 
 it('times with parts of a millisecond are times', async t => {
