@@ -46,8 +46,10 @@ export const typedTimes = (shape: Flagged, command: Command, now: number): Recor
 export const inFlags = (shape: Flagged, command: Command, error: SvcError): SvcError =>
   renamed(error, ({ field, problem }) => ({
     field: asTyped(shape, field, command),
-    problem: asShown(shape, field, problem) + more(shape, field, command.input),
+    problem: asShown(shape, field, problem, command.input) + more(shape, field, command.input),
   }))
+
+type Typed = Readonly<Record<string, unknown>>
 
 const schemaOf = (shape: Flagged, key: string): JsonSchema => shape.inputSchema.properties?.[key] ?? {}
 
@@ -118,8 +120,9 @@ function asTyped(shape: Flagged, field: string, command: Command): string {
   return `--${nameOf(shape, key)}${at === undefined ? '' : rest}`
 }
 
-/** The problem with the choices as help and shell have them. */
-function asShown(shape: Flagged, field: string, problem: string): string {
+/** The problem with the choices as help and shell have them. What may be typed in place of what is missing, help says. */
+function asShown(shape: Flagged, field: string, problem: string, typed: Typed): string {
+  if (isRequired(shape, field) && typed[field] === undefined) return 'missing'
   const choices = choicesOf(schemaOf(shape, field))
   return choices ? `expected ${words({ enum: choices })}` : problem
 }
@@ -127,7 +130,7 @@ function asShown(shape: Flagged, field: string, problem: string): string {
 const choicesOf = (schema: JsonSchema) => schema.enum?.map(one => String(one).toLowerCase())
 
 /** What a person is told besides: what was typed in place of a choice, and how such an object looks. */
-function more(shape: Flagged, field: string, typed: Readonly<Record<string, unknown>>): string {
+function more(shape: Flagged, field: string, typed: Typed): string {
   const [, key = '', at] = /^(\w+)(?:\[(\d+)\])?$/.exec(field) ?? []
   const { enum: choices, type } = schemaOf(shape, key)
   const value = typed[key]

@@ -9,6 +9,7 @@ import { processIo } from '../../src/cli/terminal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { svc } from '../support/command.ts'
 import { type Commanded, commanded, lineOf, nameOf, operationOf, specs } from '../support/command-lines.ts'
+import { failure } from '../support/failure.ts'
 import { folderOfFile } from '../support/folder.ts'
 
 const home = folderOfFile()
@@ -118,6 +119,22 @@ describe('a value that its schema refuses is named as it was typed, and leaves n
       if (isPlaced && line.length === cli.path.length) await refused([...line, 'a', flag, 'b'], flag)
     }
   })
+})
+
+test('an option left out is told in words of the command line', async () => {
+  const needed = commanded.flatMap(one =>
+    (one.inputSchema.required ?? [])
+      .filter(key => !one.cli.positionals.includes(key))
+      .map(key => [one, key] as const),
+  )
+  expect(needed.map(([, key]) => key)).toEqual(['from'])
+  for (const [one, key] of needed) {
+    const flag = `--${nameOf(one, key)}`
+    const line = lineOf(specOf(one))
+    const problem = await refused(line.toSpliced(line.indexOf(flag), 2), flag)
+    const elsewhere = await failure(Promise.try(() => one.parse({ id: 'wh_1' })))
+    expect(elsewhere.message.length).toBeGreaterThan(problem.length * 5)
+  }
 })
 
 /** An example as somebody types it: places first, or with a flag each. */
