@@ -32,11 +32,7 @@ const kinds = {
     title: 'Not allowed',
     hint: 'Use a path, address or host that this service allows.',
   },
-  not_found: {
-    status: 404,
-    title: 'Not found',
-    hint: 'See /docs for the REST routes, or GET /tools for the tools.',
-  },
+  not_found: { status: 404, title: 'Not found', next: { action: 'see', what: 'paths' } },
   session_not_found: { status: 404, title: 'No such session', next: { action: 'see', what: 'sessions' } },
   message_not_found: { status: 404, title: 'No such message', next: { action: 'see', what: 'messages' } },
   method_not_allowed: {

@@ -16,6 +16,8 @@ export type Next =
   | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'users' | 'webhooks' | 'arguments' }
   /** Look up the messages that wait to go out, or that wait for approval. */
   | { action: 'see'; what: 'outbox' | 'approvals' }
+  /** Look up what there is to call. */
+  | { action: 'see'; what: 'paths' }
   /** Choose one of several users, by the session or by the id. */
   | { action: 'say which user'; users: readonly Bearer[] }
   /** Provide a file in a form that works from where the caller is. */
@@ -26,11 +28,11 @@ export type Next =
   | { action: 'wait' }
 
 /**
- * The door of the caller. `http`: a program that calls the REST API. `mcp`: an agent on another machine.
- * `local`: an agent whose client started svc on this machine. `cli`: a person or script that typed a command.
- * `library`: a program that holds an `Svc`.
+ * The door of the caller. `http`: a program that calls the REST API. `panel`: one that calls the panel's API.
+ * `mcp`: an agent on another machine. `local`: an agent whose client started svc on this machine. `cli`: a person
+ * or script that typed a command. `library`: a program that holds an `Svc`.
  */
-export type Door = 'http' | 'mcp' | 'local' | 'cli' | 'library'
+export type Door = 'http' | 'panel' | 'mcp' | 'local' | 'cli' | 'library'
 
 /** How a door words its advice. */
 export interface Wording {
@@ -57,8 +59,9 @@ export function adviceOf(
   { advice: { hint, next }, retryAfter }: Advised,
   wording: Wording = plainly('http'),
 ): string {
-  const libraryAdvice = next && wording.door === 'library' ? inProgram(next) : undefined
-  const step = libraryAdvice ?? (next && stepOf(next, wording, retryAfter))
+  const { door } = wording
+  const own = door === 'library' ? inProgram : door === 'panel' ? inPanel : undefined
+  const step = next && (own?.(next) ?? stepOf(next, wording, retryAfter))
   return [hint, step].filter(Boolean).join(' ')
 }
 
@@ -87,6 +90,33 @@ const seenBy: { readonly [What in Extract<Next, { action: 'see' }>['what']]?: st
   outbox: 'svc.outbox.list() shows what waits.',
   approvals: 'svc.outbox.list() shows what waits.',
   arguments: 'Correct the named field; the types of the package show every argument.',
+}
+
+/** What is called at the address of the panel, which has no tools; the rest is the same there. */
+function inPanel(next: Next): string | undefined {
+  switch (next.action) {
+    case 'login':
+      return 'Log in with POST /api/call/start_login, then call again.'
+    case 'see':
+      return seenInPanel[next.what]
+    case 'upload':
+      return 'You can upload the file with POST /api/media and pass its upload_id.'
+    case 'wait':
+      return 'Wait for retry_after seconds, then call once.'
+    default:
+      return undefined
+  }
+}
+
+const seenInPanel: typeof seenBy = {
+  sessions: 'POST /api/call/list_accounts shows the names.',
+  messages: 'POST /api/call/list_messages shows message ids.',
+  users: 'POST /api/call/list_users lists the users.',
+  webhooks: 'POST /api/call/list_webhooks shows the ids.',
+  outbox: 'POST /api/call/list_outbox shows what waits.',
+  approvals: 'POST /api/call/list_outbox shows what waits.',
+  arguments: 'Correct the named field; /docs shows every argument.',
+  paths: 'See /docs for what exists.',
 }
 
 function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number | undefined): string {
@@ -121,6 +151,8 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
           return door === 'http'
             ? 'GET /users lists the users.'
             : 'Take from_user of a message that recv or history returned, or read the resource svc://users.'
+        case 'paths':
+          return 'See /docs for what exists, or GET /tools for the tools.'
         case 'arguments':
           if (isCli) return `See ${help ?? 'svc --help'}.`
           return `Correct the named field; ${door === 'http' ? '/docs' : "the tool's input schema"} shows every argument.`

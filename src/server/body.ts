@@ -103,7 +103,8 @@ class InWork {
   add(request: Request, bytes: number): void {
     if (this.#total + bytes > mostInWork)
       throw new SvcError('rate_limited', 'Too many large bodies are being worked on', {
-        hint: 'Try again in a moment, or upload files with POST /media and send their upload_id.',
+        hint: 'Try again in a moment.',
+        next: { action: 'upload' },
         retryAfter: 2,
       })
     this.#total += bytes

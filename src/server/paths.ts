@@ -80,9 +80,15 @@ export function absent(request: Request, methods: ReadonlyMap<string, readonly s
   const takes = tools.find(tool => tool.name === name)?.inputSchema.properties ?? {}
   const argument = ['session', 'session_name'].find(key => Object.hasOwn(takes, key))
   const asAccount = `It is /tools/default/${name} for all accounts${argument ? `; name one of them in the argument "${argument}"` : ''}.`
-  const few = `There is ${[...methods.keys()].join(', ')}.`
+  // A small door has no page of docs.
+  const few = methods.has('/docs')
+    ? 'See /docs for what exists.'
+    : `There is ${[...methods.keys()].join(', ')}.`
   const hint = names.includes(name) ? asAccount : names.length === 0 ? few : undefined
-  return problemResponse(new SvcError('not_found', 'There is nothing at this path', { hint }))
+  const what = path.startsWith('/api/call/')
+    ? 'There is no call of this name'
+    : 'There is nothing at this path'
+  return problemResponse(new SvcError('not_found', what, { hint }))
 }
 
 /** What OPTIONS is answered with. */

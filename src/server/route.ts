@@ -68,12 +68,12 @@ export const jsonAnswer = {
 /** The answer of a failure, whatever was thrown. */
 export const failed = (
   error: unknown,
-  { log, basePath }: RouteContext,
+  { by, log, basePath }: Pick<RouteContext, 'by' | 'log' | 'basePath'>,
   tool?: string,
   call?: { readonly signal: AbortSignal },
 ): Response => {
   const shown = isSvcError(error) ? error : toSvcError(error, log, { tool, signal: call?.signal })
-  return problemResponse(shown, {}, { wording: wordingAt('http', basePath) })
+  return problemResponse(shown, {}, { wording: wordingAt(by.kind === 'panel' ? 'panel' : 'http', basePath) })
 }
 
 const usualLimit = jsonLimit(1024 * 1024)
