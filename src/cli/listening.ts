@@ -1,4 +1,5 @@
 /** Binds the addresses of a service, says in one line why one cannot be bound, and notes in the data directory where it listens. */
+import { lookup } from 'node:dns/promises'
 import { resolve } from 'node:path'
 import process from 'node:process'
 import { localFiles } from '../config/local-files.ts'
@@ -96,21 +97,33 @@ const socketHints: Readonly<Record<string, string>> = {
 
 /** The server, or why there is none in one clear line. */
 export const listen = (config: Config, flag: string, port: number, fetch: ServeOptions['fetch']) =>
-  serve({ hostname: config.host, port, fetch: behindProxy(config, fetch) }).catch((error): never => {
-    throw listenError(error, flag, port, config.host)
-  })
+  serve({ hostname: config.host, port, fetch: behindProxy(config, fetch) }).catch(
+    async (error): Promise<never> => {
+      throw await listenError(error, flag, port, config.host)
+    },
+  )
 
 /** A failed bind as one clear line; anything else as it is. */
-export function listenError(error: unknown, flag: string, port: number, host: string): unknown {
-  const code = errorCodeOf(error) ?? ''
+export async function listenError(
+  error: unknown,
+  flag: string,
+  port: number,
+  host: string,
+): Promise<unknown> {
+  const given = errorCodeOf(error) ?? ''
+  if (['', 'EMFILE', 'ENFILE'].includes(given)) return error
+  // For a name that cannot be resolved Bun gives the code of whatever failed last, such as a port in use.
+  const code = await lookup(host).then(
+    () => given,
+    () => 'ENOTFOUND',
+  )
   const own = `port ${port} on ${host}`
   if (code === 'EADDRINUSE') return unserved(own, error, `Choose another with ${flag}, or 0 for a free one.`)
   if (code === 'EACCES' || code === 'EPERM')
     return unserved(own, error, `Choose a port above 1023 with ${flag}.`)
-  // Of a name that cannot be resolved Bun gives whatever code came last, as of a file that is not there.
   const isListen = error instanceof Error && 'syscall' in error && error.syscall === 'listen'
   const isNoAddress = isListen || code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL'
-  if (!isNoAddress || code === 'EMFILE' || code === 'ENFILE') return error
+  if (!isNoAddress) return error
   return new SvcError('internal', `${host} is not an address of this machine`, {
     hint: 'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
     cause: error,
@@ -138,8 +151,8 @@ export async function tryAddresses(config: Config, isPhoneFree: boolean): Promis
 export async function tryAddress(hostname: string, flag: string, port: number | undefined): Promise<void> {
   if (port === undefined) return
   const starting = () => new Response('svc is starting\n', { status: 503 })
-  const server = await serve({ hostname, port, fetch: starting }).catch((error): never => {
-    throw listenError(error, flag, port, hostname)
+  const server = await serve({ hostname, port, fetch: starting }).catch(async (error): Promise<never> => {
+    throw await listenError(error, flag, port, hostname)
   })
   await server.stop(0)
 }

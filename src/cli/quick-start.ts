@@ -26,10 +26,12 @@ import { colours, oneLine } from './terminal.ts'
  * @returns whether it did anything
  */
 export async function quickStart(config: Config, command: Command, mayServe: boolean): Promise<boolean> {
-  if (!mayServe && (await isAbsent(config))) return false
+  const isNew = await isAbsent(config)
+  if (!mayServe && isNew) return false
   const again = againFlags(command)
   const { basePath, sandbox } = config
-  await claimDirectory({ basePath, sandbox })
+  // The service says that it makes one.
+  if (!isNew) await claimDirectory({ basePath, sandbox })
   const seen = await readStatus({ basePath, sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
     await command.io.out.write(`${statusText(seen)}\n${nextCommands(line => `svc ${line}${again}`, seen)}`)

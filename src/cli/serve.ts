@@ -110,12 +110,14 @@ export async function serveSandbox(config: Config, command: Command): Promise<vo
   await using stack = new AsyncDisposableStack()
   if (!(await fileExists(localFiles(config.basePath).sandbox)))
     await tryAddress(config.host, '--sandbox-port', config.sandboxPort)
-  await claimDirectory({ basePath: config.basePath, sandbox: true })
+  const { basePath } = config
+  const isNew = await claimDirectory({ basePath, sandbox: true })
   const { startSandbox } = await sandboxRoom()
-  const sandbox = await startSandbox(sandboxOptions(config, log, config.host)).catch(error => {
-    throw listenError(error, '--sandbox-port', config.sandboxPort, config.host)
+  const sandbox = await startSandbox(sandboxOptions(config, log, config.host)).catch(async error => {
+    throw await listenError(error, '--sandbox-port', config.sandboxPort, config.host)
   })
   stack.defer(() => sandbox.stop())
+  if (isNew) log.info('a new data directory was made', { path: basePath })
   const say = sayer(io.out, config.logFormat)
   if (config.banner && config.logFormat === 'text') io.out.print(banner(version))
   say({ text: `phone on ${sandbox.url}/phone`, url: `${sandbox.url}/phone` })

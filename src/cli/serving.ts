@@ -49,6 +49,8 @@ export async function runService(
   const panel = await openPanel(opened, { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) })
   const metrics = await openMetrics(opened)
   await gateway.start()
+  // Where a name was mistyped, that is not what was meant.
+  if (opened.isNew) log.info('a new data directory was made', { path: given.basePath })
   // Of a client's child stdout is the protocol, and stderr a log: no token in there.
   const say = sayer(door.ended ? io.err : io.out, given.logFormat)
   if (given.banner && given.logFormat === 'text') io.out.print(banner(version))
@@ -132,6 +134,8 @@ export interface Opened {
   readonly generated: EnsuredToken | undefined
   /** The configuration with the token that callers must send, if they must. */
   readonly config: Config
+  /** The data directory was not there before. */
+  readonly isNew: boolean
   readonly io: Io
   readonly log: Log
   /** Closes what is opened. */
@@ -153,7 +157,7 @@ async function openService(
   const exposed = listens && isExposed(given)
   if (exposed && token !== undefined && isGuessable(token)) throw guessableToken()
   if (listens) await tryAddresses(given, isPhoneFree)
-  await claimDirectory(given)
+  const isNew = await claimDirectory(given)
   const sandbox = given.sandbox ? await openSandboxFor(given, log, stack, { isPhoneFree }) : undefined
   const generated = exposed && token === undefined ? await ensureToken(given.basePath) : undefined
   const required = token ?? generated?.token
@@ -163,7 +167,7 @@ async function openService(
   }
   const config = Object.freeze({ ...given, token: required })
   const gateway = stack.use(await openGateway({ config, log, version, sandboxUrl: sandbox?.url }))
-  return { gateway, sandbox, generated, config, io, log, stack }
+  return { gateway, sandbox, generated, config, isNew, io, log, stack }
 }
 
 /** Loaded on use: a service on the real WeChat starts without it. */
@@ -203,8 +207,8 @@ export async function openSandboxFor(
       if (!isPhoneFree || error.code !== 'EADDRINUSE') throw error
       return startSandbox({ ...options, port: 0 })
     })
-    .catch(error => {
-      throw listenError(error, '--sandbox-port', config.sandboxPort, config.sandboxHost)
+    .catch(async error => {
+      throw await listenError(error, '--sandbox-port', config.sandboxPort, config.sandboxHost)
     })
   stack.defer(() => sandbox.stop())
   // Who wants to send without waiting is not to be refused for it by our own WeChat.

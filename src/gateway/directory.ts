@@ -22,13 +22,14 @@ const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot
  * the sandbox's tokens, or show its users to a real bot. It is made when it is not there, and so is the media root, if one is
  * named; one that is there keeps its rights. Where they cannot be used, no new folder stays.
  *
+ * @returns whether the directory was made
  * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used or is a newer
  *   version's
  */
 export async function claimDirectory(
   { basePath, sandbox, mediaRoot }: Pick<Config, 'basePath' | 'sandbox'> & { mediaRoot?: string },
   called: Called = flags,
-): Promise<void> {
+): Promise<boolean> {
   let [made, madeMedia]: (string | undefined)[] = []
   try {
     made = await makeUsable(basePath)
@@ -68,6 +69,7 @@ export async function claimDirectory(
         throw unusable(`the media root ${mediaRoot}`, called.mediaRoot, error)
       })
     await claim(basePath, sandbox)
+    return made !== undefined
   } catch (error) {
     if (madeMedia !== undefined) await removeEmpty(madeMedia, mediaRoot ?? '')
     if (made !== undefined) await removeEmpty(made, basePath)

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { listenError } from '../../src/cli/listening.ts'
 import { optionTable } from '../../src/config.ts'
 import { version } from '../../src/version.ts'
 import { svc as command, type Ended, serveHere, svcProcess, svcRunning } from '../support/command.ts'
@@ -155,6 +156,14 @@ describe('what cannot be served is one line and status 1', () => {
       const ended = await svc(['openapi', '-d', join(home, 'elsewhere'), '-p', '0', '--host', host])
       expectOneLine(ended, 1, `${host} `, ' --host: ')
     }
+    for (const code of ['EADDRINUSE', 'EACCES', 'EINVAL']) {
+      const error = Object.assign(new Error(code), { code, syscall: 'listen' })
+      for (const port of [0, 8000])
+        expect(await listenError(error, '--port', port, '999.1.1.1')).toMatchObject({
+          message: expect.stringContaining('999.1.1.1'),
+          hint: expect.stringContaining('--host'),
+        })
+    }
   })
 
   test('a data directory that is a file', async () => {
@@ -222,6 +231,22 @@ describe('a directory that is not there', () => {
       expect(told.stderr).toContain(dir)
       expect(await readdir(home)).not.toContain('typo')
     }
+  })
+
+  test('a service makes it, and its log says so the one time', async () => {
+    const dir = join(home, 'made-now')
+    const lines: number[] = []
+    for (let times = 0; times < 2; times++) {
+      await using service = await serve([], { dir })
+      expect(service.stdout()).not.toContain(dir)
+      lines.push(
+        service
+          .log()
+          .split('\n')
+          .filter(line => line.includes(`path=${dir}`)).length,
+      )
+    }
+    expect(lines).toEqual([1, 0])
   })
 
   test('a service that cannot start leaves nothing in it, nor in one that is empty', async () => {
