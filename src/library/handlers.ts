@@ -1,6 +1,7 @@
 /**
- * Handlers of a program: each is called with one message at a time, in order, independent of the others. One that
- * throws gets its message a few times more, then it goes on with the next; one that hangs holds up nobody but itself.
+ * Message handlers of a program. Each handler gets one message at a time, in order, independently of the
+ * others. A handler that throws gets the message again, up to three times in all, and then the next one. A
+ * handler that hangs delays no other handler.
  */
 
 import { addAbortListener } from 'node:events'
@@ -9,28 +10,28 @@ import type { FollowedMessages } from '../operations/reading.ts'
 import { backoffMs, type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 
-/** Called with each received message; what it returns is awaited. */
+/** Called with each received message. A returned promise is awaited. */
 export type MessageHandler = (message: Message, context: HandlerContext) => unknown
 
 export interface HandlerContext {
-  /** Aborts when svc closes or the handler is unsubscribed: time to come to an end. */
+  /** Aborts when svc closes or the handler is unsubscribed. The handler should then return soon. */
   readonly signal: AbortSignal
 }
 
 export interface HandlerOptions {
   /**
-   * Name of the reader, whose position is kept in the store: after a restart it goes on where it was. Without it the
-   * handler gets what arrives from now on.
+   * Name of the reader. The store keeps the reader's position, so after a restart it continues there. Without
+   * it the reader gets the messages that arrive from now on.
    */
   consumer?: string
   /** Only messages of this session. */
   session?: string
 }
 
-/** Where handlers read from. */
+/** Dependencies of `Handlers`. */
 export interface HandlerPorts {
-  /** Opens the messages of a consumer, after a row, or from now on. */
-  open(place: HandlerOptions & { after?: number }): Promise<FollowedMessages>
+  /** Opens the messages of a consumer, the messages after a row, or those from now on. */
+  open(start: HandlerOptions & { after?: number }): Promise<FollowedMessages>
   clock: Clock
   log: Log
 }
@@ -41,16 +42,16 @@ interface Subscription {
   readonly stop: AbortController
 }
 
-/** A message is given to its handler this often before it is given up. */
+/** How often a handler gets a message before svc goes on with the next. */
 const tries = 3
-/** A handler that takes longer is mentioned in the log. */
+/** The log mentions a handler call that takes longer, in milliseconds. */
 const slowMs = 60_000
 
 export class Handlers {
   readonly #ports: HandlerPorts
   readonly #waiting = new Set<Subscription>()
   readonly #running = new Map<Subscription, Promise<void>>()
-  /** Aborts when svc no longer waits for handlers that are still busy. */
+  /** Aborts when the grace period is over: svc then stops waiting for busy handlers. */
   readonly #patience = new AbortController()
   #started = false
 
@@ -58,7 +59,10 @@ export class Handlers {
     this.#ports = ports
   }
 
-  /** @returns unsubscribes: a call under way ends normally, no other begins */
+  /**
+   * @returns a function that unsubscribes the handler; a running call ends normally, and no further call
+   *   starts
+   */
   add(handler: MessageHandler, options: HandlerOptions): () => void {
     const subscription: Subscription = { handler, options, stop: new AbortController() }
     if (this.#started) this.#run(subscription)
@@ -69,14 +73,14 @@ export class Handlers {
     }
   }
 
-  /** Begins to call them; those without a consumer get what comes after that row. */
+  /** Starts to call the handlers. Those without a consumer get the messages after the row `after`. */
   start(after?: number): void {
     this.#started = true
     for (const subscription of this.#waiting) this.#run(subscription, after)
     this.#waiting.clear()
   }
 
-  /** Begins no further call, and waits for those under way, at most `graceMs`. */
+  /** Starts no further call, and waits at most `graceMs` for the running ones. */
   async stop(graceMs: number): Promise<void> {
     this.#waiting.clear()
     for (const { stop } of this.#running.keys()) stop.abort()
@@ -97,12 +101,16 @@ export class Handlers {
     const { consumer, session } = options
     const opened = await this.#ports.open({ consumer, session, after })
     for await (const message of opened.follow(stop.signal)) {
-      // Leaving the loop says that the message is not dealt with: it comes again where a position is kept.
+      // Leaving the loop does not acknowledge the message: with a consumer it comes again.
       if (!(await this.#unlessCut(this.#handled(handler, message, stop.signal)))) return
     }
   }
 
-  /** @returns whether the message is dealt with */
+  /**
+   * Calls the handler until it succeeds or `tries` is reached.
+   *
+   * @returns whether the message is acknowledged
+   */
   async #handled(handler: MessageHandler, message: Message, signal: AbortSignal): Promise<boolean> {
     const { clock, log } = this.#ports
     for (let failures = 0; ; ) {
@@ -113,10 +121,10 @@ export class Handlers {
       } catch (error) {
         failures += 1
         if (failures >= tries) {
-          log.error('handler failed again; it goes on with the next message', { error, message: message.id })
+          log.error('handler failed again; continuing with the next message', { error, message: message.id })
           return true
         }
-        log.warn('handler failed; it gets the message again', { error, message: message.id })
+        log.warn('handler failed; trying the message again', { error, message: message.id })
         if (signal.aborted) return false
         await clock.sleep(backoffMs(failures - 1, 250, 5000), signal)
         if (signal.aborted) return false
@@ -126,10 +134,10 @@ export class Handlers {
     }
   }
 
-  /** What `work` gives, or false when patience ends before. */
+  /** Returns the result of `work`, or false if the grace period ends first. */
   async #unlessCut(work: Promise<boolean>): Promise<boolean> {
-    const cut = Promise.withResolvers<boolean>()
-    using _listening = addAbortListener(this.#patience.signal, () => cut.resolve(false))
-    return await Promise.race([work, cut.promise])
+    const timedOut = Promise.withResolvers<boolean>()
+    using _listening = addAbortListener(this.#patience.signal, () => timedOut.resolve(false))
+    return await Promise.race([work, timedOut.promise])
   }
 }

@@ -1,45 +1,56 @@
-/** Operations as methods: their arguments and answers come from the definitions. */
+/**
+ * Turns operations into methods of `svc.outbox` and `svc.webhooks`. Arguments and results follow the
+ * definitions.
+ */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Operation, TypedOperation } from '../operations/operation.ts'
 import * as ofOutbox from '../operations/outbox.ts'
 import type { GivenInput } from '../operations/schema.ts'
 import * as ofWebhooks from '../operations/webhooks.ts'
 
-/** What waits in the outbox, shared with every process of the data directory that has the store. */
+/** Operations for queued sends. All processes that use the store of the data directory share the outbox. */
 export const outbox = {
-  /** What waits, oldest first. */
+  /** Lists the sends that wait, oldest first. */
   list: ofOutbox.listOutbox,
-  /** What became of a queued send, until a week after the call. @throws SvcError `not_found` */
+  /** Returns a queued send and its status, up to a week after the call. @throws SvcError `not_found` */
   get: ofOutbox.getOutbox,
-  /** Takes back what has not gone out yet. @throws SvcError `not_found` */
+  /** Cancels the parts that are not sent yet. @throws SvcError `not_found` */
   cancel: ofOutbox.cancelOutbox,
-  /** Says yes to a send that waits for a person. @throws SvcError `not_found`, and what a send throws */
+  /**
+   * Approves a send that waits for a person's approval.
+   *
+   * @throws SvcError `not_found`, and the errors of `send`
+   */
   approve: ofOutbox.approveOutbox,
 }
 
 /**
- * Webhook endpoints. Whichever program or service of the data directory polls delivers to them: this one from
- * `runBackground` on. All but `list` and `add` throw `not_found`.
+ * Operations for webhook endpoints. The process of the data directory that polls delivers to them. This
+ * program can be that process once `runBackground` runs. All operations except `list` and `add` throw
+ * `not_found`.
  */
 export const webhooks = {
-  /** All of them, oldest first. */
+  /** Lists the endpoints, oldest first. */
   list: ofWebhooks.listWebhooks,
   get: ofWebhooks.getWebhook,
-  /** Adds an endpoint, which gets what happens from now on. The answer shows the secret this once. */
+  /** Adds an endpoint for events from now on. Only this result contains the secret. */
   add: ofWebhooks.addWebhook,
   /** Delivers an event of type `webhook.test` now. */
   test: ofWebhooks.testWebhook,
-  /** The newest tries, newest first. */
+  /** Lists the newest delivery attempts, newest first. */
   log: ofWebhooks.webhookLog,
-  /** Stops deliveries for now. */
+  /** Stops deliveries until `resume`. Events wait. */
   pause: ofWebhooks.pauseWebhook,
-  /** Goes on from where it was, at once; also with one that svc switched off. */
+  /**
+   * Resumes deliveries immediately with the first undelivered event. Also for an endpoint that svc has
+   * switched off.
+   */
   resume: ofWebhooks.resumeWebhook,
-  /** A new secret; for a day deliveries are signed with that of before too. */
+  /** Creates a new secret. For a day, deliveries are also signed with the old secret. */
   rotate: ofWebhooks.rotateWebhook,
-  /** Delivers everything again from an event or a moment on, and says how much that is. */
+  /** Delivers all events since an event or a time again, and returns how many they are. */
   replay: ofWebhooks.replayWebhook,
-  /** With all that is kept of it. */
+  /** Removes an endpoint, its log and its undelivered events. */
   remove: ofWebhooks.removeWebhook,
 }
 
@@ -49,20 +60,22 @@ type Keys<D> = D extends { library?: { positionals: infer P extends readonly str
 type Placed<I, P extends readonly string[]> = { -readonly [N in keyof P]: I[P[N] & keyof I] }
 type Others<I> = keyof I extends never ? [] : Partial<I> extends I ? [others?: I] : [others: I]
 
-/** An operation as a method: the keys that its definition places, then an object of the others. */
+/**
+ * An operation as a method: first its positional arguments, then an object with the other keys of its input.
+ */
 export type Method<D> = (
-  ...given: [...Placed<InputOf<D>, Keys<D>>, ...Others<Omit<InputOf<D>, Keys<D>[number]>>]
+  ...args: [...Placed<InputOf<D>, Keys<D>>, ...Others<Omit<InputOf<D>, Keys<D>[number]>>]
 ) => Promise<AnswerOf<D>>
 
 export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
 
-/** Every group is a field of `Svc`. */
+/** Groups of operations. Each group is a field of `Svc`. */
 export const groups = { outbox, webhooks }
 export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }
 
 type Invoke = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>
 
-/** The methods of some operations, by their names there. */
+/** Returns a group's operations as methods with the same names. */
 export const methodsOf = <G extends Readonly<Record<string, unknown>>>(
   group: G,
   invoke: Invoke,
@@ -70,12 +83,12 @@ export const methodsOf = <G extends Readonly<Record<string, unknown>>>(
   Object.fromEntries(
     Object.entries(group).map(([name, operation]) => [
       name,
-      async (...given: unknown[]) => invoke(operation as never, inputOf(operation as Operation, given)),
+      async (...args: unknown[]) => invoke(operation as never, inputOf(operation as Operation, args)),
     ]),
   ) as unknown as Methods<G>
 
-function inputOf({ library }: Operation, given: readonly unknown[]): Record<string, unknown> {
+function inputOf({ library }: Operation, args: readonly unknown[]): Record<string, unknown> {
   const keys = library?.positionals ?? []
-  const placed = Object.fromEntries(keys.map((key, nth) => [key, given[nth]]))
-  return { ...(given[keys.length] as object | undefined), ...placed }
+  const positional = Object.fromEntries(keys.map((key, index) => [key, args[index]]))
+  return { ...(args[keys.length] as object | undefined), ...positional }
 }

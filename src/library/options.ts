@@ -1,4 +1,4 @@
-/** What a program says when it opens svc. */
+/** The options of `Svc.open`: their types, their checks and their defaults. */
 
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -8,55 +8,75 @@ import { badArgument, SvcError } from '../model/error.ts'
 import { createLog, type Log, type LogLevel } from '../platform/log.ts'
 
 export interface SvcOptions {
-  /** Data directory, shared with every other process that names it; `~/.svc` by default, with `sandbox` `~/.svc-sandbox`. */
+  /**
+   * Data directory. Every process that names it shares it. Default: `~/.svc`, with `sandbox`
+   * `~/.svc-sandbox`.
+   */
   basePath?: string
   /**
-   * Where messages are kept. false (the default): in memory, by this program alone and as long as it runs. true: in
-   * `messages.db` of the data directory, together with the service and other programs. A path: in that file.
+   * Where messages are stored. false (the default): in memory, only for this program and only while it runs.
+   * true: in `messages.db` of the data directory, shared with the service and other programs. A path: in that
+   * file.
    */
   store?: boolean | string
-  /** Messaging API; WeChat's by default. */
+  /** URL of the messaging API. Default: WeChat's. */
   upstreamUrl?: string
-  /** Media CDN; WeChat's by default. */
+  /** URL of the media CDN. Default: WeChat's. */
   cdnUrl?: string
-  /** Use the simulated WeChat of the data directory: the one that runs already, else one of this program's. */
+  /** Use the simulated WeChat of the data directory. If none runs, this program starts one. */
   sandbox?: boolean
   /** Use the simulated WeChat that runs at this address. */
   sandboxUrl?: string
-  /** Where `download` saves without `save_dir`, and where relative paths lead; `<basePath>/media` by default. */
+  /** Folder for `download` without `save_dir`, and for relative paths. Default: `<basePath>/media`. */
   mediaRoot?: string
-  /** Stored messages older than this are removed; 30 by default, 0 keeps all. */
+  /** Age in days after which stored messages are deleted. Default: 30. 0 keeps all. */
   storeMaxAgeDays?: number
-  /** At most so many messages are kept; 100000 by default, 0 keeps all. In memory at most 10000. */
+  /** Maximum number of stored messages. Default: 100000. 0 keeps all. In memory at most 10000. */
   storeMaxCount?: number
-  /** Sends per second and session, and to one user per time; `1/s,10/5m` by default, or `off`. */
+  /** Limits of sends: per session, and to one user. Default: `1/s,10/5m`. `off` sets no limit. */
   pace?: string
-  /** Largest file to send, in bytes; 2 GiB by default. */
+  /** Largest file to send, in bytes. Default: 2 GiB. */
   maxUploadBytes?: number
-  /** Client version told upstream. */
+  /** Client version that svc reports to WeChat. */
   channelVersion?: string
-  /** Least level written to stderr; `WARNING` by default. */
+  /** Lowest log level that is written to stderr. Default: `WARNING`. */
   logLevel?: LogLevel
-  /** Takes the log lines instead of stderr; `silentLog` for none. */
+  /** Receives the log lines in place of stderr. `silentLog` drops them. */
   log?: Log
 }
 
-/** The options, checked. */
+/** Checked options. */
 export interface OpenedOptions {
   config: Config
   log: Log
-  /** false: in memory; undefined: `messages.db` of the data directory. */
+  /** Path of the store. false: in memory. undefined: `messages.db` of the data directory. */
   store: string | false | undefined
   sandboxUrl: string | undefined
 }
 
 const known: ReadonlySet<string> = new Set<keyof SvcOptions>([
-  ...(['basePath', 'store', 'upstreamUrl', 'cdnUrl', 'sandbox', 'sandboxUrl', 'mediaRoot'] as const),
-  ...(['storeMaxAgeDays', 'storeMaxCount', 'pace', 'maxUploadBytes', 'channelVersion'] as const),
-  ...(['logLevel', 'log'] as const),
+  'basePath',
+  'store',
+  'upstreamUrl',
+  'cdnUrl',
+  'sandbox',
+  'sandboxUrl',
+  'mediaRoot',
+  'storeMaxAgeDays',
+  'storeMaxCount',
+  'pace',
+  'maxUploadBytes',
+  'channelVersion',
+  'logLevel',
+  'log',
 ])
 
-/** @throws SvcError `invalid_arguments` naming the option and what was expected */
+/**
+ * Checks the options and fills in the defaults.
+ *
+ * @throws SvcError `invalid_arguments` with the name of the option and what was expected;
+ *   `store_unavailable` if the folder of the store cannot be created
+ */
 export async function openedOptions(options: SvcOptions): Promise<OpenedOptions> {
   for (const name of Object.keys(options)) {
     if (!known.has(name)) throw bad(name, `unknown; expected one of ${[...known].join(', ')}`)
@@ -67,9 +87,9 @@ export async function openedOptions(options: SvcOptions): Promise<OpenedOptions>
   }
   const sandbox = options.sandbox === true || sandboxUrl !== undefined
   if (sandbox && (options.upstreamUrl !== undefined || options.cdnUrl !== undefined)) {
-    throw bad('sandbox', 'expected without upstreamUrl and cdnUrl, which it sets')
+    throw bad('sandbox', 'cannot be combined with upstreamUrl or cdnUrl: the sandbox sets both')
   }
-  // A free port: a program knows the address from `phoneUrl`.
+  // Port 0 takes any free port: `phoneUrl` tells the program the address.
   const values: ConfigValues = { logLevel: 'WARNING', sandboxPort: 0, ...rest, sandbox }
   const config = configOf(values)
   return {
@@ -80,14 +100,17 @@ export async function openedOptions(options: SvcOptions): Promise<OpenedOptions>
   }
 }
 
-async function storeFile(given: string): Promise<string> {
-  const path = folder(given)
+async function storeFile(text: string): Promise<string> {
+  const path = folder(text)
   if (path === undefined) throw bad('store', 'expected true, false or a path')
   await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch(cause => {
-    throw new SvcError('store_unavailable', `the folder of ${path} cannot be made`, { field: 'store', cause })
+    throw new SvcError('store_unavailable', `cannot create the folder of ${path}`, {
+      field: 'store',
+      cause,
+    })
   })
   return path
 }
 
 const bad = (field: string, problem: string) =>
-  badArgument(field, problem, { hint: 'See SvcOptions for what Svc.open takes.' })
+  badArgument(field, problem, { hint: 'See SvcOptions for the options of Svc.open.' })

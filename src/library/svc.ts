@@ -1,4 +1,4 @@
-/** svc inside a program: the nine verbs as methods, and messages as they come. */
+/** `Svc`: svc inside a program. The nine tools are methods; messages and events are iterated. */
 import { addAbortListener } from 'node:events'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import { localFiles } from '../config/local-files.ts'
@@ -43,7 +43,7 @@ import {
 } from './verbs.ts'
 
 export interface CallOptions {
-  /** Ends the call; it then rejects with the signal's reason. */
+  /** Ends the call. Its promise then rejects with the reason of the signal. */
   signal?: AbortSignal
 }
 
@@ -53,9 +53,12 @@ export interface MessagesOptions extends HandlerOptions {
 }
 
 export interface EventsOptions {
-  /** Id of an event, or a time (ISO 8601): what came after it; `'0'`: from the beginning. */
+  /**
+   * Id of an event, or a time (ISO 8601): only events after it. `'0'`: all stored events. Default: events
+   * from now on.
+   */
   after?: string
-  /** All by default. */
+  /** Only events of these types. Default: all types. */
   types?: readonly Event['type'][]
   /** Only events of this session. */
   session?: string
@@ -63,31 +66,31 @@ export interface EventsOptions {
   user?: string
   /** Ends the iteration. */
   signal?: AbortSignal
-  /** Called when retention took events before they were read. */
+  /** Called when retention has deleted events before this iteration read them. */
   onGone?: () => void
 }
 
-/** What waits in the outbox, shared with every process of the data directory that has the store. */
+/** Methods for queued sends. All processes that use the store of the data directory share the outbox. */
 export type SvcOutbox = Groups['outbox']
 
 /**
- * Webhook endpoints. Whichever program or service of the data directory polls delivers to them: this one from
- * `runBackground` on.
+ * Methods for webhook endpoints. The process of the data directory that polls delivers to them. This program
+ * can be that process once `runBackground` runs.
  */
 export type SvcWebhooks = Groups['webhooks']
 
-/** close() waits this long for what is being done with messages. */
-const usualGraceMs = 2000
+/** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
+const defaultGraceMs = 2000
 
-/** For tests: the time that a program lives by. */
+/** Clock and grace period of a program. Only tests set them. */
 interface Timing {
   readonly clock?: Clock
   readonly graceMs?: number
 }
 
 /**
- * One data directory, opened by a program. Any number of programs and services may share it: one of them polls, the
- * others follow its store.
+ * A data directory that a program has opened. Any number of programs and services may share it: one of them
+ * polls WeChat, the others follow its store.
  *
  * @example
  * await using svc = await Svc.open({ store: true })
@@ -96,11 +99,14 @@ interface Timing {
  * }
  */
 export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
-  /** Sends that wait until their user writes; they are made with `when_closed: 'queue'`. */
+  /**
+   * Sends that wait until they may go, such as until the user writes. `send` with `when_closed: 'queue'` adds
+   * them.
+   */
   readonly outbox: SvcOutbox
-  /** Endpoints that events are delivered to, shared with every process of the data directory that has the store. */
+  /** Endpoints that receive events. All processes that use the store of the data directory share them. */
   readonly webhooks: SvcWebhooks
-  /** Of the simulated phone, with the option `sandbox`. */
+  /** Address of the simulated phone's page. Only with the option `sandbox` or `sandboxUrl`. */
   readonly phoneUrl: string | undefined
   readonly #gateway: RunningGateway
   readonly #handlers: Handlers
@@ -110,7 +116,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   readonly #stopSandbox: () => Promise<unknown>
   /** Aborts when close() begins. */
   readonly #stop = new AbortController()
-  /** Iterations that keep a position: each resolves when it has ended. */
+  /** Running iterations with a `consumer`. Each promise resolves when its iteration has ended. */
   readonly #iterating = new Set<Promise<void>>()
   #background: Promise<void> | undefined
   #closing: Promise<void> | undefined
@@ -121,7 +127,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     log: Log,
     stored: boolean,
     sandbox: UsedSandbox | undefined,
-    { clock = systemClock, graceMs = usualGraceMs }: Timing,
+    { clock = systemClock, graceMs = defaultGraceMs }: Timing,
   ) {
     this.#graceMs = graceMs
     this.#gateway = gateway
@@ -133,23 +139,23 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.outbox = methodsOf(groups.outbox, run)
     this.webhooks = methodsOf(groups.webhooks, run)
     this.#handlers = new Handlers({
-      open: place => this.#run(followMessages, place),
+      open: start => this.#run(followMessages, start),
       clock,
       log: log.child('handlers'),
     })
   }
 
   /**
-   * Opens the data directory, which is made when it is not there. Nothing is polled yet. Options come from the program
-   * alone; the environment is not read.
+   * Opens the data directory, and creates it if it is missing. Does not start polling. Reads no environment
+   * variables: all settings are options.
    *
-   * @throws SvcError `invalid_arguments` naming an option that is wrong, or a directory of another kind;
-   *   `store_unavailable` when directory or store cannot be used
+   * @throws SvcError `invalid_arguments` for a wrong option (the error names it), or if the directory is of
+   *   another kind (sandbox or WeChat); `store_unavailable` if the directory or the store cannot be used
    */
   static async open(options: SvcOptions = {}, timing: Timing = {}): Promise<Svc> {
     const opened = await openedOptions(options)
     const { config, log, store } = opened
-    await claimDirectory(config, called)
+    await claimDirectory(config, optionNames)
     const sandbox = await sandboxOf(opened)
     try {
       const sandboxUrl = sandbox && { sandboxUrl: sandbox.url }
@@ -171,16 +177,20 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   }
 
   /**
-   * New messages of a consumer, oldest first, waiting up to `timeout` seconds for one.
+   * Returns the new messages of a consumer, oldest first. Waits up to `timeout` seconds for the first one.
    *
-   * While `runBackground` runs they come from the log. Otherwise the call polls WeChat itself; where another process
-   * does that it returns what that one received in the last 60 seconds, or nothing without a store.
+   * While `runBackground` runs, the messages come from the message log. Otherwise the call polls WeChat
+   * itself. If another process polls, the call returns what that process received in the last 60 seconds, or
+   * nothing if the store is off.
    */
   recv(input: RecvInput = {}, options: CallOptions = {}): Promise<Message[]> {
     return this.#call(verbs.recv, input, options)
   }
 
-  /** Sends text, media, or both to a user who has written. Paths may lead anywhere on this machine. */
+  /**
+   * Sends text, media, or both to a user who has written. Paths may name any file of this machine except
+   * svc's own.
+   */
   async send(input: SendInput, options: CallOptions = {}): Promise<SendResult> {
     if (!this.#stored && input?.when_closed === 'queue') {
       throw badArgument('when_closed', '"queue" keeps the message in the store, which is off', {
@@ -195,32 +205,39 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     return this.#call(verbs.download, input, options)
   }
 
-  /** Searches stored messages, newest first; without a store those that this program has seen. */
+  /**
+   * Searches stored messages, newest first. Without a store it searches the messages that this program sent
+   * or received.
+   */
   history(input: HistoryInput = {}, options: CallOptions = {}): Promise<HistoryPage> {
     return this.#call(verbs.history, input, options)
   }
 
-  /** The registered accounts. */
+  /** Lists the registered accounts, called sessions. */
   sessions(options: CallOptions = {}): Promise<Session[]> {
     return this.#call(verbs.sessions, {}, options)
   }
 
-  /** Who has written, who wrote last first: what is left of the right to answer, and their names. */
+  /**
+   * Lists the users who have written, latest first, with their names and how many answers are left until
+   * when.
+   */
   async users(filter: UserFilter = {}): Promise<KnownUser[]> {
     return this.#run(listUsers, filter)
   }
 
   /**
-   * What people call a user from now on; an empty name takes it away. Without a store it lasts as long as this program.
+   * Gives a user a name. An empty name removes it. Without a store the name is forgotten when this program
+   * ends.
    *
-   * @throws SvcError `invalid_arguments` for a name with an `@`, or that of another user of the session; `not_found` for
-   *   a user who has not written
+   * @throws SvcError `invalid_arguments` if the name contains `@` or belongs to another user of the
+   *   session; `not_found` if the user has not written
    */
   async nameUser(user_id: string, name: string, of: Pick<NameRequest, 'session'> = {}): Promise<NamedUser> {
     return this.#run(nameUser, { user_id, name, ...of })
   }
 
-  /** Starts a QR login, or follows the one under way: call it again until the status is `confirmed`. */
+  /** Starts a QR login, or follows the one in progress. Call it again until the status is `confirmed`. */
   login(input: LoginInput = {}, options: CallOptions = {}): Promise<LoginStatus> {
     return this.#call(verbs.login, input, options)
   }
@@ -230,27 +247,31 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     return this.#call(verbs.logout, input, options)
   }
 
-  /** Gives a session another name. */
+  /** Renames a session. */
   renameSession(input: RenameSessionInput, options: CallOptions = {}): Promise<Renamed> {
     return this.#call(verbs.renameSession, input, options)
   }
 
-  /** Makes a session the default one. */
+  /** Makes a session the default session. */
   setDefault(input: SetDefaultInput, options: CallOptions = {}): Promise<DefaultSet> {
     return this.#call(verbs.setDefault, input, options)
   }
 
-  /** Whether this program polls or follows, how many sessions are connected, and whether the store works. */
+  /**
+   * Returns whether this program polls or follows, how many sessions are connected, and whether the store
+   * works.
+   */
   async health(): Promise<Health> {
     return this.#run(health, {})
   }
 
   /**
-   * Has the handler called with each received message once `runBackground` runs: one at a time, in order, on its own
-   * beside other handlers. A message is done when the handler has returned (a promise: was kept); when it throws it
-   * gets the message again, twice, marked `redelivered`, then the next.
+   * Calls the handler with each received message while `runBackground` runs: one message at a time, in order,
+   * independently of other handlers. A message is processed when the handler returns, or when its promise
+   * resolves. A handler that throws gets the message up to two more times, marked `redelivered`, and then the
+   * next message.
    *
-   * @returns unsubscribes
+   * @returns a function that unsubscribes the handler
    */
   onMessage(handler: MessageHandler, options: HandlerOptions = {}): () => void {
     this.#refuseClosed()
@@ -260,10 +281,10 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   }
 
   /**
-   * Receives in the background until `close`: polls, or, where another process polls, follows the store and takes over
-   * when that process ends. Resolves when it is under way; calling it again changes nothing.
+   * Receives in the background until `close`. It polls; if another process polls, it follows the store and
+   * takes over when that process ends. Resolves when receiving has started. Calling it again has no effect.
    *
-   * @throws SvcError `poll_lock_held` when another process polls and the store is off
+   * @throws SvcError `poll_lock_held` if another process polls and the store is off
    */
   async runBackground(): Promise<void> {
     this.#refuseClosed()
@@ -276,7 +297,10 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     }
   }
 
-  /** `runBackground`, and on until `close` or a SIGINT or SIGTERM, which closes; a second one ends the process. */
+  /**
+   * Runs `runBackground` and waits until `close`. SIGINT and SIGTERM call `close`; a second signal ends the
+   * process.
+   */
   async runForever(): Promise<void> {
     const forget = onStopSignals(signal => {
       this.#log.info('stopping', { signal })
@@ -292,9 +316,9 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   }
 
   /**
-   * Received messages one by one, running in the background for it. Asking for the next one says that the one before is
-   * dealt with; leaving the loop says that it is not: with a `consumer` it comes again. Without one the iteration begins
-   * with what arrives from now on. Ends with `close` and with the signal.
+   * Iterates over received messages, and starts `runBackground`. Asking for the next message acknowledges the
+   * one before. Leaving the loop does not: with a `consumer` that message comes again. Without a `consumer`
+   * the iteration starts with the messages that arrive from now on. It ends with `close` and with the signal.
    */
   async *messages(options: MessagesOptions = {}): AsyncGenerator<Message, void, void> {
     checkReader(options)
@@ -302,20 +326,21 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     const opened = await this.#run(followMessages, { consumer, session })
     await this.runBackground()
     using ended = linked(options.signal ?? this.#stop.signal, this.#stop.signal)
-    const over = Promise.withResolvers<void>()
-    if (consumer !== undefined) this.#iterating.add(over.promise)
+    const iteration = Promise.withResolvers<void>()
+    if (consumer !== undefined) this.#iterating.add(iteration.promise)
     try {
       yield* opened.follow(ended.signal)
     } finally {
-      over.resolve()
-      this.#iterating.delete(over.promise)
+      iteration.resolve()
+      this.#iterating.delete(iteration.promise)
     }
   }
 
   /**
-   * Everything that happens, in one order: messages, the status of sent ones, sessions; running in the background for it.
-   * Begins with what comes from now on, or `after` an event's id. At least once: a program that keeps the id of what it has
-   * dealt with misses nothing. Ends with `close` and with the signal.
+   * Iterates over all events in one order: messages received, the status of messages sent, changes of
+   * sessions. Starts `runBackground`. The first event is the next one that happens, or the one `after` an
+   * event id. An event can come more than once. To miss nothing, keep the id of the last event that you
+   * processed and pass it as `after`. The iteration ends with `close` and with the signal.
    */
   async *events({
     after,
@@ -331,14 +356,14 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     yield* events.follow(ended.signal, { onGone })
   }
 
-  /** The same as `messages()`. */
+  /** Same as `messages()` without options. */
   [Symbol.asyncIterator](): AsyncGenerator<Message, void, void> {
     return this.messages()
   }
 
   /**
-   * Ends handlers, iterations, polling and logins, and closes the files. What is being done with messages gets two
-   * seconds to end: a handler that calls this must not wait for it.
+   * Ends handlers, iterations, polling and logins, and closes the files. Waits up to two seconds for handlers
+   * and loops that still process a message. A handler that calls `close` must not await it.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close()
@@ -350,10 +375,10 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   }
 
   async #start(): Promise<void> {
-    // Before polling begins: what it brings is new to the handlers.
+    // The position is read before polling starts, so handlers get every message that polling brings.
     const { from } = await this.#run(followMessages, {})
     await this.#gateway.start()
-    // Without it a bot that nobody can write to waits in silence.
+    // Without a session no message can arrive; the log says so.
     if ((await this.#run(verbs.sessions, {})).length === 0)
       this.#log.warn('no session yet: log in with svc.login()')
     if (!this.#stop.signal.aborted) this.#handlers.start(from)
@@ -385,7 +410,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     let delivered = false
     try {
       const result = await invoke(tool, this.#gateway, input, call, this.#log)
-      // Messages for a caller that no longer wants them come again.
+      // An aborted `recv` counts as not delivered, so its messages come again.
       if (tool.name === verbs.recv.name) signal?.throwIfAborted()
       delivered = true
       return result
@@ -397,7 +422,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     }
   }
 
-  /** An operation that goes on while this closes, until it has. */
+  /** Calls an operation that may still run while `close` waits for handlers and loops. */
   #run<I extends TObject, O extends TSchema>(
     operation: TypedOperation<I, O>,
     input: unknown,
@@ -411,12 +436,13 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   }
 }
 
-/** The names by which a program knows the options that a directory may be wrong for. */
-const called = { basePath: 'basePath', sandbox: 'sandbox', mediaRoot: 'mediaRoot' }
+/** How errors about the data directory name the options. */
+const optionNames = { basePath: 'basePath', sandbox: 'sandbox', mediaRoot: 'mediaRoot' }
 
-/** The simulated WeChat in use, and what ends this program's part in it. */
+/** The simulated WeChat that this program uses. */
 interface UsedSandbox {
   url: string
+  /** Stops it, if this program started it, or stops following it. */
   stop?: () => Promise<void>
 }
 
@@ -427,21 +453,24 @@ async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<Us
   if (isNode)
     throw badArgument(
       'sandbox',
-      'the simulated WeChat runs on Bun or Deno, and this is Node: name one that runs as sandboxUrl',
+      'the simulated WeChat needs Bun or Deno, and this program runs on Node: give the address of a running one as sandboxUrl',
       {
-        hint: 'Run svc sandbox, and open with the address that it prints as sandboxUrl.',
+        hint: 'Run `svc sandbox`, and pass the address that it prints as sandboxUrl.',
       },
     )
-  // Loaded on use: whoever talks to the real WeChat starts without it.
+  // Loaded only with the sandbox, so that programs for the real WeChat start faster.
   const { followSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
   const options = {
-    ...{ dir: localFiles(config.basePath).sandbox, host: '127.0.0.1', port: config.sandboxPort },
-    ...{ clock: systemClock, log: log.child('sandbox') },
+    dir: localFiles(config.basePath).sandbox,
+    host: '127.0.0.1',
+    port: config.sandboxPort,
+    clock: systemClock,
+    log: log.child('sandbox'),
   }
   return (await followSandbox(options)) ?? startSandbox(options)
 }
 
-/** @throws SvcError `invalid_arguments`, as recv would for these */
+/** @throws SvcError `invalid_arguments` if `recv` would reject these options */
 function checkReader({ consumer, session }: HandlerOptions): void {
   verbs.recv.parse({ consumer, session })
 }

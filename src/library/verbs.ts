@@ -1,4 +1,6 @@
-/** What the nine verbs take and give here: derived from the tools, so that each is written once. */
+/**
+ * Types of the arguments and results of the nine tools as methods, derived from the definitions of the tools.
+ */
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { GivenInput } from '../operations/schema.ts'
 import { verbs } from '../operations/tools.ts'
@@ -6,6 +8,7 @@ import { verbs } from '../operations/tools.ts'
 export { verbs }
 
 type Verbs = typeof verbs
+/** Same type, resolved to a plain object so that editors display its fields. */
 type Shown<T> = T extends object ? { [K in keyof T]: T[K] } : T
 type InputOf<T extends { input: TSchema }> = Shown<GivenInput<T['input']>>
 
