@@ -1,5 +1,6 @@
 /**
- * News of resources: said once for a whole process, and what each connection passes on to its client.
+ * Notifications about changed resources: found once per process, and sent to the clients that have
+ * subscribed.
  */
 
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
@@ -11,29 +12,31 @@ import type { Change, Changes, McpContext } from './context.ts'
 import { readable } from './resources.ts'
 import * as uris from './uris.ts'
 
-/** News of one resource are gathered this long: a backlog of a thousand messages is one piece of news. */
+/**
+ * Changes are collected for this time, in milliseconds: a thousand messages at once become one notification.
+ */
 const gatherMs = 50
-/** As the library's own limit for `subscriptions/listen`. */
+/** Same as the SDK's limit for `subscriptions/listen`. */
 const mostSubscriptions = 1024
 
-/** Says which resources are other ones now, while anybody listens. */
+/** Notifies listeners of changed resources. Follows the gateway only while it has listeners. */
 export class Announcements implements Changes {
   readonly #ports: { changes: Gateway['changes']; log: Log; clock: Clock }
   readonly #listeners = new Set<(change: Change) => void>()
   #stop: (() => void) | undefined
 
-  /** @param ports.changes what `follow_changes` gave */
+  /** @param ports.changes result of the operation `follow_changes` */
   constructor(ports: { changes: Gateway['changes']; log: Log; clock: Clock }) {
     this.#ports = ports
   }
 
   subscribe(listener: (change: Change) => void): () => void {
-    // Two who bring the same function are still two.
-    const own = (change: Change) => listener(change)
-    this.#listeners.add(own)
+    // A new function for each subscriber, so that two subscribers may pass the same listener.
+    const subscriber = (change: Change) => listener(change)
+    this.#listeners.add(subscriber)
     this.#stop ??= this.#start()
     return () => {
-      if (!this.#listeners.delete(own) || this.#listeners.size > 0) return
+      if (!this.#listeners.delete(subscriber) || this.#listeners.size > 0) return
       this.#stop?.()
       this.#stop = undefined
     }
@@ -41,19 +44,19 @@ export class Announcements implements Changes {
 
   #start(): () => void {
     const { changes, clock } = this.#ports
-    const over = new AbortController()
+    const stopped = new AbortController()
     const gathered = new Set<string>()
-    const tell = async () => {
-      await clock.sleep(gatherMs, over.signal)
-      const news = [...gathered]
+    const notifyLater = async () => {
+      await clock.sleep(gatherMs, stopped.signal)
+      const changed = [...gathered]
       gathered.clear()
-      if (!over.signal.aborted) for (const uri of news) this.#updated(uri)
+      if (!stopped.signal.aborted) for (const uri of changed) this.#updated(uri)
     }
     const unsubscribe = changes.subscribe({
-      message: ({ session, from_user, user_name }, news) => {
-        // What a bot says itself shall not wake it.
-        if (news !== 'received') return
-        if (gathered.size === 0) void tell()
+      message: ({ session, from_user, user_name }, kind) => {
+        // The agent is not notified of messages that the bot sent.
+        if (kind !== 'received') return
+        if (gathered.size === 0) void notifyLater()
         for (const uri of [
           uris.inboxUri,
           uris.everybodyUri,
@@ -69,12 +72,15 @@ export class Announcements implements Changes {
       },
     })
     return () => {
-      over.abort()
+      stopped.abort()
       unsubscribe()
     }
   }
 
-  /** In each spelling that clients use: the library compares those of 2026-07-28 letter by letter. */
+  /**
+   * Notifies of an updated resource in each spelling of its URI: the SDK compares URIs of 2026-07-28
+   * literally.
+   */
   #updated(uri: string): void {
     for (const spelling of uris.spellings(uri)) this.#tell({ kind: 'updated', uri: spelling })
   }
@@ -84,41 +90,45 @@ export class Announcements implements Changes {
       try {
         listener(change)
       } catch (error) {
-        this.#ports.log.warn('news not passed on', { error })
+        this.#ports.log.warn('resource change not passed on', { error })
       }
     }
   }
 }
 
-/** What the resource `sessions` shows; when a session was polled last is no news. */
+/**
+ * Content of the resource `sessions`, without `last_poll_at` and `users`, whose changes are not announced.
+ */
 const shown = (sessions: readonly Session[]) =>
   JSON.stringify(sessions, (key, value) => (key === 'last_poll_at' || key === 'users' ? undefined : value))
 
-/** What the list of resources shows of them. */
+/** Sessions as the list of resources contains them. */
 const listed = (sessions: readonly Session[]) =>
   JSON.stringify(readable(sessions).map(({ name, user_count }) => [name, user_count]))
 
-/** Lets clients subscribe, and passes on what they want to hear of for as long as the connection lasts. */
+/** Lets clients subscribe to resources, and notifies them while the connection lasts. */
 export function addAnnouncements(server: McpServer, context: McpContext): void {
   const { changes, closed, era, lasting, log } = context
   server.server.registerCapabilities({ resources: { subscribe: true, listChanged: true } })
   if (!lasting) return
-  /** The one spelling → the client's own. */
-  const wanted = new Map<string, Set<string>>()
+  /** Subscriptions: key of the URI → the spellings that the client used. */
+  const subscribed = new Map<string, Set<string>>()
 
   const pass = (change: Change) => {
     if (!server.isConnected()) return
     if (change.kind === 'list') return server.sendResourceListChanged()
-    // Sessions of a legacy client get it in its own spelling, and once.
+    // A legacy client gets each change once, in the spelling that it subscribed with.
     if (era === 'legacy' && change.uri !== uris.announcedUri(change.uri)) return
-    const told = era === 'modern' ? [change.uri] : wanted.get(uris.announcedKey(change.uri) ?? '')
-    for (const uri of told ?? []) {
-      server.server.sendResourceUpdated({ uri }).catch(error => log.debug('news not sent', { error }))
+    const spellings = era === 'modern' ? [change.uri] : subscribed.get(uris.announcedKey(change.uri) ?? '')
+    for (const uri of spellings ?? []) {
+      server.server
+        .sendResourceUpdated({ uri })
+        .catch(error => log.debug('resource change not sent', { error }))
     }
   }
   if (closed.aborted) return
   const stop = changes.subscribe(change => {
-    // Nothing may be said before the client has introduced itself.
+    // A legacy client may get notifications only after its `initialize`.
     if (era === 'modern' || server.server.getClientCapabilities()) pass(change)
   })
   closed.addEventListener('abort', stop, { once: true })
@@ -127,16 +137,16 @@ export function addAnnouncements(server: McpServer, context: McpContext): void {
   server.server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => {
     const key = uris.announcedKey(uri)
     if (key === undefined) throw notAnnounced(uri)
-    if (wanted.size >= mostSubscriptions && !wanted.has(key))
+    if (subscribed.size >= mostSubscriptions && !subscribed.has(key))
       throw new ProtocolError(ProtocolErrorCode.InvalidRequest, `At most ${mostSubscriptions} subscriptions`)
-    wanted.set(key, (wanted.get(key) ?? new Set()).add(uri))
+    subscribed.set(key, (subscribed.get(key) ?? new Set()).add(uri))
     return {}
   })
   server.server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => {
     const key = uris.announcedKey(uri)
-    const spelt = key === undefined ? undefined : wanted.get(key)
-    spelt?.delete(uri)
-    if (key !== undefined && spelt?.size === 0) wanted.delete(key)
+    const spellings = key === undefined ? undefined : subscribed.get(key)
+    spellings?.delete(uri)
+    if (key !== undefined && spellings?.size === 0) subscribed.delete(key)
     return {}
   })
 }
@@ -144,6 +154,6 @@ export function addAnnouncements(server: McpServer, context: McpContext): void {
 const notAnnounced = (uri: string) =>
   new ProtocolError(
     ProtocolErrorCode.InvalidParams,
-    `Nothing is announced for ${uri}. Subscribe to svc://inbox, svc://sessions, svc://users, svc://sessions/{session}/users or svc://conversations/{session}/{user}.`,
+    `${uri} has no change notifications. Subscribe to svc://inbox, svc://sessions, svc://users, svc://sessions/{session}/users or svc://conversations/{session}/{user}.`,
     { uri },
   )

@@ -1,4 +1,4 @@
-/** A client over standard input and output, and a running service: what either says is handed to the other. */
+/** `svc mcp --url`: passes messages between a client on standard input and output and a running service. */
 import process from 'node:process'
 import { SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import {
@@ -15,24 +15,26 @@ import { reasonOf } from '../platform/system-error.ts'
 import { LineTransport, type StdioServer, type StdioStreams } from './stdio.ts'
 
 export interface BridgeOptions {
-  /** Of the service's MCP, as `http://127.0.0.1:8000/mcp`, or `unix:/run/svc.sock`. */
+  /** Address of the service's MCP, such as `http://127.0.0.1:8000/mcp` or `unix:/run/svc.sock`. */
   readonly url: string
   readonly token: string | undefined
-  /** Whose place recv uses there. */
+  /** Consumer that `recv` uses at the service. */
   readonly consumer?: string
   readonly log: Log
   readonly streams?: StdioStreams
 }
 
-/** After the end of the input, answers under way may take this long, and so may the end of the session. */
+/** How long `close` waits for open answers, and for the end of the MCP session, in milliseconds. */
 const graceMs = 1500
-/** The id of the bridge's own `initialize`, whose answer the client has had already. */
+/**
+ * Id of the bridge's own `initialize` request. Its answer is not passed on: the client has had one already.
+ */
 const againId = 'svc-bridge-again'
 const failed = -32000
 
 /**
- * Bridges until the input ends or `close` is called. `ended` rejects with an SvcError when the service cannot be used:
- * nothing answers there from the first, or it refuses the token.
+ * Bridges until the input ends or `close` is called. `ended` rejects with an SvcError if the service cannot
+ * be used: it rejects the token, or it could not be reached from the start.
  */
 export function bridgeMcp(options: BridgeOptions): StdioServer {
   const bridge = new Bridge(options)
@@ -44,16 +46,16 @@ class Bridge {
   readonly #log: Log
   readonly #client: LineTransport
   readonly #service: StreamableHTTPClientTransport
-  /** Requests of the client, and what ends each one's connection. */
+  /** Open requests of the client. Each controller aborts the connection of its request. */
   readonly #waiting = new Map<RequestId, AbortController>()
   readonly #unusable = Promise.withResolvers<void>()
-  /** Why the service cannot be used. */
+  /** The reason if the service cannot be used. */
   #why: SvcError | undefined
   #initialize: JSONRPCRequest | undefined
-  /** Until the session is open: nothing goes before it. */
+  /** Resolves when the MCP session is open. Other messages wait for it. */
   #open: Promise<unknown> = Promise.resolve()
   #opening = false
-  /** The service has taken a message. */
+  /** Whether the service has accepted a message. */
   #met = false
   #closing: Promise<void> | undefined
 
@@ -63,13 +65,13 @@ class Bridge {
     this.#client = new LineTransport(streams ?? { input: process.stdin, output: process.stdout }, log)
     const headers = new Headers(token === undefined ? {} : { authorization: `Bearer ${token}` })
     const socket = socketIn(url)
-    // One for all messages: under Deno each has connections of its own.
-    const way = socket === undefined ? {} : through(socket)
+    // All messages share one: under Deno each call of `through` would have its own connections.
+    const socketOptions = socket === undefined ? {} : through(socket)
     const address = new URL(socket === undefined ? url : 'http://localhost/mcp')
     if (consumer !== undefined) address.searchParams.set('consumer', consumer)
     this.#service = new StreamableHTTPClientTransport(address, {
       requestInit: { headers },
-      fetch: (to, init) => fetch(to, { ...init, ...way }),
+      fetch: (to, init) => fetch(to, { ...init, ...socketOptions }),
     })
     this.#service.onerror = error => log.debug('mcp', { error })
   }
@@ -87,7 +89,7 @@ class Bridge {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       await this.#client.unanswered.over(graceMs)
-      // A service that is gone has no session left to end.
+      // The call fails if the service is gone; then there is no session to end.
       await endsWithin(
         graceMs,
         this.#service.terminateSession().catch(() => {}),
@@ -98,7 +100,7 @@ class Bridge {
     return this.#closing
   }
 
-  /** From the service to the client. */
+  /** Passes a message of the service to the client. */
   #hand(message: JSONRPCMessage): void {
     if (!('method' in message) && message.id !== undefined) {
       if ('result' in message && message.id === this.#initialize?.id) {
@@ -111,7 +113,7 @@ class Bridge {
     void this.#client.send(message)
   }
 
-  /** From the client to the service. */
+  /** Passes a message of the client to the service. */
   async #take(message: JSONRPCMessage): Promise<void> {
     if (isJSONRPCRequest(message) && message.method === 'initialize') {
       this.#initialize = message
@@ -119,20 +121,20 @@ class Bridge {
       return
     }
     const isRequest = isJSONRPCRequest(message)
-    // Known before it waits for the session: it may be cancelled meanwhile.
+    // Registered before the wait for the session, so that it can be cancelled during the wait.
     if (isRequest) this.#waiting.set(message.id, new AbortController())
     await this.#open
     if ('method' in message && message.method === 'notifications/cancelled') {
       const id = message.params?.requestId as RequestId
       const connection = this.#waiting.get(id)
       this.#waiting.delete(id)
-      // A request that belongs to no session is cancelled by the end of its connection alone.
+      // A request outside a session is cancelled only by closing its connection.
       if (this.#service.sessionId !== undefined) await this.#send(message)
       connection?.abort()
     } else if (!isRequest || this.#waiting.has(message.id)) await this.#send(message)
   }
 
-  /** Never rejects: what failed is answered here. */
+  /** Sends a message to the service. Never rejects: it answers a failed request with an error. */
   async #send(message: JSONRPCMessage, isSecondTry = false): Promise<void> {
     const id = isJSONRPCRequest(message) ? message.id : undefined
     const connection = (id !== undefined && this.#waiting.get(id)) || new AbortController()
@@ -148,23 +150,27 @@ class Bridge {
       const status = error instanceof SdkHttpError ? error.status : undefined
       const isSessionGone = status === 404 && this.#service.sessionId !== undefined
       if (isSessionGone && !isSecondTry && (await this.#openAgain())) return this.#send(message, true)
-      const { what, hint } = said(error, this.#url)
+      const { problem, hint } = said(error, this.#url)
       const isUnusable = status === 401 || (!this.#met && [undefined, 403, 404].includes(status))
       if (isUnusable)
-        this.#giveUp(new SvcError(status === 401 ? 'unauthorized' : 'not_found', what, { hint }))
-      else this.#log.warn(what)
-      this.#fail(id, `${what}. ${hint}`)
+        this.#giveUp(new SvcError(status === 401 ? 'unauthorized' : 'not_found', problem, { hint }))
+      else this.#log.warn(problem)
+      this.#fail(id, `${problem}. ${hint}`)
     }
   }
 
-  /** A service that was started anew knows no session of before. @returns whether there is one again */
+  /**
+   * Opens a new session, as a restarted service may not know the old one.
+   *
+   * @returns whether a session is open again
+   */
   async #openAgain(): Promise<boolean> {
     const { sessionId } = this.#service
     const initialize = this.#initialize
     if (!initialize) return false
     if (!this.#opening) {
       this.#opening = true
-      this.#log.info('opening a session anew')
+      this.#log.info('opening a new session')
       this.#open = this.#service
         .send({ ...initialize, id: againId })
         .then(() => this.#service.send({ jsonrpc: '2.0', method: 'notifications/initialized' }))
@@ -189,23 +195,23 @@ class Bridge {
   }
 }
 
-/** Why the service took a message not, and what to do. */
-function said(error: unknown, url: string): { what: string; hint: string } {
+/** Describes why the service did not accept a message, and what to do. */
+function said(error: unknown, url: string): { problem: string; hint: string } {
   if (!(error instanceof SdkHttpError))
     return {
-      what: `the service at ${url} cannot be reached: ${reasonOf(error)}`,
-      hint: 'Start it with svc openapi there, and check --url.',
+      problem: `the service at ${url} cannot be reached: ${reasonOf(error)}`,
+      hint: 'Start the service with svc openapi there, and check --url.',
     }
   const { status, text } = error.data
   if (status === 401)
     return {
-      what: `the service at ${url} refuses the token, or wants one`,
-      hint: 'Give it as SVC_TOKEN. It is the one that the service was started with; if svc made it, svc token prints it there.',
+      problem: `the service at ${url} needs a token, or rejects the one it got`,
+      hint: 'Set SVC_TOKEN to the token that the service was started with. If svc made the token, svc token prints it there.',
     }
   const body = problemIn(text)
   return {
-    what: `the service at ${url} answered with ${status}: ${body.error?.message ?? body.detail ?? 'no reason given'}`,
-    hint: body.hint ?? 'Check --url, as in http://127.0.0.1:8000/mcp.',
+    problem: `the service at ${url} answered with ${status}: ${body.error?.message ?? body.detail ?? 'no reason given'}`,
+    hint: body.hint ?? 'Check --url. Example: http://127.0.0.1:8000/mcp.',
   }
 }
 

@@ -1,4 +1,6 @@
-/** One `tools/call` as a call: when it ends, what it tells and asks meanwhile, and whether its answer was written. */
+/**
+ * A `tools/call` request as a `Call`: its progress, its questions to the person, its end, and its delivery.
+ */
 
 import {
   acceptedContent,
@@ -22,12 +24,14 @@ import { DoorCall } from '../server/http-call.ts'
 import type { McpContext } from './context.ts'
 import type { Questions } from './questions.ts'
 
-/** Characters of what is said of a step. */
+/** Maximum length of the description of a progress step, in characters. */
 const mostWhat = 160
-/** Answers of people take their time. */
+/** How long svc waits for a person's answer to a question, in milliseconds. */
 const answerWithinMs = 10 * 60_000
 
-/** What a person said to a form, or that it was declined, or that there is no answer. */
+/**
+ * Result of a form: the fields that the person filled in, `declined`, or the reason why there is no answer.
+ */
 type Answer = Readonly<Record<string, unknown>> | 'declined' | Unanswered
 
 export class McpCall extends DoorCall {
@@ -37,19 +41,23 @@ export class McpCall extends DoorCall {
   room?: Call['room']
   unanswered?: Unanswered
   /**
-   * Asks with a form of one's own; absent where nobody can be asked.
+   * Asks the person with a form. Absent if the client cannot ask.
    *
-   * @param about what an answer is for, and for nothing else
-   * @throws SvcError `forbidden` for an answer to another question
+   * @param about the arguments that the question is about; an answer is valid only for exactly these
+   * @throws SvcError `forbidden` if the answer belongs to another question
    */
   readonly elicit?: (field: string, form: ElicitRequestFormParams, about?: unknown) => Promise<Answer>
   readonly #ctx: ServerContext
   readonly #questions: Questions
   readonly #ticker: Ticker | undefined
+  /** Answers that the client sent with this request, by field. Each is removed when it is used. */
   readonly #given: Record<string, unknown>
   #wanted: { inputRequests: InputRequests; requestState?: string } | undefined
 
-  /** @param declared by a client of the legacy era, once; a modern one says what it can with each request */
+  /**
+   * @param declared capabilities that a legacy client declared once; a modern client declares them with
+   *   each request
+   */
   constructor(ctx: ServerContext, context: McpContext, declared: ClientCapabilities | undefined) {
     const { by, local, era, calls, gateway } = context
     super(ctx.mcpReq, { by, waiting: calls.waiting }, local)
@@ -60,12 +68,13 @@ export class McpCall extends DoorCall {
     if (token !== undefined) {
       const ticker = new Ticker(gateway.clock, token, notification => ctx.mcpReq.notify(notification))
       this.#ticker = ticker
-      // What it says may hold the name that a user gave to a file.
+      // The description may contain a file name that a WeChat user chose, so control characters are escaped.
       this.progress = step => ticker.step({ ...step, what: seen(step.what.slice(0, mostWhat)) })
     }
     const envelope: { [CLIENT_CAPABILITIES_META_KEY]?: ClientCapabilities } = ctx.mcpReq.envelope ?? {}
     const { elicitation } = envelope[CLIENT_CAPABILITIES_META_KEY] ?? declared ?? {}
-    // A client that names no kind means forms: there was no other kind at first.
+    // A client that names no kind of elicitation supports forms: they were the only kind in the first
+    // revision.
     if (elicitation && (elicitation.form !== undefined || elicitation.url === undefined)) {
       this.elicit = (field, form, about) =>
         era === 'modern' ? this.#askByAnswering(field, form, about) : this.#askMeanwhile(form)
@@ -79,23 +88,26 @@ export class McpCall extends DoorCall {
     return request && longestWait(request)
   }
 
-  /** The client took the request back, or is gone: an answer would reach nobody. */
+  /** Whether the client cancelled the request or is gone, so that an answer reaches nobody. */
   get cancelled(): boolean {
     return this.#ctx.mcpReq.signal.aborted
   }
 
-  /** Says now and then that the call still works on it, for a client that wants to hear so. */
+  /** Starts to report every few seconds that the call still runs, if the client asked for progress. */
   tick(what: string, seconds?: number): void {
     void this.#ticker?.start(what, seconds)
   }
 
-  /** The work is over: nothing more is told, nothing waits. */
+  /** Ends the call: stops progress reports and waits. */
   override end(): void {
     this.#ticker?.stop()
     super.end()
   }
 
-  /** The question to answer with instead of a result; the client then calls again with the person's answer. */
+  /**
+   * The question that is returned in place of a result (modern era). The client calls again with the person's
+   * answer.
+   */
   get question(): InputRequiredResult | undefined {
     return this.#wanted && inputRequired(this.#wanted)
   }
@@ -113,22 +125,23 @@ export class McpCall extends DoorCall {
   }
 
   /**
-   * The legacy era: asks the client while the call goes on. The SDK's shim for this era (2.4.0) does not fit. It runs the tool
-   * again with the answer, so that progress starts again. It answers a question that fails with an error of its own, where
-   * `send` has to wait for a yes from elsewhere. It does not end with the service.
+   * Legacy era: asks the client while the call runs. The SDK's shim for this era (2.4.0) does not fit. It
+   * runs the tool again with the answer, so progress starts again. It turns a failed question into an error
+   * of its own, but `send` must then wait for an approval elsewhere. It does not end when the service stops.
    */
   async #askMeanwhile(form: ElicitRequestFormParams): Promise<Answer> {
     const { id: relatedRequestId, elicitInput } = this.#ctx.mcpReq
-    // In the answer to this very call; the SDK's usual way is the stream of GET, which a client need not open.
+    // `relatedRequestId` sends the question on the stream of this call's answer. The SDK's default is the
+    // stream of GET, which a client need not open.
     const options = { signal: this.signal, timeout: answerWithinMs, relatedRequestId }
-    // The client refused to ask, or is gone.
+    // The promise rejects if the client does not want to ask, or is gone.
     return elicitInput(form, options).then(answerOf, () => 'nobody')
   }
 
   /**
-   * The modern era: the question is the answer of this call, and the client calls again with what was said. Each answer
-   * is used once; the work until here ends with an error that nobody sees. Where it matters what was asked, the client
-   * brings our ticket back too.
+   * Modern era: this call returns the question, and the client calls again with the answer. Each answer is
+   * used once. The first call ends here with an error that nobody sees. If `about` is given, the client must
+   * also send back the ticket of the question.
    */
   async #askByAnswering(field: string, form: ElicitRequestFormParams, about: unknown): Promise<Answer> {
     if (Object.hasOwn(this.#given, field)) {
@@ -137,9 +150,9 @@ export class McpCall extends DoorCall {
         return answer
       throw new SvcError(
         'forbidden',
-        'The answer is not to a question about this very call, or it came too late',
+        'The answer does not belong to a question about this call, or it came too late',
         {
-          hint: 'Call again without an answer: the person is then asked about it.',
+          hint: 'Call again without an answer: the person is then asked again.',
         },
       )
     }
@@ -150,18 +163,20 @@ export class McpCall extends DoorCall {
     throw badArgument(field, 'the person has to answer first')
   }
 
-  /** Only what was said: a no is for the question itself, that it need not be asked again. */
+  /** Returns the text of an accepted answer, and removes it. A declined answer stays for `#answer`. */
   #answered(field: string): string | undefined {
-    const said = acceptedContent(this.#given, field)
-    if (said) delete this.#given[field]
-    return said && textOf(said[field])
+    const content = acceptedContent(this.#given, field)
+    if (content) delete this.#given[field]
+    return content && textOf(content[field])
   }
 
-  /** Each is used once: what a second question asks was not answered by the first. */
+  /**
+   * Returns the answer that the client sent, and removes it, so that it does not answer a second question.
+   */
   #answer(field: string): Answer {
-    const said = inputResponse(this.#given, field)
+    const response = inputResponse(this.#given, field)
     delete this.#given[field]
-    return said.kind === 'elicit' ? answerOf(said) : 'nobody'
+    return response.kind === 'elicit' ? answerOf(response) : 'nobody'
   }
 }
 
@@ -171,21 +186,21 @@ const answerOf = ({ action, content }: { action: string; content?: Record<string
 const textOf = (value: unknown) =>
   typeof value === 'string' ? value : typeof value === 'number' ? String(value) : undefined
 
-/** Clients that give up after a minute without a word are kept by this. */
+/** Interval between signs of life, in milliseconds. Some clients give up after a minute without one. */
 const tickMs = 3000
-/** Bytes are told at most this often. */
+/** Shortest interval between two reports of bytes, in milliseconds. */
 const stepMs = 250
 
-/** Progress notifications: bytes where they are counted, else a sign of life every few seconds. */
+/** Sends progress notifications: bytes if they are counted, else a sign of life every few seconds. */
 class Ticker {
   readonly #clock: Clock
   readonly #token: ProgressToken
   readonly #notify: (notification: Notification) => Promise<void>
   readonly #since: number
-  /** Aborts when no more signs of life are wanted. */
+  /** Aborts when signs of life must stop. */
   readonly #quiet = new AbortController()
   #what = ''
-  /** What all steps before the present one came to. */
+  /** Total progress of all steps before the current one. */
   #before = 0
   #done = 0
   #told = 0
@@ -199,7 +214,7 @@ class Ticker {
     this.#notify = notify
   }
 
-  /** Signs of life from now on, in seconds of `total`, until bytes are counted or the call ends. */
+  /** Sends signs of life, in seconds of `total`, until bytes are counted or the call ends. */
   async start(what: string, total?: number): Promise<void> {
     const { signal } = this.#quiet
     for (;;) {
@@ -212,7 +227,7 @@ class Ticker {
   step({ what, done, total }: Progress): void {
     this.#quiet.abort()
     if (what !== this.#what || done < this.#done) {
-      // The next file counts on, since progress must never go back.
+      // Progress must never decrease, so the next file continues from the last reported value.
       this.#before = this.#told
       this.#what = what
     }
@@ -233,7 +248,7 @@ class Ticker {
     if (this.#over || progress <= this.#told) return
     this.#told = progress
     const params = { progressToken: this.#token, progress, message, total }
-    // A client that is gone is found out by other means.
+    // The notification fails if the client is gone. The transport notices that by itself.
     this.#notify({ method: 'notifications/progress', params }).catch(() => {})
   }
 }

@@ -1,4 +1,7 @@
-/** Completions: session names, users and message ids, for the arguments of prompts and the variables of templates. */
+/**
+ * Completions for the arguments of prompts and the variables of URI templates: session names, users, message
+ * ids.
+ */
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import { sessionKey } from '../model/session.ts'
 import { verbs } from '../operations/tools.ts'
@@ -7,15 +10,15 @@ import { ask, type McpContext } from './context.ts'
 import { readable } from './resources.ts'
 import { conversationTemplate, mediaTemplate, usersTemplate } from './uris.ts'
 
-/** The other arguments as far as they are filled in. */
+/** The other arguments that are already filled in. */
 type Given = Readonly<Record<string, string>>
-/** What could stand there, the likeliest first. */
+/** Returns possible values of an argument, the likeliest first. */
 type Completer = (context: McpContext, given: Given) => Promise<string[]>
 
 const sessions: Completer = async context =>
   readable(await ask(context, verbs.sessions, {})).map(({ name }) => name)
 
-/** Ids and names, of the session that is filled in, else of all: who wrote last first. */
+/** Ids and names of users, latest writer first: of the session that is filled in, else of all sessions. */
 const users: Completer = async (context, { session }) => {
   const found = await ask(context, listUsers, { session: session || undefined }).catch(() => [])
   return [
@@ -35,7 +38,7 @@ const items: Completer = async (context, { message_id }) => {
   return (found?.items ?? []).filter(item => item.has_media).map((_item, index) => String(index))
 }
 
-/** By `prompt/<name>` or the template, then by argument. */
+/** Completers by `prompt/<name>` or URI template, and then by argument. */
 const completers = new Map<string, { readonly [Argument in string]?: Completer }>([
   ['prompt/answer_newest', { session: sessions, user: users }],
   ['prompt/summarise_conversation', { session: sessions, user: users }],
@@ -44,10 +47,10 @@ const completers = new Map<string, { readonly [Argument in string]?: Completer }
   [mediaTemplate, { message_id: messageIds, item: items }],
 ])
 
-/** The protocol's own limit. */
+/** Limit of MCP. */
 const mostValues = 100
 
-/** Answers `completion/complete`. What begins with the given text comes before what only contains it. */
+/** Answers `completion/complete`. Values that start with the text come before those that only contain it. */
 export function addCompletions(server: McpServer, own: McpContext): void {
   server.server.registerCapabilities({ completions: {} })
   server.server.setRequestHandler('completion/complete', async ({ params }) => {
@@ -64,10 +67,12 @@ export function addCompletions(server: McpServer, own: McpContext): void {
   })
 }
 
-function matching(values: readonly string[], given: string): string[] {
-  const wanted = sessionKey(given)
-  const found = values
-    .map(value => ({ value, at: value.toLowerCase().indexOf(wanted) }))
+function matching(values: readonly string[], text: string): string[] {
+  const searched = sessionKey(text)
+  const matches = values
+    .map(value => ({ value, at: value.toLowerCase().indexOf(searched) }))
     .filter(({ at }) => at >= 0)
-  return [...found.filter(({ at }) => at === 0), ...found.filter(({ at }) => at > 0)].map(one => one.value)
+  return [...matches.filter(({ at }) => at === 0), ...matches.filter(({ at }) => at > 0)].map(
+    ({ value }) => value,
+  )
 }

@@ -1,4 +1,4 @@
-/** `--confirm-send`: a person says yes before anything goes out. */
+/** `--confirm-send`: a person approves each send of an agent before anything goes out. */
 import type { Unanswered } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { invoke } from '../operations/gate.ts'
@@ -8,13 +8,16 @@ import { seen } from '../platform/escape-controls.ts'
 import type { McpCall } from './call.ts'
 import type { McpContext } from './context.ts'
 
+/** Characters of the text that the question contains. */
 const shownText = 1000
 
 /**
- * Asks the person behind the client whether this may be sent.
+ * Asks the person behind the client whether the message may be sent.
  *
- * @returns undefined for a yes; why there is no answer: then it has to wait for a yes that is said elsewhere
- * @throws SvcError `forbidden` for a no; what `send` would, for what could not be sent anyway
+ * @returns undefined if the person agrees; the reason if there is no answer: the send then waits for an
+ *   approval elsewhere
+ * @throws SvcError `forbidden` if the person declines; the errors of `send` if the message could not be
+ *   sent anyway
  */
 export async function confirmSend(
   input: unknown,
@@ -22,7 +25,8 @@ export async function confirmSend(
   { gateway, log }: Pick<McpContext, 'gateway' | 'log'>,
 ): Promise<Unanswered | undefined> {
   const outgoing = verbs.send.parse(input ?? {})
-  // A yes would be one to what was sent before. No answer is no yes: should it send after all, it waits.
+  // A known idempotency key repeats an earlier send, so there is nothing to approve. Should this call send
+  // after all, it waits for an approval.
   if ((await invoke(foreseeSend, gateway, input ?? {}, call, log)) === 'known') return 'nobody'
   const form = {
     message: described(outgoing),
@@ -35,7 +39,7 @@ export async function confirmSend(
   const answer = (await call.elicit?.('send', form, outgoing)) ?? 'nobody'
   if (typeof answer === 'object' && answer.send === true) return undefined
   if (answer === 'nobody' || answer === 'cancelled') return answer
-  // Some programs that run without a person decline by themselves: that is no word of one.
+  // Some clients that run without a person decline by themselves, so the text names no person then.
   const what = answer === 'declined' ? 'The question was declined' : 'The person did not agree to this send'
   throw new SvcError('forbidden', `${what}; nothing was sent`, {
     details: { answer: answer === 'declined' ? answer : 'no' },
@@ -43,15 +47,17 @@ export async function confirmSend(
   })
 }
 
-/** All that goes out, and where it comes from: neither a hidden character nor a line end can make it look otherwise. */
+/**
+ * Formats everything that would be sent, and where it comes from. Control characters are escaped and lines
+ * are marked, so that the content cannot look like another message.
+ */
 function described({ to, text, session, media = [], file_name, when_closed, ...rest }: Outgoing): string {
   const paths = Object.entries(rest).flatMap(([key, value]) =>
     isPath(key) ? [`${key.slice(0, -5)}: ${seen(String(value))}`] : [],
   )
-  const entries = media.map(one => {
-    const source =
-      one.path ?? one.url ?? (one.upload_id === undefined ? 'given as data' : `upload ${one.upload_id}`)
-    return `${one.kind}: ${seen(source)}${one.file_name === undefined ? '' : `, named ${seen(one.file_name)}`}`
+  const entries = media.map(({ kind, path, url, upload_id, file_name: name }) => {
+    const source = path ?? url ?? (upload_id === undefined ? 'given as data' : `upload ${upload_id}`)
+    return `${kind}: ${seen(source)}${name === undefined ? '' : `, named ${seen(name)}`}`
   })
   return [
     `Send this to ${seen(to)} on WeChat${session === undefined ? '' : ` from session ${seen(session)}`}?`,
@@ -68,7 +74,7 @@ function described({ to, text, session, media = [], file_name, when_closed, ...r
 
 const isPath = (key: string) => key.endsWith('_path')
 
-/** The text with its lines, each marked as such. */
+/** Marks each line of the text with `> `, and escapes control characters. */
 const shown = (text: string) =>
   text
     .split(/\r\n|[\n\v\f\u0085\u2028\u2029]/)

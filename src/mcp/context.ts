@@ -1,4 +1,7 @@
-/** What everything that is offered over MCP (tools, resources, prompts) may use, and what it knows of its connection. */
+/**
+ * Context of the tools, resources and prompts over MCP: the dependencies of the process and the facts of a
+ * connection.
+ */
 
 import type { ServerContext } from '@modelcontextprotocol/server'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
@@ -13,53 +16,59 @@ import type { Log } from '../platform/log.ts'
 import type { Waiting } from '../server/http-call.ts'
 import type { Questions } from './questions.ts'
 
-/** The same for every connection of a process. */
+/** Dependencies and settings that all connections of a process share. */
 export interface McpShared {
   readonly gateway: Gateway
   readonly tools: readonly Tool[]
   readonly log: Log
   readonly version: string
-  /** Ask the person behind the client before anything is sent. */
+  /** Whether the person behind the client must approve each send (`--confirm-send`). */
   readonly confirmSend: boolean
-  /** Give every answer as structured content too, also one that holds what people wrote. */
+  /** Whether every answer also has structured content, including answers with text that people wrote. */
   readonly structured: boolean
   readonly changes: Changes
-  /** Whose place recv uses where a call names none; `default` without it. */
+  /** Consumer of `recv` calls that name none. Without it: `default`. */
   readonly consumer?: string
-  /** The data directory, for commands that errors name. */
+  /** Path of the data directory. Commands that errors suggest contain it. */
   readonly basePath?: string
 }
 
-/** What one connection is; made for each server that the factory builds. */
+/** Facts and dependencies of one connection. Each server that `createMcpServer` builds gets its own. */
 export interface McpContext extends McpShared {
-  /** As of a call. Not false: the client runs on this machine as its user (stdio), and can read the paths it gets. */
+  /**
+   * Same as `Call.local`. If not false, the client runs on this machine as its user (stdio) and can read the
+   * paths it gets.
+   */
   readonly local: Call['local']
-  /** Who calls: the program that started svc, or one that passed the HTTP door. */
+  /** The caller: the program that started svc, or a program that passed the checks of the HTTP door. */
   readonly by: Principal
-  /** legacy: the revisions of 2024 and 2025. modern: 2026-07-28, where a client cannot be asked while a call runs. */
+  /**
+   * legacy: MCP revisions of 2024 and 2025. modern: 2026-07-28, which cannot ask the client while a call
+   * runs.
+   */
   readonly era: 'legacy' | 'modern'
   /**
-   * Whether the server lives longer than one request, so that what it sends on its own finds a client: true on stdio (both
-   * eras) and in sessions of the legacy era. False for a modern request over HTTP: there the listeners of
-   * `subscriptions/listen` are fed from `changes` by the HTTP door itself.
+   * Whether the server lives longer than one request, so that its own notifications reach the client. True on
+   * stdio (both eras) and in MCP sessions of the legacy era. False for a modern request over HTTP: there
+   * `http.ts` feeds `subscriptions/listen` from `changes`.
    */
   readonly lasting: boolean
-  /** Aborts when the connection, or the one request, is over. */
+  /** Aborts when the connection has ended, or the request if the server serves only one. */
   readonly closed: AbortSignal
   readonly calls: CallDoor
 }
 
-/** What a call needs from its door. */
+/** Dependencies that a transport passes to its calls. */
 export interface CallDoor {
-  /** Ends the waits when the service stops; the calls then still give their answers. */
+  /** Ends waiting calls when the service stops. They still give their answers. */
   readonly waiting: Waiting
-  /** What people were asked, of this door. */
+  /** Open questions to people over this transport. */
   readonly questions: Questions
-  /** Takes the delivery of an answer that is on its way, and settles it once it is known to be written or lost. */
+  /** Takes over the delivery of an answer, and settles it when the answer is known to be written or lost. */
   deliver(delivery: Delivery, ctx: ServerContext): void
 }
 
-/** What an operation gives to the caller behind this connection. @throws SvcError as `invoke` */
+/** Calls an operation for the caller behind this connection. @throws SvcError same as `invoke` */
 export const ask = <I extends TObject, O extends TSchema>(
   { by, closed, gateway, local, log }: McpContext,
   operation: TypedOperation<I, O>,
@@ -67,17 +76,19 @@ export const ask = <I extends TObject, O extends TSchema>(
   signal: AbortSignal = closed,
 ): Promise<Static<O>> => invoke(operation, gateway, input, { by, local, signal, onDelivered() {} }, log)
 
-/** Something that subscribers want to hear of. */
+/** A change that subscribers are notified of: a resource was updated, or the list of resources changed. */
 export type Change = { readonly kind: 'updated'; readonly uri: string } | { readonly kind: 'list' }
 
 /**
- * News of resources. What it follows runs only while somebody listens.
+ * Changes of resources. It follows the gateway only while it has listeners.
  *
- * Legacy connections: `resources/subscribe` notes the URI, and its updates go out with `server.server.sendResourceUpdated`.
- * Modern stdio: no such request arrives; every change is sent the same way, and the entry picks what was asked for.
- * Modern HTTP: nothing to do here, see `McpContext.lasting`.
+ * - Legacy connections: `resources/subscribe` stores the URI, and `server.server.sendResourceUpdated` sends
+ *   its updates.
+ * - Modern stdio: that request does not exist. The server sends every change with `sendResourceUpdated`,
+ *   and `serveStdio` of the SDK passes on those that the client listens to.
+ * - Modern HTTP: nothing is sent here, see `McpContext.lasting`.
  */
 export interface Changes {
-  /** @returns ends it; safe to call twice */
+  /** @returns a function that unsubscribes; safe to call twice */
   subscribe(listener: (change: Change) => void): () => void
 }

@@ -1,4 +1,4 @@
-/** Conversations as agents read them: the newest messages with one user, and whether the bot may still answer. */
+/** Formats a conversation for agents: its newest messages, and whether the bot may still answer. */
 import type { Static } from '@sinclair/typebox'
 import type { SessionUser } from '../model/session.ts'
 import type { getConversation } from '../operations/conversations.ts'
@@ -7,7 +7,7 @@ import { localTime } from '../platform/format.ts'
 
 type Conversation = Static<(typeof getConversation)['output']>
 
-/** A conversation as text in which the user's words stand marked as what they are. */
+/** Formats a conversation as text. The user's words are marked as untrusted, see `untrustedText`. */
 export function conversationText(conversation: Conversation, now: number, what = 'Conversation'): string {
   const { messages, total } = conversation
   const answer = answerText(conversation.standing, now)
@@ -18,7 +18,7 @@ export function conversationText(conversation: Conversation, now: number, what =
   })
 }
 
-/** Whether the bot may answer, how often and until when. */
+/** Formats whether the bot may answer a user, how often and until when. */
 export function answerText(standing: SessionUser | undefined, now: number): string {
   const until = standing?.window_expires_at
   if (!standing) return 'The bot cannot answer: this user never wrote to the session as it is logged in now.'

@@ -1,23 +1,23 @@
-/** Calls and the answers they go out with: settled when the answer was written, or when the client is gone. */
+/** Deliveries of answers: each is settled when its answer is written, or when the client is gone. */
 import { isJSONRPCResultResponse, type JSONRPCMessage, type RequestId } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
 import { endsWithin } from '../platform/clock.ts'
 import { type Watch, watchedBody } from '../server/written.ts'
 
-/** Knows what is under way, and waits for its end. */
+/** A set of running tasks, and a wait until all have ended. */
 export class UnderWay<One> {
   readonly #all = new Set<One>()
   #none: (() => void) | undefined
 
-  add(one: One): void {
-    this.#all.add(one)
+  add(task: One): void {
+    this.#all.add(task)
   }
 
-  delete(one: One): void {
-    if (this.#all.delete(one) && this.#all.size === 0) this.#none?.()
+  delete(task: One): void {
+    if (this.#all.delete(task) && this.#all.size === 0) this.#none?.()
   }
 
-  /** Resolves when there is nothing any more, or when the time is over. */
+  /** Resolves when no task is left, at the latest after `withinMs`. */
   async over(withinMs: number): Promise<void> {
     if (this.#all.size === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -26,13 +26,13 @@ export class UnderWay<One> {
   }
 }
 
-/** Exchanges by their requests: how a call finds its own. */
+/** Deliveries by their HTTP requests, so that a call finds its own. */
 export class Exchanges {
-  /** Those of which the answer is neither written nor lost. */
+  /** Deliveries that are not settled. */
   readonly underWay = new UnderWay<Delivery>()
   readonly #byRequest = new WeakMap<Request, Delivery>()
 
-  /** The exchange of a request that asks for an answer. */
+  /** Creates the delivery of a request that expects an answer. */
   open(request: Request): Delivery {
     const exchange: Delivery = new Delivery(() => this.underWay.delete(exchange))
     this.underWay.add(exchange)
@@ -40,15 +40,19 @@ export class Exchanges {
     return exchange
   }
 
+  /** Returns the delivery of a request, if `open` created one. */
   of(request: Request | undefined): Delivery | undefined {
     return request && this.#byRequest.get(request)
   }
 }
 
-/** Bun sends the headers with the first bytes: a stream that begins silently would look dead until its first event. */
+/**
+ * First bytes of a stream. Bun sends the headers with them; without them a stream looks dead until its first
+ * event.
+ */
 const hello = new TextEncoder().encode(': open\n\n')
 
-/** The same response, watched to the end of its body; a stream of events begins at once. */
+/** Returns the response with a body that reports to `watch`. A stream of events starts with `hello`. */
 export function watched(response: Response, watch: Watch): Response {
   if (!response.body) {
     watch.written()
@@ -59,7 +63,7 @@ export function watched(response: Response, watch: Watch): Response {
   return new Response(body, response)
 }
 
-/** The deliveries of one lasting connection, by the ids of their requests. */
+/** The deliveries of one connection, by the ids of their requests. */
 export class Deliveries {
   readonly #byRequest = new Map<RequestId, Delivery>()
   #isOver = false
@@ -78,7 +82,7 @@ export class Deliveries {
     return written => delivery.settle(written && isJSONRPCResultResponse(message))
   }
 
-  /** The connection is over: what was not taken is lost. */
+  /** Ends the connection: settles all deliveries that were not taken as lost. */
   lose(): void {
     this.#isOver = true
     for (const delivery of this.#byRequest.values()) delivery.settle(false)
@@ -86,7 +90,7 @@ export class Deliveries {
   }
 }
 
-/** An HTTP answer with a JSON-RPC error, for a message that is not served. */
+/** Returns an HTTP response with a JSON-RPC error, for a message that is rejected. */
 export const rpcError = (
   status: number,
   code: number,

@@ -1,6 +1,6 @@
 /**
- * MCP over HTTP: Streamable HTTP at one path, for both eras, or the two paths of the older SSE transport.
- * Callers pass the same check as at the REST door.
+ * MCP over HTTP: Streamable HTTP at `/mcp` for both eras, or the SSE transport of 2024 at `/sse` and
+ * `/messages`. Callers pass the same checks as at the REST door.
  */
 
 import { randomUUID } from 'node:crypto'
@@ -38,32 +38,36 @@ export interface McpHttpOptions extends McpShared {
   readonly config: Pick<Config, 'host' | 'token' | 'allowHosts'>
   /** Streamable HTTP at /mcp, or the transport of 2024 at /sse and /messages. */
   readonly transport: 'http' | 'sse'
-  /** Signs the ids of sessions; without it none lives longer than this process. */
+  /** Key that signs the ids of MCP sessions. Without it, no session lives longer than this process. */
   readonly sessionKey?: string
-  /** For tests: when a session without connections ends. */
+  /** Overrides in tests after which time a session without connections ends, in milliseconds. */
   readonly idleMs?: number
-  /** For tests: counts the time in which a client may come back for an answer. */
+  /** Timer for the time in which a client may come back for an answer. Tests replace it. */
   readonly after?: typeof afterAwake
-  /** For tests: when messages come again whose reader hung up right after them. */
+  /** Overrides in tests after which time unconfirmed messages come again, in milliseconds. */
   readonly undecidedMs?: number
-  /** For tests: makes the servers. */
+  /** Creates the servers. Tests replace it. */
   readonly server?: typeof createMcpServer
 }
 
-/** The door, as `platform/serve.ts` serves it. */
+/** The MCP door over HTTP, as `platform/serve.ts` serves it. */
 export interface McpHttpDoor {
-  /** Never throws. */
+  /** Answers a request. Never throws. */
   fetch(request: Request, peer?: Peer): Promise<Response>
-  /** Refuses new calls and ends the waits of running ones; their answers are still written. */
+  /** Rejects new calls, and ends the waits of running ones. Their answers are still written. */
   beginShutdown(): void
-  /** Ends streams and sessions once the answers under way are written, or the time is over. */
+  /** Ends streams and sessions when the open answers are written, at the latest after `graceMs`. */
   close(graceMs: number): Promise<void>
 }
 
-/** Base64 of 16 MiB with room for the rest, as at the REST door. */
+/** Longest request body: 16 MiB as base64 and the other arguments. Same as at the REST door. */
 const maxBodyBytes = 24 * 1024 * 1024
 
-/** @throws Error when the address is open to others and there is no token */
+/**
+ * Creates the MCP door over HTTP.
+ *
+ * @throws Error if other machines can reach the address and no token is set
+ */
 export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   const guard = createGuard(options.config)
   const tries = new FailedTries({ log: options.log })
@@ -86,7 +90,8 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
         })
       } catch (error) {
         doneWith(request)
-        // What came as the door closed met a handler that was closed.
+        // A request that arrives during the shutdown may fail in a closed handler. Then the shutdown is the
+        // reason.
         return problemResponse(waiting.stopped ?? toSvcError(error, options.log, { signal: request.signal }))
       }
     },
@@ -100,15 +105,15 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   }
 }
 
-/** What one transport serves. */
+/** The paths of one transport. */
 interface Paths {
   answer(request: Request, caller: Caller): Promise<Response>
-  /** Nothing waits for what its client does next. */
+  /** Stops waiting for the next requests of clients, same as `Sessions.stop`. */
   stop?(): void
   close(): Promise<void>
 }
 
-/** Makes the servers of connections, and of single requests. */
+/** Creates the server of a connection or of a single request. */
 type Servers = (
   request: Request | undefined,
   connection: Pick<McpContext, 'era' | 'lasting' | 'closed'>,
@@ -138,7 +143,10 @@ function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchang
     })
 }
 
-/** Serves requests that stand for themselves: the modern era, and plain calls of the legacy one without a session. */
+/**
+ * Creates a handler for requests without a session: those of the modern era, and legacy calls without a
+ * session id.
+ */
 const stateless = (
   { changes, log }: McpHttpOptions,
   servers: Servers,
@@ -176,12 +184,13 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
     after: options.after,
   })
   const plain = stateless(options, servers, 'auto')
-  // A call may wait for minutes: its stream begins at once and shows life, else something on the way cuts it.
+  // A call may wait for minutes. Its stream starts immediately and shows life, so that no proxy cuts the
+  // connection.
   const streaming = stateless(options, servers, 'sse')
 
   async function alone(request: Request, parsedBody?: unknown): Promise<Response> {
     const method = (parsedBody as { method?: unknown } | undefined)?.method
-    // Nobody waits for the end of a subscription.
+    // The shutdown does not wait for subscriptions.
     const exchange = method === 'subscriptions/listen' ? new Delivery() : exchanges.open(request)
     const handler = method === 'tools/call' ? streaming : plain
     const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
@@ -203,7 +212,7 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
       const wrong = wrongParameter(request.url)
       if (wrong) return wrong
       const id = request.headers.get('mcp-session-id')
-      // What GET of a session opens is a stream.
+      // GET of a session opens a stream, so HEAD answers with the headers of a stream.
       if (request.method === 'HEAD' && id !== null)
         return sessions.has(id, caller) ? unopenedStream() : noSession()
       const posted = request.method === 'POST' ? await readJson(request) : { value: undefined }
@@ -211,14 +220,14 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
       const { value } = posted
       const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
       if (isAlone) return alone(request, value)
-      // A client may initialize with an id that is not known any more: it gets a new session.
+      // A client that initializes with an unknown session id gets a new session.
       const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
       if (isNew) {
         doneWith(request)
         return (await sessions.open(request, value, caller)) ?? tooMany()
       }
       if (id === null) return alone(request, value)
-      // The answer is a stream whose end is its client's: the call has its arguments now.
+      // The body is read, and the answer may be a stream that stays open for long.
       doneWith(request)
       return await sessions.serve(id, request, caller, value).then(
         response => response ?? noSession(),
@@ -235,7 +244,10 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
   }
 }
 
-/** The transport of 2024: /sse opens a stream, and what is posted to /messages is answered there. */
+/**
+ * The SSE transport of 2024: GET /sse opens a stream, and POST /messages sends requests that are answered on
+ * it.
+ */
 function olderPaths(servers: Servers): Paths {
   const sse = new SseSessions(
     (closed, request, deliveries) =>
@@ -248,7 +260,7 @@ function olderPaths(servers: Servers): Paths {
     doneWith(request)
     if (body instanceof Response) return body
     const taken = sse.take(id, body.value, request)
-    if (taken === undefined) return rpcError(400, -32600, 'The body is no JSON-RPC message')
+    if (taken === undefined) return rpcError(400, -32600, 'The body is not a JSON-RPC message')
     return taken ? new Response('Accepted', { status: 202 }) : noSession()
   }
   return {
@@ -275,32 +287,41 @@ function olderPaths(servers: Servers): Paths {
 const elsewhere = (path: string) =>
   new SvcError('not_found', 'Nothing is served at this path', { hint: `MCP is at ${path}.` })
 
-/** What a connection may ask for in its address, and what each value has to be. */
+/** Query parameters that a connection may have, with the pattern of their values. */
 const parameters: Readonly<Record<string, RegExp>> = { structured: /^[01]$/, consumer: /^[\w.-]{1,64}$/ }
 
-/** `/mcp?structured=1&consumer=NAME`: for this connection, where the service does not do it for all. */
+/**
+ * Reads `/mcp?structured=1&consumer=NAME`: settings of this connection that override those of the service.
+ */
 function askedFor(
   url: string | undefined,
   { structured, consumer }: McpHttpOptions,
 ): Pick<McpContext, 'structured' | 'consumer'> {
-  const asked = url === undefined ? new URLSearchParams() : new URL(url).searchParams
-  const reader = asked.get('consumer') ?? consumer
+  const query = url === undefined ? new URLSearchParams() : new URL(url).searchParams
+  const reader = query.get('consumer') ?? consumer
   return {
-    structured: structured || asked.get('structured') === '1',
+    structured: structured || query.get('structured') === '1',
     ...(reader !== undefined && { consumer: reader }),
   }
 }
 
-/** A parameter that is mistyped would give something else than what was asked for, without a word. */
+/**
+ * Returns an error for an unknown or wrong parameter: ignoring it would silently give the caller something
+ * else.
+ */
 function wrongParameter(url: string): Response | undefined {
   const { searchParams } = new URL(url)
   const wrong = [...searchParams].find(([name, value]) => {
-    const form = Object.hasOwn(parameters, name) ? parameters[name] : undefined
-    return !form?.test(value) || searchParams.getAll(name).length > 1
+    const pattern = Object.hasOwn(parameters, name) ? parameters[name] : undefined
+    return !pattern?.test(value) || searchParams.getAll(name).length > 1
   })
   if (!wrong) return undefined
-  const what = `${seen(JSON.stringify(wrong[0].slice(0, 80)))} in the address is unknown here, or its value is wrong`
-  return rpcError(400, -32602, `${what}: expected structured=1, consumer=NAME, or nothing`)
+  const parameter = seen(JSON.stringify(wrong[0].slice(0, 80)))
+  return rpcError(
+    400,
+    -32602,
+    `${parameter} in the address is unknown, or its value is wrong: expected structured=1, consumer=NAME, or nothing`,
+  )
 }
 
 async function readJson(request: Request): Promise<{ value: unknown } | Response> {
@@ -313,9 +334,9 @@ async function readJson(request: Request): Promise<{ value: unknown } | Response
     if (!isSvcError(error)) throw error
     const { code, details, message, retryAfter } = error
     if (code === 'bad_json') return rpcError(400, -32700, message, {}, details)
-    const told = `${message}. ${adviceOf(error, plainly('mcp'))}`
-    if (code === 'payload_too_large') return rpcError(413, -32000, told)
-    if (code === 'rate_limited') return rpcError(429, -32000, told, { 'retry-after': String(retryAfter) })
+    const text = `${message}. ${adviceOf(error, plainly('mcp'))}`
+    if (code === 'payload_too_large') return rpcError(413, -32000, text)
+    if (code === 'rate_limited') return rpcError(429, -32000, text, { 'retry-after': String(retryAfter) })
     return rpcError(400, -32700, message)
   }
 }

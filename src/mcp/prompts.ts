@@ -1,4 +1,4 @@
-/** Prompts: the conversation an agent is to answer or to sum up, with the rules that WeChat sets for answering. */
+/** The MCP prompts: conversations to answer or to summarise, with WeChat's rules for answering. */
 
 import {
   fromJsonSchema,
@@ -16,16 +16,16 @@ import { parseTime, toJsonSchema } from '../operations/schema.ts'
 import { ask, type McpContext } from './context.ts'
 import { conversationText } from './conversations.ts'
 
-/** Messages shown of each conversation that is to be answered. */
+/** Maximum number of messages of each conversation in `answer_newest`. */
 const answerMessages = 20
-/** Conversations that are looked through for such as wait for an answer. */
+/** How many conversations `answer_newest` checks for an unanswered message. */
 const recentConversations = 200
-/** Conversations to answer in one go. */
+/** Maximum number of conversations in `answer_newest`. */
 const answerConversations = 10
-/** Messages of a summary. */
+/** Maximum number of messages in `summarise_conversation`. */
 const summaryMessages = 200
 
-// The check of tool inputs reads plain JSON Schema; the library's own would load a whole validator.
+/** Validator that uses svc's own check of inputs. The SDK's own would load a whole validator. */
 const checked: jsonSchemaValidator = {
   getValidator: schema => input => {
     const [problem] = problemsOf(schema as TSchema, input)
@@ -43,7 +43,7 @@ const answerArguments = argumentsOf(
     session: optional(text('Only messages of this session; all sessions without it.')),
     user: optional(
       text(
-        'Only messages of this user, by id or name; without it, everybody who wrote last and has no answer.',
+        'Only messages of this user, by id or name; without it, all conversations whose newest message has no answer.',
       ),
     ),
   }),
@@ -52,8 +52,8 @@ const answerArguments = argumentsOf(
 const summaryArguments = argumentsOf(
   Type.Object({
     session: text('Name of the session.'),
-    user: text('User id, as in from_user of a message, or the name that a person gave.'),
-    since: optional(text('Not older than this: ISO 8601 or Unix milliseconds; no zone = UTC.')),
+    user: text('User id, as in from_user of a message, or the name that a person gave to the user.'),
+    since: optional(text('Only messages since this time: ISO 8601 or Unix milliseconds; no zone = UTC.')),
   }),
 )
 
@@ -63,8 +63,8 @@ const untrusted =
 const answering = [
   untrusted,
   'Answer in the language of the user, with one message per conversation: each text and each piece of media costs one of about ten answers that WeChat allows until the user writes again.',
-  'Call the tool send with "to" the whole id of the user and "session" the session of the conversation, and with an idempotency_key of your own: then a call that got no answer can be repeated without sending twice.',
-  'Never send the same again to be sure: "accepted" means that WeChat took it. On "unknown" it may have arrived; look into history first.',
+  'Call the tool send with the whole id of the user as "to", the session of the conversation as "session", and your own idempotency_key. Then you can repeat a call that got no answer, and nothing is sent twice.',
+  'Never send the same message again to be sure: "accepted" means that WeChat took it. On "unknown" it may have arrived; check history first.',
   'On window_closed or quota_exhausted stop: nothing can be sent until the user writes again (about 24 hours after their last message the window closes). Only if it is worth it, use when_closed: "queue", which sends when they write.',
   'Leave a message unanswered when it needs no answer, and ask your own user when you are not sure what to say.',
 ]
@@ -72,7 +72,7 @@ const answering = [
 /** Registers `answer_newest` and `summarise_conversation`. */
 export function addPrompts(server: McpServer, context: McpContext): void {
   const { clock } = context.gateway
-  // They never change while a process runs.
+  // The prompts never change while a process runs.
   server.server.registerCapabilities({ prompts: { listChanged: false } })
   server.registerPrompt(
     'answer_newest',
@@ -96,8 +96,8 @@ export function addPrompts(server: McpServer, context: McpContext): void {
       const now = clock.now()
       return prompt(`${found.length} conversation${found.length === 1 ? '' : 's'} to answer`, [
         `Answer the newest WeChat messages below with the tool send of svc.\n\nRules:\n${answering.map(rule => `- ${rule}`).join('\n')}`,
-        ...found.map((one, index) =>
-          conversationText(one, now, `Conversation ${index + 1} of ${found.length}`),
+        ...found.map((conversation, index) =>
+          conversationText(conversation, now, `Conversation ${index + 1} of ${found.length}`),
         ),
       ])
     },
@@ -107,12 +107,12 @@ export function addPrompts(server: McpServer, context: McpContext): void {
     'summarise_conversation',
     {
       title: 'Summarise a conversation',
-      description: `The conversation of a session with one user, its newest ${summaryMessages} messages or those since a time, to be summed up.`,
+      description: `The conversation of a session with one user: its newest ${summaryMessages} messages, or those since a time, to be summarised.`,
       argsSchema: summaryArguments,
     },
-    async ({ session, user, since: given }, ctx) => {
-      const since = given ? parseTime(given) : undefined
-      if (given && since === undefined)
+    async ({ session, user, since: sinceText }, ctx) => {
+      const since = sinceText ? parseTime(sinceText) : undefined
+      if (sinceText && since === undefined)
         throw badArgument('since', 'expected ISO 8601, such as 2026-01-31, or Unix milliseconds')
       const request = { session, user, since, limit: summaryMessages }
       const found = await ask(context, getConversation, request, ctx.mcpReq.signal).catch(error => {
@@ -127,24 +127,34 @@ export function addPrompts(server: McpServer, context: McpContext): void {
   )
 }
 
-/** The conversations that wait for an answer; one that was asked for by name whatever its newest message is. */
+/**
+ * Returns the conversations whose newest message is from a user. With `user` it returns that conversation in
+ * any case.
+ */
 async function toAnswer(
   context: McpContext,
   { session, user }: { session?: string; user?: string },
   signal: AbortSignal,
 ) {
   const newest = await ask(context, listConversations, { session, user, limit: recentConversations })
-  const wanted =
+  const unanswered =
     user === undefined
       ? newest.filter(({ last_message }) => last_message.direction === 'received')
       : newest.slice(0, 1)
-  if (wanted.length === 0 && user !== undefined)
+  if (unanswered.length === 0 && user !== undefined)
     throw badArgument('user', 'there is no conversation with this user')
   const limit = answerMessages
   return await Promise.all(
-    wanted
+    unanswered
       .slice(0, answerConversations)
-      .map(one => ask(context, getConversation, { session: one.session, user: one.user_id, limit }, signal)),
+      .map(conversation =>
+        ask(
+          context,
+          getConversation,
+          { session: conversation.session, user: conversation.user_id, limit },
+          signal,
+        ),
+      ),
   )
 }
 

@@ -1,27 +1,30 @@
 /**
- * Questions whose answer comes with another request: what a yes was asked for. In the revision of 2026 the client brings the
- * answer along when it calls again, and could bring a yes to one message with another: so each question has a ticket,
- * good for one call, with exactly these arguments, within a time. The SDK's codec for request state (2.4.0) signs and keeps
- * nothing, so it cannot tell that a yes was used before.
+ * Tickets of open questions to people. In the revision of 2026 the client sends the answer with a second
+ * request, and could use a yes to one message for another. So each question has a ticket. It is valid for one
+ * call with exactly the same arguments, for a limited time. The SDK's codec for request state (2.4.0) signs
+ * the state and stores nothing, so it cannot detect that a yes is used twice.
  */
 import { createHash, randomBytes } from 'node:crypto'
 
-/** People take their time; the ticket of an older question is not taken any more. */
+/** How long a ticket is valid, in milliseconds. */
 const goodForMs = 10 * 60_000
-/** Questions that nobody answers are forgotten, the oldest first. */
+/** Maximum number of open questions. The oldest are dropped first. */
 const mostOpen = 1000
 
 export class Questions {
-  /** Ticket → what was asked about, and until when an answer counts; in the order asked. */
+  /** Ticket → digest of the arguments, and until when the ticket is valid. In the order of the questions. */
   readonly #open = new Map<string, { about: string; until: number }>()
   readonly #now: () => number
 
-  /** @param now milliseconds that never jump */
+  /** @param now monotonic clock in milliseconds */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
   }
 
-  /** A ticket for a question about these arguments, as `parse` gave them: their keys stand in the order of the schema. */
+  /**
+   * Creates a ticket for a question about these arguments. `parse` has put their keys into the order of the
+   * schema.
+   */
   ask(about: unknown): string {
     for (const [ticket, { until }] of this.#open) {
       if (until > this.#now() && this.#open.size < mostOpen) break
@@ -32,12 +35,12 @@ export class Questions {
     return ticket
   }
 
-  /** Whether it is the ticket of a question about these very arguments. It is used up, whatever the answer is. */
+  /** Uses up a ticket. Returns whether it is valid for a question about exactly these arguments. */
   take(ticket: string | undefined, about: unknown): boolean {
-    const asked = ticket === undefined ? undefined : this.#open.get(ticket)
-    if (ticket === undefined || !asked) return false
+    const question = ticket === undefined ? undefined : this.#open.get(ticket)
+    if (ticket === undefined || !question) return false
     this.#open.delete(ticket)
-    return asked.until > this.#now() && asked.about === digestOf(about)
+    return question.until > this.#now() && question.about === digestOf(about)
   }
 }
 

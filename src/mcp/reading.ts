@@ -1,4 +1,4 @@
-/** What recv and history take at this door besides: how much text an answer may be, and in which form. */
+/** Extra arguments of `recv` and `history` over MCP: the length and the format of the answer. */
 
 import type { Message } from '../model/message.ts'
 import { between, closed, oneOf, optional } from '../model/shapes.ts'
@@ -7,7 +7,10 @@ import { parse } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
 import { type Format, type PicturedAnswer, roomFor } from '../operations/untrusted.ts'
 
-/** Clients cut what is longer: Cline at 8,000 characters of JSON text, Codex at some 10,000 bytes, others later. */
+/**
+ * Default of `max_chars`. Clients cut longer answers: Cline at 8,000 characters of JSON text, Codex at about
+ * 10,000 bytes.
+ */
 const usualMaxChars = 8000
 
 const both = {
@@ -15,14 +18,14 @@ const both = {
     between(
       1000,
       200_000,
-      'How many characters the answer may have as JSON text, in which a quote or a line end is two. What does not fit waits for the next call; a single longer message is cut, and the answer says how to read on.',
+      'Maximum length of the answer as JSON text, in characters; a quote or a line end counts as two. What does not fit waits for the next call. A single longer message is cut, and the answer says how to read on.',
       { default: usualMaxChars },
     ),
   ),
   format: optional(
     oneOf(
       ['concise', 'full'],
-      'concise: each user by an alias, times short; full: every field of each message.',
+      'concise: users by an alias, and short times; full: every field of each message.',
       { default: 'concise' },
     ),
   ),
@@ -35,7 +38,7 @@ const own = {
       between(
         0,
         10_000_000,
-        'Of the newest message of the page: leave out so many characters of its text, which were read before.',
+        'Characters to skip at the start of the text of the newest message of the page, as they were read before.',
         { default: 0 },
       ),
     ),
@@ -43,8 +46,8 @@ const own = {
 }
 
 /**
- * The pictures of an answer come after its text. Cline (3.0) takes both as one JSON text and cuts its middle out, so that 4,000
- * characters are left at the beginning: all of the text, then.
+ * Limits of an answer with pictures, which come after its text. Cline (3.0) treats both as one JSON text and
+ * cuts out the middle, so that the first 4,000 characters stay. So the text must fit into these.
  */
 export const pictured: PicturedAnswer = {
   maxChars: 3900,
@@ -52,24 +55,28 @@ export const pictured: PicturedAnswer = {
   picturesOf: message => sentPictures(message).length,
 }
 
-/** Which media of a message are pictures that somebody sent, counted as `download` counts them. */
+/** Returns which media of a received message are pictures, by the item numbers of `download`. */
 export const sentPictures = ({ direction, items }: Message): number[] =>
   items
     .filter(item => item.has_media)
     .flatMap(({ kind }, item) => (direction === 'received' && kind === 'IMAGE' ? [item] : []))
 
-/** How an answer is to look. */
+/** Length and format of an answer. */
 export interface Reading {
   readonly max_chars: number
   readonly format: Format
   readonly text_from?: number
-  /** As of a call. */
+  /** Same as `Call.room`. */
   room(): (message: Message) => boolean
 }
 
 const isRead = (name: string): name is keyof typeof own => Object.hasOwn(own, name)
 
-/** The arguments of a tool as this door takes them, for a caller there. */
+/**
+ * Returns the input schema of a tool over MCP, for a caller at that location.
+ *
+ * @param reader default consumer
+ */
 export function inputSchemaOf({ name, inputSchema }: Tool, where: Whereabouts, reader?: string): JsonSchema {
   const { consumer } = inputSchema.properties ?? {}
   const properties = {
@@ -80,7 +87,7 @@ export function inputSchemaOf({ name, inputSchema }: Tool, where: Whereabouts, r
   return worded({ ...inputSchema, properties }, where)
 }
 
-/** Which files a path may name, by where the caller is. */
+/** Description of the files that a path may name, by the caller's location. */
 const paths: Readonly<Record<Whereabouts, string>> = {
   remote:
     "It must lie in the service's media root; send other files by POST /media of the service and the upload_id.",
@@ -88,10 +95,13 @@ const paths: Readonly<Record<Whereabouts, string>> = {
   someFiles: "It must lie in the folder that svc was started in, or in svc's media folder.",
 }
 
-/** Bounds, defaults and places stand in the words too: Codex shows its model nothing else. */
+/**
+ * Adds bounds, defaults and allowed paths to the descriptions, since Codex gives its model only the
+ * descriptions.
+ */
 function worded(schema: JsonSchema, where: Whereabouts, key = ''): JsonSchema {
   const { default: usual, description, items, maximum, minimum, properties } = schema
-  const words = [
+  const sentences = [
     description,
     minimum !== undefined && maximum !== undefined ? `From ${minimum} to ${maximum}.` : undefined,
     usual !== undefined && usual !== '' ? `Default: ${usual}.` : undefined,
@@ -99,30 +109,30 @@ function worded(schema: JsonSchema, where: Whereabouts, key = ''): JsonSchema {
   ].filter(Boolean)
   return {
     ...schema,
-    ...(words.length > 0 && { description: words.join(' ') }),
+    ...(sentences.length > 0 && { description: sentences.join(' ') }),
     ...(items && { items: worded(items, where) }),
     ...(properties && {
       properties: Object.fromEntries(
-        Object.entries(properties).map(([name, one]) => [name, worded(one, where, name)]),
+        Object.entries(properties).map(([name, property]) => [name, worded(property, where, name)]),
       ),
     }),
   }
 }
 
 /**
- * What was given, apart: what the tool takes, and how the answer is to look.
+ * Splits the arguments of a call into the input of the tool and the settings of its answer.
  *
  * @throws SvcError `invalid_arguments`
  */
-export function apart(name: string, given: unknown): { input: unknown; reading?: Reading } {
-  if (!isRead(name) || typeof given !== 'object' || given === null) return { input: given }
+export function apart(name: string, args: unknown): { input: unknown; reading?: Reading } {
+  if (!isRead(name) || typeof args !== 'object' || args === null) return { input: args }
   const keys = Object.keys(own[name].properties)
-  const [mine, rest] = [true, false].map(isMine =>
-    Object.fromEntries(Object.entries(given).filter(([key]) => keys.includes(key) === isMine)),
+  const [settings, input] = [true, false].map(isSetting =>
+    Object.fromEntries(Object.entries(args).filter(([key]) => keys.includes(key) === isSetting)),
   )
-  const { max_chars = usualMaxChars, format = 'concise', ...more } = parse(own[name], mine)
+  const { max_chars = usualMaxChars, format = 'concise', ...more } = parse(own[name], settings)
   return {
-    input: rest,
+    input,
     reading: {
       max_chars,
       format,

@@ -1,4 +1,4 @@
-/** What can be read over MCP: sessions, their users, the inbox, conversations, and the media of messages. */
+/** The MCP resources: sessions, their users, the inbox, conversations, and the media of messages. */
 import {
   type McpServer,
   type ReadResourceResult,
@@ -19,12 +19,14 @@ import { ask, type McpContext } from './context.ts'
 import { answerText, conversationText } from './conversations.ts'
 import * as uris from './uris.ts'
 
-/** Messages of a conversation or of the inbox. */
+/** Maximum number of messages in a conversation or in the inbox. */
 const shownMessages = 50
-/** Sessions and conversations in the list of resources; the addresses of all others work as well. */
+/**
+ * Maximum number of sessions and conversations in the list of resources. The URIs of all others also work.
+ */
 const listedSessions = 100
 const listedConversations = 50
-/** Of those who wrote last. */
+/** Maximum number of users in `svc://users`, the latest writers first. */
 const listedUsers = 200
 const mebibyte = 1024 * 1024
 
@@ -35,11 +37,14 @@ const text = (uri: string, content: string): ReadResourceResult => ({
   contents: [{ uri, mimeType: 'text/plain', text: content }],
 })
 
-/** Those of which something can be read: one that is still being logged in is no session yet. */
+/** Returns the sessions that have resources: all except those whose login is not finished. */
 export const readable = (sessions: readonly Session[]): Session[] =>
   sessions.filter(({ status }) => status !== 'logging_in')
 
-/** Registers every resource and template. Reading moves no position: who reads here takes nothing from recv. */
+/**
+ * Registers every resource and template. Reading a resource moves no consumer, so `recv` still returns its
+ * messages.
+ */
 export function addResources(server: McpServer, context: McpContext): void {
   addFixed(server, context)
   addUsers(server, context)
@@ -47,14 +52,14 @@ export function addResources(server: McpServer, context: McpContext): void {
   addMedia(server, context)
 }
 
-/** Adds what has one address. */
+/** Registers the resources with a fixed URI. */
 function addFixed(server: McpServer, context: McpContext): void {
   server.registerResource(
     'sessions',
     uris.sessionsUri,
     {
       title: 'Sessions',
-      description: 'Every registered WeChat bot account with its status, as the tool sessions gives it.',
+      description: 'Every registered WeChat bot account with its status, same as the tool sessions.',
       mimeType: 'application/json',
     },
     async uri => json(uri.href, { sessions: await ask(context, verbs.sessions, {}) }),
@@ -65,7 +70,7 @@ function addFixed(server: McpServer, context: McpContext): void {
     uris.inboxUri,
     {
       title: 'Inbox',
-      description: `The newest ${shownMessages} messages that users wrote to any session, oldest first, marked as untrusted. Reading it moves no consumer. Subscribe to hear of new messages.`,
+      description: `The newest ${shownMessages} messages that users wrote to any session, oldest first, marked as untrusted. Reading it moves no consumer. Subscribe to be notified of new messages.`,
       mimeType: 'text/plain',
       annotations: { audience: ['assistant'], priority: 0.9 },
     },
@@ -82,7 +87,7 @@ function addFixed(server: McpServer, context: McpContext): void {
     uris.everybodyUri,
     {
       title: 'Who may be answered',
-      description: `Everybody who has written, who wrote last first (at most ${listedUsers}): name or alias, id, session, how many answers are left and until when.`,
+      description: `Everybody who has written, latest first (at most ${listedUsers}): name or alias, id, session, how many answers are left and until when.`,
       mimeType: 'text/plain',
       annotations: { audience: ['assistant'], priority: 0.8 },
     },
@@ -95,7 +100,7 @@ function addFixed(server: McpServer, context: McpContext): void {
   )
 }
 
-/** Adds the users of each session. */
+/** Registers the users of each session. */
 function addUsers(server: McpServer, context: McpContext): void {
   server.registerResource(
     'users',
@@ -113,7 +118,7 @@ function addUsers(server: McpServer, context: McpContext): void {
     {
       title: 'Users of a session',
       description:
-        'Who has written to a session, who wrote last first: until when the bot may answer (window_expires_at) and how many answers are left (remaining).',
+        'The users who have written to a session, latest first: until when the bot may answer (window_expires_at) and how many answers are left (remaining).',
       mimeType: 'application/json',
     },
     async (uri, variables) => {
@@ -141,18 +146,17 @@ function addConversations(server: McpServer, context: McpContext): void {
     }),
     {
       title: 'Conversation with a user',
-      description: `The newest ${shownMessages} messages of a session with one user, received and sent, oldest first, marked as untrusted; and whether the bot may still answer. Subscribe to hear when the user writes.`,
+      description: `The newest ${shownMessages} messages of a session with one user, received and sent, oldest first, marked as untrusted; and whether the bot may still answer. Subscribe to be notified when the user writes.`,
       mimeType: 'text/plain',
     },
     async (uri, variables, ctx) => {
-      const [session, user] = [needed(variables, 'session', uri), needed(variables, 'user', uri)]
-      const limit = shownMessages
-      const found = await ask(context, getConversation, { session, user, limit }, ctx.mcpReq.signal).catch(
-        error => {
-          throw isSvcError(error, 'not_found') ? absent(uri) : error
-        },
-      )
-      return text(uri.href, conversationText(found, context.gateway.clock.now()))
+      const session = needed(variables, 'session', uri)
+      const user = needed(variables, 'user', uri)
+      const request = { session, user, limit: shownMessages }
+      const conversation = await ask(context, getConversation, request, ctx.mcpReq.signal).catch(error => {
+        throw isSvcError(error, 'not_found') ? absent(uri) : error
+      })
+      return text(uri.href, conversationText(conversation, context.gateway.clock.now()))
     },
   )
 }
@@ -181,12 +185,12 @@ async function readMedia(
 ): Promise<ReadResourceResult> {
   const { local } = context
   const { media } = await ask(context, getMedia, request, signal)
-  const most = blobMaxBytes(local)
-  const bytes = await wholeOf(media, most)
+  const maxBytes = blobMaxBytes(local)
+  const bytes = await wholeOf(media, maxBytes)
   if (!bytes)
     throw new SvcError(
       'payload_too_large',
-      `media of more than ${most / mebibyte} MiB does not fit into a resource`,
+      `media of more than ${maxBytes / mebibyte} MiB does not fit into a resource`,
       {
         hint: local
           ? 'Save it with the tool download.'
@@ -199,7 +203,11 @@ async function readMedia(
   }
 }
 
-/** A variable of the template as it was before the address was percent-encoded. */
+/**
+ * Returns a variable of the URI template, decoded.
+ *
+ * @throws ResourceNotFoundError if it is not well encoded
+ */
 function needed(variables: Variables, name: string, uri: URL): string {
   const value = uris.decodedPart(variables[name])
   if (value === undefined) throw absent(uri)

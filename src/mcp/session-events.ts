@@ -1,9 +1,11 @@
+/** Stored messages of an MCP session's streams, so that a client can resume a broken stream. */
 import { randomUUID } from 'node:crypto'
 import type { EventStore, JSONRPCMessage } from '@modelcontextprotocol/server'
 
 const maxEvents = 500
+/** Maximum length of all stored messages together, in characters of JSON. */
 const maxLength = 4 * 1024 * 1024
-/** A client that has not come back by then does not come back. */
+/** How long messages are stored, in milliseconds. A client resumes earlier or never. */
 const keptMs = 60_000
 
 interface Kept {
@@ -14,12 +16,13 @@ interface Kept {
   readonly at: number
 }
 
-/** The stream of news, which a client follows all the time. */
+/** Stream id of the notifications (GET), which a client follows all the time. */
 const standalone = '_GET_stream'
 
 /**
- * What the streams of one session sent last, so that a client whose connection broke can read on. Bounded: the oldest
- * events are forgotten first. An event's id names its stream and, as a session may be opened again, when it began here.
+ * The last messages that the streams of one MCP session sent. If there are too many, the oldest are dropped
+ * first. An event id contains the stream id and a random value of this object, since another process may open
+ * the session again.
  */
 export class Events implements EventStore {
   readonly #birth = randomUUID().slice(0, 8)
@@ -36,18 +39,18 @@ export class Events implements EventStore {
     return id
   }
 
-  /** Drops what is too much or too old. */
+  /** Drops messages that are too old, or beyond the limits. */
   forget(): void {
     const oldest = performance.now() - keptMs
     for (let first = this.#kept[0]; first; first = this.#kept[0]) {
-      const many = this.#kept.length > maxEvents || (this.#length > maxLength && this.#kept.length > 1)
-      if (!many && first.at >= oldest) return
+      const isTooMuch = this.#kept.length > maxEvents || (this.#length > maxLength && this.#kept.length > 1)
+      if (!isTooMuch && first.at >= oldest) return
       this.#kept.shift()
       this.#length -= first.length
     }
   }
 
-  /** Whether it names an answer of an earlier process. */
+  /** Returns whether the event belongs to an answer of an earlier process. */
   isForeign(eventId: string): boolean {
     return eventId !== '' && streamOf(eventId) !== standalone && !eventId.includes(`_${this.#birth}-`)
   }
@@ -64,7 +67,7 @@ export class Events implements EventStore {
     const isOurs = lastEventId.includes(`_${this.#birth}-`)
     const numberOf = (id: string) => Number(id.slice(id.lastIndexOf('-') + 1))
     const after = isOurs ? numberOf(lastEventId) : 0
-    // The event that opens a stream carries no message.
+    // The first event of a stream contains no message.
     for (const event of [...this.#kept])
       if (event.stream === stream && numberOf(event.id) > after && 'jsonrpc' in event.message)
         await send(event.id, event.message)
@@ -72,5 +75,5 @@ export class Events implements EventStore {
   }
 }
 
-/** The stream that an event belongs to. */
+/** Returns the stream id of an event id. */
 export const streamOf = (eventId: string): string | undefined => /^(.+)_[0-9a-f]{8}-\d+$/.exec(eventId)?.[1]

@@ -1,7 +1,7 @@
 /**
- * Ids of sessions that live through a restart: each carries what its client said when it opened the session, signed with a
- * key of the data directory and bound to the caller, so that any process of the directory can open the session again and
- * nobody else can use or make one.
+ * Ids of MCP sessions that survive a restart. An id contains the parameters of the client's `initialize`
+ * request. It is signed with a key of the data directory and bound to the caller. So every process of the
+ * directory can open the session again, and no other caller can use or forge an id.
  */
 import { Buffer } from 'node:buffer'
 import type { InitializeRequest } from '@modelcontextprotocol/server'
@@ -9,39 +9,42 @@ import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
 
 type Said = InitializeRequest['params']
 
-/** Characters of a name or a version. */
+/** Maximum length of a name or a version, in characters. */
 const longest = 64
 const longestId = 4096
 
-/** What only its holder can make or read: an id is nothing without the same `caller`. */
+/** Creates and reads session ids. */
 export class SessionIds {
   readonly #key: string
 
-  /** @param key kept secret; ids of another key are nobody's */
+  /** @param key secret of the data directory; ids that were signed with another key are invalid */
   constructor(key: string) {
     this.#key = key
   }
 
-  make(said: Said, caller: string): string {
+  make(params: Said, caller: string): string {
     const body = Buffer.from(
-      JSON.stringify({ id: randomBytes(12).toString('base64url'), ...shortened(said) }),
+      JSON.stringify({ id: randomBytes(12).toString('base64url'), ...shortened(params) }),
     )
     const text = body.toString('base64url')
     return `${text}.${this.#signature(text, caller)}`
   }
 
-  /** What the client said when it opened the session; `undefined` for an id that is not ours, or not this caller's. */
+  /**
+   * Returns the `initialize` parameters in an id; undefined if the id is invalid or belongs to another
+   * caller.
+   */
   read(id: string, caller: string): Said | undefined {
     const [text = '', signature = '', more] = id.length > longestId ? [] : id.split('.')
     if (more !== undefined || !this.#isSigned(text, signature, caller)) return undefined
-    const { id: _id, ...said } = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'))
-    return said
+    const { id: _id, ...params } = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'))
+    return params
   }
 
   #isSigned(text: string, signature: string, caller: string): boolean {
-    const own = Buffer.from(this.#signature(text, caller))
-    const given = Buffer.from(signature)
-    return given.length === own.length && nodeCrypto().timingSafeEqual(given, own)
+    const expected = Buffer.from(this.#signature(text, caller))
+    const actual = Buffer.from(signature)
+    return actual.length === expected.length && nodeCrypto().timingSafeEqual(actual, expected)
   }
 
   #signature(text: string, caller: string): string {
@@ -50,7 +53,7 @@ export class SessionIds {
   }
 }
 
-/** What the server acts on, in few bytes: it travels with each request. */
+/** Keeps only the parameters that the server uses, since the id is sent with each request. */
 function shortened({ protocolVersion, clientInfo, capabilities }: Said): Said {
   const { elicitation, roots, sampling } = capabilities
   return {

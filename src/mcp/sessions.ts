@@ -1,10 +1,11 @@
 /**
- * Sessions of the legacy era over Streamable HTTP: one server each, so that a client can be asked, told of progress and of
- * changes, and can read on after its connection broke.
+ * MCP sessions of the legacy era over Streamable HTTP. Each session has its own server. So svc can ask the
+ * client, report progress and changes to it, and let it resume a stream after its connection broke.
  *
- * A session lives in this process. One that it does not know, and that was opened by this caller at a service of the same
- * data directory, is opened again from its id (see `SessionIds`): a client goes on after a restart, which some never do
- * after a 404. What was handed out in a lost session and not confirmed comes again. The era after it has no sessions.
+ * A session lives in this process. If a caller opened a session at another process of the same data
+ * directory, it is opened again from its id (see `SessionIds`). So a client continues after a restart; some
+ * clients never do after a 404. Messages that a lost session handed out unconfirmed come again. The modern
+ * era has no sessions.
  */
 import {
   type InitializeRequest,
@@ -20,49 +21,55 @@ import { Events, streamOf } from './session-events.ts'
 import type { SessionIds } from './session-ids.ts'
 
 export interface SessionsOptions {
-  /** Makes the server of a session, for the request that opens it; the signal aborts with the session. */
+  /** Creates the server of a session. `request` opens the session; `closed` aborts when the session ends. */
   server(closed: AbortSignal, request: Request): McpServer
   readonly exchanges: Exchanges
   readonly ids: SessionIds
-  /** For tests. */
+  /** Overrides `defaultIdleMs` in tests. */
   readonly idleMs?: number
-  /** For tests: counts the time in which a client may come back. */
+  /** Timer for the time in which a client may come back. Tests replace it. */
   readonly after?: typeof afterAwake | undefined
+  /** Overrides `defaultUndecidedMs` in tests. */
   readonly undecidedMs?: number
 }
 
-/** A session without any open connection ends after this; a request under its id opens it again. */
-const usualIdleMs = 30 * 60_000
+/** A session ends after this time without an open connection. A request with its id opens it again. */
+const defaultIdleMs = 30 * 60_000
 /**
- * Of each caller the so many idle sessions that were used last are kept, and no more are opened than `maxOfCaller`: nobody
- * takes another's. `maxSessions` of all together are the last line, at about 60 KB each.
+ * Maximum number of idle sessions per caller address. The most recently used ones stay. `maxOfCaller` limits
+ * all sessions of an address, so one caller cannot use up the sessions of others. `maxSessions` limits all
+ * sessions of the process; one takes about 60 KB.
  */
 const maxIdle = 250
 const maxOfCaller = 1000
 const maxSessions = 3000
-/** Ids of sessions that their clients ended are remembered up to here. */
+/** How many ids of sessions that clients have ended are remembered. */
 const maxEnded = 10_000
 const sweepEveryMs = 30_000
-/** Told to clients: when to come back after a broken stream. One that has not come back by `resumeMs` is gone. */
+/**
+ * Delay that clients are asked to wait before they resume a broken stream. After `resumeMs` the client counts
+ * as gone.
+ */
 const retryMs = 500
 const resumeMs = 3000
 /**
- * A client that hung up right after its answer may have read it: its next request says so. One that is silent for so long,
- * with nothing open, is taken for gone, and its messages come again.
+ * How long svc waits for the next request of a client that hung up right after its answer. A request shows
+ * that the client has read the answer. A client without a request and without an open connection counts as
+ * gone, and its messages come again.
  */
-const usualUndecidedMs = 60_000
+const defaultUndecidedMs = 60_000
 
 /**
- * The end of a stream waits this long once the kernel has its answer: a client that hung up in that time may
- * have left just before its answer came, or be done with it (Codex 0.169 is), and only its next request tells which.
- * Clients take the message as it comes; only the end of the stream waits.
+ * How long the end of a stream is delayed after the kernel has taken the answer. A client that hangs up in
+ * this time may have left before the answer came, or may be finished with it (Codex 0.169 is). Only its next
+ * request shows which. The delay does not affect the message: clients read it as it comes.
  */
 const holdMs = 30
 
-/** Who calls. */
+/** A caller over HTTP. */
 export interface Caller {
   readonly address: string
-  /** Whom a session is bound to: the token, where one is needed, else the address. */
+  /** Key that sessions are bound to: the token if the service requires one, else the address. */
   readonly identity: string
 }
 
@@ -70,31 +77,33 @@ interface Session {
   readonly caller: Caller
   readonly transport: WebStandardStreamableHTTPServerTransport
   readonly events: Events
-  /** Requests and streams that are open. */
+  /** Number of open requests and streams. */
   open: number
+  /** Time of the monotonic clock in milliseconds. */
   idleSince: number
-  /** Something was asked in it. One that was only opened goes before those. */
+  /** Whether the client has made a request in it. Sessions without one end first. */
   used: boolean
-  /** By stream: answers whose client may come back for them. */
+  /** Answers on broken streams that the client may still resume, by stream id. */
   readonly broken: Map<string, Answer>
-  /** Those that the kernel has, and maybe the client. */
+  /** Answers that the kernel has taken. The client may have read them or not. */
   readonly out: Set<Answer>
   close(): Promise<void>
 }
 
 interface Answer {
   readonly exchange: Delivery
-  /** The client does not come back for it. */
+  /** Called when the client has not come back for the answer. */
   readonly giveUp: () => void
-  /** Since the client hung up. */
+  /** Runs since the client hung up. */
   timer?: AwakeTimer
 }
 
 export class Sessions {
   readonly #options: SessionsOptions
   readonly #sessions = new Map<string, Session>()
-  /** Sessions that are being opened again. */
+  /** Sessions that are being opened again from their ids. */
   readonly #opening = new Map<string, Promise<Session>>()
+  /** Ids of sessions that their clients have ended. */
   readonly #ended = new Set<string>()
   readonly #sweeping = setInterval(() => this.#sweep(), sweepEveryMs)
   #stopping = false
@@ -104,12 +113,12 @@ export class Sessions {
     this.#sweeping.unref()
   }
 
-  /** Whether it runs here, and is this caller's. */
+  /** Returns whether the session is open in this process and belongs to this caller. */
   has(id: string, caller: Caller): boolean {
     return this.#sessions.get(id)?.caller.identity === caller.identity
   }
 
-  /** Opens a session for an `initialize`; `undefined` when there are too many. */
+  /** Opens a session for an `initialize` request. Returns undefined if there are too many sessions. */
   async open(request: Request, parsedBody: InitializeRequest, caller: Caller): Promise<Response | undefined> {
     if (!this.#hasRoom(caller)) return undefined
     const session = await this.#started(
@@ -118,15 +127,16 @@ export class Sessions {
       this.#options.ids.make(parsedBody.params, caller.identity),
     )
     const response = await this.#serve(session, request, parsedBody)
-    // What was no proper initialize made no session.
+    // An invalid `initialize` request has opened no session.
     if (session.transport.sessionId === undefined) await session.close()
     return response
   }
 
   /**
-   * The answer to a request of that session; `undefined` when there is none of that id.
+   * Answers a request of a session. Returns undefined if no session has this id, or if it belongs to another
+   * caller.
    *
-   * @throws TooMany when it would have to be opened again
+   * @throws TooMany if the session would have to be opened again and the caller has too many
    */
   async serve(
     id: string,
@@ -136,17 +146,17 @@ export class Sessions {
   ): Promise<Response | undefined> {
     const session = this.#sessions.get(id) ?? (await this.#openedAgain(id, request, caller))
     if (session?.caller.identity !== caller.identity) return undefined
-    const asks = messagesOf(parsedBody).some(isJSONRPCRequest)
-    session.used ||= asks
-    // A client that goes on, or ends its session in order, has read what is out.
-    if (asks || request.method === 'DELETE') decide(session, true)
+    const hasRequest = messagesOf(parsedBody).some(isJSONRPCRequest)
+    session.used ||= hasRequest
+    // A client that sends its next request, or ends the session with DELETE, has read the earlier answers.
+    if (hasRequest || request.method === 'DELETE') decide(session, true)
     if (session.events.isForeign(lastEventOf(request))) return streamIsOver()
     const response = await this.#serve(session, request, parsedBody)
     if (request.method === 'DELETE' && response.ok) this.#end(id)
     return response
   }
 
-  /** Ended by its client: nobody opens it again. */
+  /** Remembers that the client has ended the session, so that it is not opened again. */
   #end(id: string): void {
     this.#ended.add(id)
     for (const oldest of this.#ended) {
@@ -157,17 +167,20 @@ export class Sessions {
 
   #hasRoom({ address }: Caller): boolean {
     this.#sweep()
-    const own = this.#sessions.values().filter(session => session.caller.address === address)
-    return this.#sessions.size < maxSessions && [...own].length < maxOfCaller
+    const ofCaller = this.#sessions.values().filter(session => session.caller.address === address)
+    return this.#sessions.size < maxSessions && [...ofCaller].length < maxOfCaller
   }
 
-  /** Opens a session again from what its id says. Several of its requests may come at once. */
+  /**
+   * Opens a session again from its id, or returns undefined. Requests that arrive at the same time share one
+   * opening.
+   */
   #openedAgain(id: string, request: Request, caller: Caller): Promise<Session | undefined> {
-    const said = this.#ended.has(id) ? undefined : this.#options.ids.read(id, caller.identity)
-    if (!said) return Promise.resolve(undefined)
-    const under = this.#opening.get(id) ?? this.#openAgain(id, said, request, caller)
-    this.#opening.set(id, under)
-    return under.finally(() => this.#opening.delete(id))
+    const params = this.#ended.has(id) ? undefined : this.#options.ids.read(id, caller.identity)
+    if (!params) return Promise.resolve(undefined)
+    const opening = this.#opening.get(id) ?? this.#openAgain(id, params, request, caller)
+    this.#opening.set(id, opening)
+    return opening.finally(() => this.#opening.delete(id))
   }
 
   async #openAgain(
@@ -183,13 +196,13 @@ export class Sessions {
       { jsonrpc: '2.0', id: 0, method: 'initialize', params },
       { jsonrpc: '2.0', method: 'notifications/initialized' },
     ]) {
-      const own = new Request(url, { method: 'POST', headers: { ...headers, 'mcp-session-id': id } })
-      await (await session.transport.handleRequest(own, { parsedBody })).text()
+      const replayed = new Request(url, { method: 'POST', headers: { ...headers, 'mcp-session-id': id } })
+      await (await session.transport.handleRequest(replayed, { parsedBody })).text()
     }
     return session
   }
 
-  /** A server that waits for its `initialize`. */
+  /** Starts a session whose server waits for its `initialize` request. */
   async #started(request: Request, caller: Caller, id: string): Promise<Session> {
     const closed = new AbortController()
     const events = new Events()
@@ -225,7 +238,7 @@ export class Sessions {
     return session
   }
 
-  /** The service stops: no answer waits for what its client does next. */
+  /** Stops waiting for the next requests of clients: answers that are not confirmed count as unread. */
   stop(): void {
     this.#stopping = true
     for (const session of this.#sessions.values()) decide(session, false)
@@ -238,51 +251,53 @@ export class Sessions {
 
   async #serve(session: Session, request: Request, parsedBody: unknown): Promise<Response> {
     const { broken, out, transport } = session
-    const { after = afterAwake, exchanges, undecidedMs = usualUndecidedMs } = this.#options
+    const { after = afterAwake, exchanges, undecidedMs = defaultUndecidedMs } = this.#options
     let stream = streamOf(lastEventOf(request))
-    const back = stream === undefined ? undefined : broken.get(stream)
-    const exchange = back?.exchange ?? (request.method === 'POST' ? exchanges.open(request) : new Delivery())
-    const giveUp = back?.giveUp ?? (() => giveUpRequests(transport, parsedBody, exchange))
+    const resumed = stream === undefined ? undefined : broken.get(stream)
+    const exchange =
+      resumed?.exchange ?? (request.method === 'POST' ? exchanges.open(request) : new Delivery())
+    const giveUp = resumed?.giveUp ?? (() => giveUpRequests(transport, parsedBody, exchange))
     const answer: Answer = { exchange, giveUp }
     session.open++
-    const left = () => {
+    const endRequest = () => {
       if (--session.open === 0) session.idleSince = performance.now()
     }
     let response: Response
     try {
       response = await transport.handleRequest(request, parsedBody === undefined ? {} : { parsedBody })
     } catch (error) {
-      left()
+      endRequest()
       exchange.settle(false)
       throw error
     }
     this.#forgetCancelled(session, parsedBody)
-    if (back && stream !== undefined) {
-      // The client may still come back in the right way.
+    if (resumed && stream !== undefined) {
+      // This attempt failed; the client may still resume the stream with a correct request.
       if (!response.ok) {
-        left()
+        endRequest()
         return response
       }
-      back.timer?.stop()
+      resumed.timer?.stop()
       broken.delete(stream)
     }
     return watched(response, {
       signal: request.signal,
       holdMs,
       counts: () => exchange.awaited,
-      // The first event names its stream; a client of an old revision is told no such thing and cannot come back.
+      // The id of the first event contains the stream id. Clients of old revisions get no ids and cannot
+      // resume.
       saw: chunk => {
         const [, id = ''] = /^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200))) ?? []
         stream ??= streamOf(id)
       },
       out: () => void out.add(answer),
       written() {
-        left()
+        endRequest()
         out.delete(answer)
         exchange.settle(true)
       },
       lost() {
-        left()
+        endRequest()
         if (stream === undefined) return giveUp()
         const key = stream
         answer.timer = after(resumeMs, () => {
@@ -293,12 +308,12 @@ export class Sessions {
         broken.set(key, answer)
       },
       leftAfter: () => {
-        left()
+        endRequest()
         if (!out.has(answer)) return
         if (this.#stopping) return decide(session, false)
         answer.timer = afterAwake(undecidedMs, () => {
           out.delete(answer)
-          // What is open is a client that is there.
+          // An open connection means that the client is still there.
           exchange.settle(session.open > 0)
         })
         answer.timer.unref()
@@ -306,12 +321,16 @@ export class Sessions {
     })
   }
 
-  /** A cancelled request is never answered, so its stream would stay open: it is ended with an error nobody waits for. */
+  /**
+   * Ends the streams of cancelled requests with an error. The SDK never answers them, so they would stay
+   * open.
+   */
   #forgetCancelled({ transport }: Session, parsedBody: unknown): void {
     for (const { method, params } of messagesOf(parsedBody)) {
       const id = method === 'notifications/cancelled' ? params?.requestId : undefined
-      // Anything else is no request's, and may be nested too deep to be written down.
-      // Of an answer that is out it says nothing: some clients take back every call that they are done with (OpenCode 1.18).
+      // Other values are no request ids, and may be nested too deep to serialize.
+      // A cancellation does not show that an answer was unread: some clients cancel every finished call
+      // (OpenCode 1.18).
       if (typeof id === 'string' || typeof id === 'number') endUnanswered(transport, id)
     }
   }
@@ -324,30 +343,33 @@ export class Sessions {
     const kept = new Map<string, number>()
     for (const session of idle) {
       const { address } = session.caller
-      const before = kept.get(address) ?? 0
-      kept.set(address, before + 1)
-      if (before >= maxIdle || now - session.idleSince > (this.#options.idleMs ?? usualIdleMs))
+      const count = kept.get(address) ?? 0
+      kept.set(address, count + 1)
+      if (count >= maxIdle || now - session.idleSince > (this.#options.idleMs ?? defaultIdleMs))
         session.close().catch(() => {})
     }
   }
 }
 
-/** No more sessions are opened for this caller. */
+/** Thrown when this caller, or the process, has too many MCP sessions to open another. */
 export class TooMany extends Error {}
 
-/** Where a client reads on; empty where it does not. */
+/** Returns the event id after which a client resumes a stream; '' if the request does not resume one. */
 const lastEventOf = ({ headers, method }: Request): string =>
   (method === 'GET' && headers.get('last-event-id')) || ''
 
-/** A client that asks on for what an earlier process was about to answer would ask for ever. */
+/**
+ * Rejects resuming a stream of an earlier process: its answer never comes, and the client would retry for
+ * ever.
+ */
 const streamIsOver = () => rpcError(400, -32000, 'That stream ended with an earlier process')
 
-/** Says of answers that are out whether the client has read them. */
+/** Settles the answers that the kernel has taken: the client has read them, or has not. */
 function decide({ out }: Session, isRead: boolean): void {
-  for (const one of [...out]) {
-    one.timer?.stop()
-    out.delete(one)
-    one.exchange.settle(isRead)
+  for (const answer of [...out]) {
+    answer.timer?.stop()
+    out.delete(answer)
+    answer.exchange.settle(isRead)
   }
 }
 
@@ -357,9 +379,9 @@ interface SomeMessage {
 }
 
 const messagesOf = (body: unknown): SomeMessage[] =>
-  [body].flat().filter((one): one is SomeMessage => typeof one === 'object' && one !== null)
+  [body].flat().filter((value): value is SomeMessage => typeof value === 'object' && value !== null)
 
-/** The client does not come back: what it asked for is cut off, and what was answered is lost. */
+/** Cancels the requests of a client that does not come back, and settles their answer as lost. */
 function giveUpRequests(
   transport: WebStandardStreamableHTTPServerTransport,
   parsedBody: unknown,
@@ -375,7 +397,8 @@ function giveUpRequests(
 }
 
 function endUnanswered(transport: WebStandardStreamableHTTPServerTransport, id: RequestId): void {
-  // After the abort, which the server handles in a microtask; an answered request is not known any more.
+  // Runs after the abort, which the server handles in a microtask. `send` fails if the request was answered
+  // already.
   setImmediate(() => {
     transport.send({ jsonrpc: '2.0', id, error: { code: -32000, message: 'Cancelled' } }).catch(() => {})
   })

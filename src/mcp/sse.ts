@@ -1,4 +1,7 @@
-/** The transport of 2024: GET /sse opens a stream that names an address, to which the client then posts its messages. */
+/**
+ * The SSE transport of 2024: GET /sse opens a stream. Its first event is the address to which the client
+ * posts messages.
+ */
 import { randomUUID } from 'node:crypto'
 import {
   type JSONRPCMessage,
@@ -13,29 +16,32 @@ import { drained, flushed, turn } from '../server/written.ts'
 import { Deliveries } from './exchange.ts'
 
 const keepAliveMs = 15_000
-/** Of each caller, so that nobody takes another's; and of all together, as the last line. */
+/**
+ * Maximum number of open streams: of one caller address, so that it cannot use up those of others, and in
+ * all.
+ */
 const maxOfCaller = 1000
 const maxStreams = 3000
 
-/** What makes the server of one connection. */
+/** Creates the server of one connection. */
 export type SseServer = (closed: AbortSignal, request: Request, deliveries: Deliveries) => McpServer
 
-/** The open streams by their session ids. */
+/** The open streams, by session id. */
 export class SseSessions {
   readonly #server: SseServer
   readonly #messagesPath: string
   readonly #open = new Map<string, SseTransport>()
 
-  /** @param messagesPath where clients post */
+  /** @param messagesPath path to which clients post messages */
   constructor(server: SseServer, messagesPath: string) {
     this.#server = server
     this.#messagesPath = messagesPath
   }
 
-  /** GET: the stream; `undefined` when there are too many. @param caller whose it is: an address */
+  /** Opens a stream (GET). Returns undefined if too many are open. @param caller address of the caller */
   async open(request: Request, caller: string): Promise<Response | undefined> {
-    const own = this.#open.values().filter(transport => transport.caller === caller)
-    if (this.#open.size >= maxStreams || [...own].length >= maxOfCaller) return undefined
+    const ofCaller = this.#open.values().filter(transport => transport.caller === caller)
+    if (this.#open.size >= maxStreams || [...ofCaller].length >= maxOfCaller) return undefined
     const id = randomUUID()
     const closed = new AbortController()
     const transport = new SseTransport(
@@ -53,7 +59,11 @@ export class SseSessions {
     return transport.response()
   }
 
-  /** POST: hands the message over. @returns false when there is no such stream, undefined when it is no message */
+  /**
+   * Takes a posted message.
+   *
+   * @returns false if the stream does not exist, undefined if the body is not a message
+   */
   take(id: string, body: unknown, request: Request): boolean | undefined {
     const transport = this.#open.get(id)
     if (!transport) return false
@@ -72,26 +82,26 @@ export class SseSessions {
   }
 }
 
-/** A frame on its way out. */
+/** An SSE event or comment that waits to be written. */
 interface Frame {
   readonly text: string
   readonly isMessage: boolean
-  /** Settles the delivery of the answer in it. */
+  /** Settles the delivery, if the frame is an answer. */
   readonly settle?: ((written: boolean) => void) | undefined
 }
 
 class SseTransport implements Transport {
-  /** Whose it is: an address. */
+  /** Address of the caller. */
   readonly caller: string
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
-  /** Each is settled once its answer is written. */
+  /** Deliveries of open requests. Each is settled when its answer is written. */
   readonly deliveries = new Deliveries()
   readonly #queue: Frame[] = []
-  /** A reader that never reads is cut off when all streams together have no room left. */
-  /** Of the answers that have not drained. */
+  /** Settle functions of the answers that still wait in the queue. */
   readonly #unsettled = new Set<(written: boolean) => void>()
+  /** Closes a stream whose client does not read, when the streams of the process hold too many bytes. */
   readonly #backlog = backlogs.open(() => void this.close())
   /** Characters in the queue. */
   #waiting = 0
@@ -121,7 +131,7 @@ class SseTransport implements Transport {
     return new Response(body, { headers: streamHeaders })
   }
 
-  /** The frames as they drain. */
+  /** Yields the frames as bytes, as fast as the client reads. */
   async *#pieces(): AsyncGenerator<Uint8Array> {
     const encoder = new TextEncoder()
     for (;;) {
@@ -129,7 +139,7 @@ class SseTransport implements Transport {
         await new Promise<void>(resolve => {
           this.#wake = resolve
         })
-      // A client that hung up before is heard now; the kernel would take the frame all the same.
+      // Lets the event loop notice a client that hung up: the kernel would accept the frame anyway.
       if (this.#queue[0]?.isMessage) await turn()
       const frame = this.#queue.shift()
       if (!frame) return
@@ -137,7 +147,8 @@ class SseTransport implements Transport {
       this.#backlog.holds(this.#waiting, true)
       const bytes = encoder.encode(frame.text)
       yield bytes
-      // From here on it is delivered, also to a client that closes: its session ends with the stream, and nothing can tell.
+      // From here on the answer counts as delivered, even if the client closes now: its session ends with the
+      // stream, so nothing can show whether the client has read it.
       const { settle } = frame
       if (!settle) continue
       this.#unsettled.delete(settle)
@@ -145,7 +156,7 @@ class SseTransport implements Transport {
     }
   }
 
-  /** Never rejects, as that of stdio. */
+  /** Queues a message. Never rejects, same as `LineTransport.send`. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return
     const settle = this.deliveries.take(message)

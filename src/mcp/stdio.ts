@@ -1,4 +1,4 @@
-/** MCP over standard input and output: one client, the user who started the process. */
+/** MCP over standard input and output, for the one client that started the process. */
 
 import { Buffer } from 'node:buffer'
 import process from 'node:process'
@@ -22,15 +22,15 @@ import { Deliveries, UnderWay } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 
-/** A send with media as base64 is the longest message there is. */
+/** Longest message, in bytes. `send` with media as base64 has the longest ones. */
 const maxLineBytes = 32 * 1024 * 1024
-/** After the end of the input, answers under way may take this long. */
+/** How long `close` waits for open answers, in milliseconds. */
 const graceMs = 1500
 
 export interface StdioServer {
-  /** Resolves when the client is gone: its input ended, or nobody reads the output any more. */
+  /** Resolves when the client is gone: its input has ended, or the output is closed. */
   readonly ended: Promise<void>
-  /** Ends the waits, lets the answers under way be written, and closes. Safe to call twice. */
+  /** Ends waiting calls, waits until the open answers are written, and closes. Safe to call twice. */
   close(): Promise<void>
 }
 
@@ -39,7 +39,7 @@ export interface StdioStreams {
   readonly output: Writable
 }
 
-/** Serves until the input ends or `close` is called. Nothing but protocol is written to the output. */
+/** Serves until the input ends or `close` is called. Writes only MCP messages to the output. */
 export function serveMcpStdio(
   shared: McpShared & Pick<McpContext, 'local'>,
   streams: StdioStreams = { input: process.stdin, output: process.stdout },
@@ -77,23 +77,24 @@ export function serveMcpStdio(
   return { ended: wire.ended.then(close), close }
 }
 
-/** JSON-RPC messages as lines. It knows which answers were written, and to the end of the input keeps the output open. */
+/** Reads and writes JSON-RPC messages, one a line. Knows which answers were written. */
 export class LineTransport implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: Transport['onmessage']
   readonly ended: Promise<void>
-  /** Each is settled once its answer is written. */
+  /** Deliveries of open requests. Each is settled when its answer is written. */
   readonly deliveries = new Deliveries()
-  /** Requests that wait for their answers. */
+  /** Ids of requests without an answer yet. */
   readonly unanswered = new UnderWay<RequestId>()
   readonly #input: Readable
   readonly #output: Writable
   readonly #log: Log
   readonly #end: () => void
+  /** Parts of the line that is being read, and their size in bytes. */
   #parts: Buffer[] = []
   #size = 0
-  /** The client will not read on, or is about to go. */
+  /** Whether the client has closed its input or stopped reading. */
   #leaving = false
   #closed = false
 
@@ -112,16 +113,20 @@ export class LineTransport implements Transport {
   async start(): Promise<void> {
     this.#input.on('data', this.#read)
     for (const event of ['end', 'close', 'error']) this.#input.on(event, this.#end)
-    // Stays on after the end: a broken pipe is no reason to crash.
+    // This listener stays after the end, so that a broken pipe does not crash the process.
     this.#output.on('error', this.#end)
   }
 
-  /** Never rejects: the library lets news go without looking after them. A client that is gone is told by `ended`. */
+  /**
+   * Writes a message. Never rejects, as the SDK does not handle rejected notifications. `ended` reports a
+   * client that is gone.
+   */
   async send(message: JSONRPCMessage): Promise<void> {
     const settle = this.deliveries.take(message)
     const written = !this.#closed && (await writtenTo(this.#output, serializeMessage(message)))
     if (!written) this.#end()
-    // A client that had ended its input before may read on or not: then it comes again. One that ends it later has it.
+    // A client that ended its input before this write may not have read the answer, so its messages come
+    // again. A client that ends its input later has read it.
     settle?.(written && !this.#leaving)
     if (!('method' in message) && message.id !== undefined) this.unanswered.delete(message.id)
   }
@@ -152,7 +157,7 @@ export class LineTransport implements Transport {
     this.#size += rest.length
     if (this.#size <= maxLineBytes) this.#parts.push(rest)
     else if (this.#parts.length > 0) {
-      // The rest of a line that is too long is read and forgotten; its request gets no answer, as it has no id yet.
+      // The rest of a line that is too long is dropped. The request gets no answer, as its id is not known.
       this.#parts = []
       this.#log.warn('a message of more than 32 MiB was ignored')
     }
@@ -167,7 +172,7 @@ export class LineTransport implements Transport {
       void this.#tellOfFault(line)
       return
     }
-    // A subscription is answered when it ends, which nobody waits for.
+    // A subscription is answered only when it ends, so `close` does not wait for it.
     if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen')
       this.unanswered.add(message.id)
     else if ('method' in message && message.method === 'notifications/cancelled') {
@@ -178,7 +183,7 @@ export class LineTransport implements Transport {
 
   async #tellOfFault(line: string): Promise<void> {
     const fault = await faultIn(line)
-    this.#log.warn('a line on standard input is no JSON-RPC message', {
+    this.#log.warn('a line on standard input is not a JSON-RPC message', {
       length: line.length,
       ...(fault && { fault: faultText(fault) }),
     })

@@ -1,4 +1,4 @@
-/** Every Tool as an MCP tool: its schemas and annotations, its call, its result or its error. */
+/** Registers svc's tools with MCP: their schemas, annotations, calls, results and errors. */
 import {
   type CallToolResult,
   fromJsonSchema,
@@ -25,12 +25,12 @@ import { contentOf, fromOutside, inlineMediaBytes, mostCounted, wholeOf } from '
 import { ask, type McpContext } from './context.ts'
 import { apart, inputSchemaOf } from './reading.ts'
 
-/** Where a result carries the problem object of an error, besides its text. */
+/** Key in `_meta` of an error result for its problem object. */
 export const problemKey = 'svc/problem'
 
 /**
- * What people say when they want a tool. Claude Code (2.1.332) shows its model the bare names of tools and finds them by
- * single words; those of this hint count twice as much as those of a description.
+ * Words that people use when they want a tool. Claude Code (2.1.332) shows its model only the names of tools
+ * and finds tools by single words. Words of this hint count twice as much as those of a description.
  */
 const searchWords: Readonly<Record<string, string>> = {
   recv: 'read my new messages inbox unread check receive incoming wait for who wrote what did they say',
@@ -46,7 +46,7 @@ const searchWords: Readonly<Record<string, string>> = {
   set_default: 'default main account session choose switch',
 }
 
-/** Adds the tools of the context. */
+/** Registers the tools of the context. */
 export function addTools(server: McpServer, context: McpContext): void {
   const { local } = context
   const where = !local ? 'remote' : local === true ? 'anyFile' : 'someFiles'
@@ -65,43 +65,50 @@ export function addTools(server: McpServer, context: McpContext): void {
     )
 }
 
-/** Hints for clients that ask before some calls: from the effect, and whether anything beyond this machine is met. */
+/** Returns the hints of a tool for clients that ask their user before some calls. */
 export const annotationsOf = (tool: Tool): ToolAnnotations => ({
   title: tool.title,
   readOnlyHint: tool.effect === 'read',
   destructiveHint: tool.effect === 'destroy',
-  // What only writes down here how things should be is the same after the second time.
+  // A tool that only changes settings of this machine has the same effect when it is called twice.
   idempotentHint: tool.effect !== 'write' || tool.machineOnly === true,
   openWorldHint: !tool.machineOnly,
 })
 
 /**
- * What holds something from outside, or a picture, is text and pictures alone unless a program asks for more: where there
- * is structured content, some clients put nothing else before their model, neither the marks nor the picture.
+ * Returns whether a tool gives structured content. Answers with text of WeChat users, or with a picture, have
+ * none unless the client asks for it: some clients show their model only the structured content, without the
+ * marks around untrusted text and without the picture.
  */
 const isStructured = ({ name }: Tool, { structured }: McpContext) => structured || !fromOutside.has(name)
 
-/** MCP wants an object: an array goes into one. */
+/** The schema of the structured content. MCP requires an object, so an array becomes the field `result`. */
 const structuredSchema = ({ outputSchema }: Tool): JsonSchema =>
   outputSchema.type === 'array'
     ? { type: 'object', properties: { result: outputSchema }, required: ['result'] }
     : outputSchema
 
-/** What many clients put before their model, so it hides nothing either; but a path stays one. */
+/**
+ * Returns a result as structured content. Control characters are escaped, since models read it; a path stays
+ * as it is.
+ */
 function structured(value: unknown): Record<string, unknown> {
   if (Array.isArray(value)) return { result: seenWithin(value) }
   const { path } = value as { path?: unknown }
   return { ...seenWithin(value as Record<string, unknown>), ...(path !== undefined && { path }) }
 }
 
-// Our one `parse` checks what comes in, with one error text at every door; what goes out is checked in tests.
+/**
+ * Validator that accepts everything. `parse` checks inputs, with the same errors at every door; tests check
+ * outputs.
+ */
 export const unchecked: jsonSchemaValidator = {
   getValidator: () => input => ({ valid: true, data: input as never, errorMessage: undefined }),
 }
 
 const declared = (schema: JsonSchema) => fromJsonSchema(schema as JsonSchemaType, unchecked)
 
-/** Runs, answers. Never throws. */
+/** Calls a tool and returns its result, its error or its question. Never throws. */
 async function callTool(
   server: McpServer,
   tool: Tool,
@@ -116,16 +123,18 @@ async function callTool(
     const seconds = (input as { timeout?: unknown } | undefined)?.timeout
     call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
     if (context.confirmSend && tool.name === 'send') call.unanswered = await confirmSend(input, call, context)
-    const { input: given, reading } = apart(tool.name, input ?? {})
-    const own = tool.name === 'recv' ? await readBy(context, given) : given
+    const { input: toolInput, reading } = apart(tool.name, input ?? {})
+    const named = tool.name === 'recv' ? await readBy(context, toolInput) : toolInput
     call.room = reading?.room
-    const value = await invoke(tool, context.gateway, own, call, context.log)
+    const value = await invoke(tool, context.gateway, named, call, context.log)
     const result: CallToolResult = {
       content: await contentOf(tool, value, {
-        ...{ input: own, reading, local: context.local },
+        input: named,
+        reading,
+        local: context.local,
         tools: context.tools.map(({ name }) => name),
-        // What fails here is told elsewhere; messages are not held back for it.
-        inbox: last => inboxAfter(context, own, last).catch(() => undefined),
+        // Other calls report this error. Here it must not hold back the messages.
+        inbox: last => inboxAfter(context, named, last).catch(() => undefined),
         picture: request => pictureOf(context, request, call.signal),
       }),
       ...(isStructured(tool, context) && { structuredContent: structured(value) }),
@@ -146,45 +155,59 @@ async function callTool(
   }
 }
 
-/** What recv was given, with the reader of this connection where it names none and asks for a reader's place. */
-async function readBy(context: McpContext, given: unknown): Promise<unknown> {
+/**
+ * Adds the consumer of this connection to the input of `recv`, if the input has no `consumer`, `after` or
+ * `ack`.
+ */
+async function readBy(context: McpContext, input: unknown): Promise<unknown> {
   const { consumer } = context
-  const named = given as { consumer?: unknown; after?: unknown; ack?: unknown }
-  if (consumer === undefined || [named.consumer, named.after, named.ack].some(one => one !== undefined))
-    return given
+  const fields = input as { consumer?: unknown; after?: unknown; ack?: unknown }
+  if (
+    consumer === undefined ||
+    [fields.consumer, fields.after, fields.ack].some(value => value !== undefined)
+  )
+    return input
   await ask(context, beginReading, { consumer })
-  return { ...named, consumer }
+  return { ...fields, consumer }
 }
 
-/** Messages are not held back for longer than this by a picture. */
+/** How long an answer waits for a picture, in milliseconds. */
 const pictureMs = 5000
 
-/** What cannot be had now is there for download, and its messages are shown all the same. */
+/**
+ * Reads a picture, or returns undefined: then the answer comes without it, and `download` can get it later.
+ */
 async function pictureOf(
   context: McpContext,
   request: { message_id: string; item: number },
   signal: AbortSignal,
 ): Promise<Buffer | undefined> {
   try {
-    const within = AbortSignal.any([signal, AbortSignal.timeout(pictureMs)])
-    return await wholeOf((await ask(context, getMedia, request, within)).media, inlineMediaBytes)
+    const ended = AbortSignal.any([signal, AbortSignal.timeout(pictureMs)])
+    return await wholeOf((await ask(context, getMedia, request, ended)).media, inlineMediaBytes)
   } catch {
     return undefined
   }
 }
 
-/** How receiving stands after the last message that recv gave, if it gave one. */
+/**
+ * Returns the state of the inbox. Counts the messages that wait after `last`, the last message of the answer.
+ */
 async function inboxAfter(context: McpContext, input: unknown, last?: Message): Promise<InboxState> {
   const { after, ack, consumer = 'default', session } = verbs.recv.parse(input)
   const isMoved = after === undefined && ack === undefined
-  const place = { consumer, after: isMoved ? undefined : last?.id, session }
-  return ask(context, describeInbox, { ...place, count: last && mostCounted })
+  return ask(context, describeInbox, {
+    consumer,
+    after: isMoved ? undefined : last?.id,
+    session,
+    count: last && mostCounted,
+  })
 }
 
 /**
- * An error as a result: plain words, and the problem object in `_meta`. A text of JSON would be taken for the structured
- * result by Gemini CLI, and `structuredContent` is checked against the output schema by clients of the 1.x SDK (1.32.2
- * does so even when `isError` is true).
+ * Returns an error as a result: plain text, and the problem object in `_meta`. Gemini CLI would take a JSON
+ * text for the structured result. Clients of the 1.x SDK check `structuredContent` against the output schema
+ * (1.32.2 does so even if `isError` is true).
  */
 export function failure(error: SvcError, { local, basePath }: McpContext): CallToolResult {
   const problem = problemOf(error, wordingAt(local ? 'local' : 'mcp', basePath))
@@ -193,7 +216,7 @@ export function failure(error: SvcError, { local, basePath }: McpContext): CallT
   return { isError: true, content: [{ type: 'text', text }], _meta: { [problemKey]: problem } }
 }
 
-/** What is nobody's fault among callers goes to the client's log too, where it keeps one. */
+/** Sends an error that the caller did not cause to the log of the client, if it has one. */
 function tellOf({ code, message }: SvcError, tool: Tool, ctx: ServerContext): void {
   const level = code === 'shutting_down' ? 'info' : 'error'
   ctx.mcpReq.log(level, { tool: tool.name, code, detail: message }, 'svc').catch(() => {})

@@ -1,4 +1,4 @@
-/** The addresses of the resources: how they are written, and how they are read back. */
+/** Formats and parses the URIs of MCP resources. */
 import { sessionKey } from '../model/session.ts'
 import { nameKey } from '../model/user-name.ts'
 import { decodedUri } from '../platform/header.ts'
@@ -19,37 +19,41 @@ export const conversationUri = (session: string, user: string): string =>
 export const mediaUri = (messageId: string, item: number): string =>
   `svc://media/${encodeURIComponent(messageId)}/${item}`
 
-/** A part of an address as it was before it was percent-encoded; undefined when it is not well encoded. */
+/** Decodes a percent-encoded part of a URI. Returns undefined if the encoding is invalid. */
 export const decodedPart = (part: string | readonly string[] | undefined): string | undefined =>
   typeof part === 'string' ? decodedUri(part) : undefined
 
 /**
- * Our own spelling of an address whose news are announced. Clients may spell it in several ways: `@` and letters of
- * other scripts may stand as they are or percent-encoded. Undefined when nothing is announced for it.
+ * Returns svc's own spelling of a URI that clients can subscribe to, or undefined for other URIs. Clients may
+ * spell it in several forms: `@` and letters outside ASCII may be percent-encoded or not.
  */
 export function announcedUri(
-  given: string,
+  text: string,
   session = (name: string) => name,
   person = (user: string) => user,
 ): string | undefined {
-  if (!URL.canParse(given)) return undefined
-  const uri = new URL(given).toString()
+  if (!URL.canParse(text)) return undefined
+  const uri = new URL(text).toString()
   if (uri === sessionsUri || uri === inboxUri || uri === everybodyUri) return uri
-  const [, ofUsers] = /^svc:\/\/sessions\/([^/?#]+)\/users$/.exec(uri) ?? []
-  const [, ofTalk, peer] = /^svc:\/\/conversations\/([^/?#]+)\/([^/?#]+)$/.exec(uri) ?? []
-  const [name, user] = [decodedPart(ofUsers ?? ofTalk), decodedPart(peer)]
+  const [, usersSession] = /^svc:\/\/sessions\/([^/?#]+)\/users$/.exec(uri) ?? []
+  const [, conversationSession, peer] = /^svc:\/\/conversations\/([^/?#]+)\/([^/?#]+)$/.exec(uri) ?? []
+  const name = decodedPart(usersSession ?? conversationSession)
+  const user = decodedPart(peer)
   if (name === undefined) return undefined
-  if (ofUsers !== undefined) return usersUri(session(name))
+  if (usersSession !== undefined) return usersUri(session(name))
   return user === undefined ? undefined : conversationUri(session(name), person(user))
 }
 
-/** The same for all spellings, and for names of sessions and users in any case. */
-export const announcedKey = (given: string): string | undefined =>
-  announcedUri(given, sessionKey, user => (user.includes('@') ? user : nameKey(user)))
+/** Returns one key for all spellings of a URI. Names of sessions and users are compared without case. */
+export const announcedKey = (uri: string): string | undefined =>
+  announcedUri(uri, sessionKey, user => (user.includes('@') ? user : nameKey(user)))
 
-/** The ways in which a client is likely to write an address: as we do, as the URL standard does, and unencoded. */
+/**
+ * Returns the spellings of a URI that clients use: svc's own, that of the URL standard, and the unencoded
+ * one.
+ */
 export function spellings(uri: string): string[] {
   const bare = decodedPart(uri) ?? uri
-  // Only where it still names the same: an encoded slash or per cent sign must stay encoded.
+  // Decoding must not change the meaning: an encoded slash or per cent sign must stay encoded.
   return announcedUri(bare) === uri ? [...new Set([uri, new URL(bare).toString(), bare])] : [uri]
 }

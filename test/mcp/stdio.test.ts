@@ -124,7 +124,7 @@ describe('standard output', () => {
     expect([result.isError, result.structuredContent]).toEqual([undefined, undefined])
     expect(stderr).toContain('serving MCP')
     expect(stderr).toMatch(/http:\/\/127\.0\.0\.1:\d+\/phone/)
-    expect(stderr).toContain('no JSON-RPC message')
+    expect(stderr).toContain('not a JSON-RPC message')
   })
 })
 
