@@ -1,4 +1,6 @@
-/** Accounts as a person looks at them, and the steps of a login that a page shows. */
+/**
+ * Operations for accounts in the panel: sessions with their users, the steps of a login, logout and rename.
+ */
 import { type Static, Type } from '@sinclair/typebox'
 import { waitOf } from '../model/call.ts'
 import { type LoginFlow, LoginStatus } from '../model/login.ts'
@@ -13,7 +15,8 @@ export const listAccounts = operation({
   title: 'All sessions with their users',
   effect: 'read',
   right: 'users',
-  description: 'Each with everybody who wrote to it and what is left of the right to answer. Takes no lock.',
+  description:
+    'Lists each session with the users who wrote to it, and how many answers are left until when. Takes no lock.',
   input: closed({}),
   output: Type.Object({
     sessions: Type.Array(Type.Object({ ...Session.properties, users: Type.Array(SessionUser) })),
@@ -23,20 +26,20 @@ export const listAccounts = operation({
 
 const LoginStep = Type.Object({
   ...LoginStatus.properties,
-  login_id: text('"" when the session is connected already and nothing was started.'),
-  revision: integer('Counts the changes; pass it on as seen.'),
+  login_id: text('Id of the login; "" if the session is already connected and no login was started.'),
+  revision: integer('Number of changes so far; pass it as `seen` to the next call.'),
   qr_svg: optional(text('The QR code as an SVG image.')),
 })
 const Done = Type.Object({ success: Type.Boolean() })
 const errors = ['upstream_error', 'upstream_timeout', 'not_found'] as const
 const login_id = Type.String({
   maxLength: 64,
-  description: 'From the start of the login.',
+  description: 'Id of the login, from start_login.',
   examples: ['lg_1f9c'],
 })
 const sessionName = (description: string) => Type.String({ maxLength: 200, description })
 
-/** A login with its QR code drawn. */
+/** Returns a login step with its QR code as an SVG image. */
 async function shown(step: Promise<LoginFlow>): Promise<Static<typeof LoginStep>> {
   const flow = await step
   if (flow.qr_url === undefined) return flow
@@ -52,10 +55,10 @@ export const startLogin = operation({
   effect: 'write',
   right: 'login',
   description:
-    'Answers with the QR code at once. A login of that session that is under way is joined. Of a connected session without force: confirmed, and nothing is started.',
+    'Answers with the QR code immediately. If a login of that session is in progress, joins it. If the session is connected and force is not set, answers `confirmed` and starts nothing.',
   input: closed({
-    name: optional(sessionName('Of the session; "" or absent is default.')),
-    force: optional(flag('Log in again although it is connected.')),
+    name: optional(sessionName('Name of the session; "" or absent means default.')),
+    force: optional(flag('Log in again although the session is connected.')),
   }),
   output: LoginStep,
   errors,
@@ -67,22 +70,22 @@ export const followLogin = operation({
   title: 'Follow a login',
   effect: 'read',
   right: 'login',
-  description: 'Returns when the status changes, or after timeout.',
+  description: 'Returns when the status changes, at the latest after timeout.',
   input: closed({
     login_id: optional(login_id),
-    session: optional(sessionName('Instead of login_id: the newest login of that session.')),
+    session: optional(sessionName('In place of login_id: the newest login of this session.')),
     seen: optional(
       Type.Integer({
         minimum: 0,
-        description: 'The revision known already: a newer one is answered at once.',
+        description: 'The revision that the caller already has; a newer one is answered immediately.',
       }),
     ),
     timeout: optional(seconds(30, 0, 'Longest wait in seconds for a change.')),
   }),
   output: LoginStep,
   errors,
-  run: ({ logins }, { timeout = 0, ...which }, call) =>
-    shown(logins.follow(which, waitOf(call, timeout) * 1000, call.signal)),
+  run: ({ logins }, { timeout = 0, ...login }, call) =>
+    shown(logins.follow(login, waitOf(call, timeout) * 1000, call.signal)),
 })
 
 export const forgetLogin = operation({
@@ -91,8 +94,8 @@ export const forgetLogin = operation({
   effect: 'write',
   right: 'login',
   description:
-    'For a caller who begins a new login. A login that can still be scanned stays; one whose code has run out, and that no process goes on with, ends.',
-  input: closed({ session: optional(sessionName('Of the session; "" or absent is default.')) }),
+    'For a caller who starts a new login. A login that can still be scanned stays. A login ends if its code has expired and no process continues it.',
+  input: closed({ session: optional(sessionName('Name of the session; "" or absent means default.')) }),
   output: Done,
   async run({ logins }, { session = '' }) {
     await logins.forget(session)
@@ -105,44 +108,47 @@ export const giveLoginCode = operation({
   title: 'Give the digits that the phone shows',
   effect: 'write',
   right: 'login',
-  description: 'Answers with what became of them: wrong_code as notice, or the next status.',
+  description: 'Answers with the result: wrong_code as notice, or the next status.',
   input: closed({ login_id, verify_code: bounded(32, 'The digits on the phone.', { examples: ['42'] }) }),
   output: LoginStep,
   errors,
-  run: ({ logins }, given, { signal }) => shown(logins.giveCode(given.login_id, given.verify_code, signal)),
+  run: ({ logins }, { login_id, verify_code }, { signal }) =>
+    shown(logins.giveCode(login_id, verify_code, signal)),
 })
 
 export const cancelLogin = operation({
   name: 'cancel_login',
-  title: 'Call a login off',
+  title: 'Cancel a login',
   effect: 'write',
   right: 'login',
   description:
-    'One that was confirmed on the phone this moment goes on; success is false then, and when there is none.',
+    'success is false if the login does not exist, or was confirmed on the phone at this moment: then it goes on.',
   input: closed({
     login_id,
     left: optional(
-      flag('The page was left: it ends within a minute, unless somebody follows it or has scanned the code.'),
+      flag(
+        'The user has left the page: the login ends within a minute, unless somebody follows it or has scanned the code.',
+      ),
     ),
   }),
   output: Done,
-  async run({ logins }, given) {
-    if (!given.left) return { success: await logins.callOff(given.login_id) }
-    // It ends by itself when the service stops.
-    void logins.leave(given.login_id).catch(() => {})
+  async run({ logins }, { login_id, left }) {
+    if (!left) return { success: await logins.callOff(login_id) }
+    // `leave` waits for up to a minute, and ends by itself when the service stops.
+    void logins.leave(login_id).catch(() => {})
     return { success: true }
   },
 })
 
-const Account = closed({ name: bounded(200, 'Of a session.', { examples: ['work'] }) })
+const Account = closed({ name: bounded(200, 'Name of the session.', { examples: ['work'] }) })
 
-/** As the specification has it in the panel. */
+/** The specification's form of `logout` in the panel. */
 export const logoutAccount = operation({
   name: 'logout_account',
   title: logout.title,
   effect: logout.effect,
   right: logout.right,
-  description: 'Deletes its credentials; its messages stay.',
+  description: 'Deletes the credentials of the session; its messages stay.',
   input: Account,
   output: Done,
   errors: logout.errors,
@@ -159,14 +165,17 @@ export const logoutAccount = operation({
   },
 })
 
-/** As the specification has it in the panel. */
+/** The specification's form of `rename_session` in the panel. */
 export const renameAccount = operation({
   name: 'rename_account',
   title: renameSession.title,
   effect: renameSession.effect,
   right: renameSession.right,
-  description: 'Its messages move along. A login of it that is under way ends.',
-  input: closed({ ...Account.properties, new_name: bounded(200, 'Its new name.', { examples: ['shop'] }) }),
+  description: 'The messages stay with the session. A login of it that is in progress ends.',
+  input: closed({
+    ...Account.properties,
+    new_name: bounded(200, 'New name of the session.', { examples: ['shop'] }),
+  }),
   output: Type.Object({ ...Done.properties, name: Type.String() }),
   errors: renameSession.errors,
   rest: { place: 'POST /sessions/{name}/rename', tag: 'accounts', operationId: 'rename', panelOnly: true },

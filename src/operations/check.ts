@@ -1,13 +1,13 @@
-/** What WeChat says of accounts now. */
+/** `check_sessions`: asks WeChat whether accounts still work. */
 import { Type } from '@sinclair/typebox'
 import { SessionCheck } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
 import { operation } from './operation.ts'
 
-/** Each takes seconds, and there may be thousands. */
+/** Number of checks at the same time. A check takes seconds, and there may be thousands of sessions. */
 const atOnce = 50
 
-/** For the command line alone. */
+/** Only for the command line and the panel. */
 export const checkSessions = operation({
   name: 'check_sessions',
   title: 'Ask WeChat whether an account works',
@@ -26,11 +26,12 @@ export const checkSessions = operation({
   },
   async run({ accounts }, { session }) {
     const all = session === undefined ? await accounts.list() : []
-    const names = session === undefined ? all.flatMap(one => (one.bot_id ? [one.name] : [])) : [session]
+    const names =
+      session === undefined ? all.flatMap(({ bot_id, name }) => (bot_id ? [name] : [])) : [session]
     const checks: SessionCheck[] = []
     for (let from = 0; from < names.length; from += atOnce) {
-      const some = names.slice(from, from + atOnce)
-      checks.push(...(await Promise.all(some.map(name => accounts.check(name)))))
+      const batch = names.slice(from, from + atOnce)
+      checks.push(...(await Promise.all(batch.map(name => accounts.check(name)))))
     }
     return checks
   },

@@ -1,4 +1,4 @@
-/** Conversations as a person reads them: their list, pages of messages, marks, and how much is going on. */
+/** Operations for conversations: their list, pages of messages, read marks, and messages per hour. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Conversation, Hour } from '../model/conversation.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
@@ -10,13 +10,13 @@ import { HistoryInput, pageOf } from './history.ts'
 import { operation } from './operation.ts'
 import { RowId, Time } from './schema.ts'
 
-/** So much of the text of a message stands in a line of the list. */
+/** Length of the message text in the list of conversations, in characters. */
 const shortText = 200
 const lineParts = ['id', 'direction', 'status', 'user_name', 'text', 'timestamp', 'items'] as const
 const ConversationLine = Type.Object({
   ...Conversation.properties,
   last_message: Type.Pick(Message, lineParts, {
-    description: `The newest message in short: the first ${shortText} characters of its text, and of its items those that are no text.`,
+    description: `The newest message, shortened: the first ${shortText} characters of its text, and its items except texts.`,
   }),
 })
 
@@ -33,28 +33,28 @@ export const listConversations = operation({
   effect: 'read',
   right: 'history',
   description:
-    'All conversations, the newest first: each with its newest message in short, what is unread, and until when and how often the bot may answer.',
+    'Lists all conversations, newest first: the shortened newest message, the number of unread messages, and until when and how often the bot may answer.',
   input: closed({
-    session: optional(bounded(200, 'Only those of this session.')),
-    user: optional(bounded(512, 'Only those with this user, by id or name.')),
-    limit: optional(between(1, 1000, 'Most of them; all without it.')),
+    session: optional(bounded(200, 'Only conversations of this session.')),
+    user: optional(bounded(512, 'Only conversations with this user, by id or name.')),
+    limit: optional(between(1, 1000, 'Maximum number of conversations. Without it: all.')),
   }),
   output: Type.Array(ConversationLine),
   errors: ['session_not_found', 'store_unavailable'],
-  async run({ conversations, events }, { limit, ...named }) {
-    const { session, user: user_id } = await events.wanted(named)
+  async run({ conversations, events }, { limit, ...names }) {
+    const { session, user: user_id } = await events.wanted(names)
     return (await conversations.list({ session, user_id, limit })).map(lineOf)
   },
 })
 
-/** For agents, who are told with the messages whether they may answer. */
+/** For agents: the messages, and whether the bot may answer. */
 export const getConversation = operation({
   name: 'get_conversation',
   title: 'Read a conversation',
   effect: 'read',
   right: 'history',
   description:
-    'The newest messages of a session with one user, oldest first, and what is left of the right to answer.',
+    'The newest messages of a session with one user, oldest first, and how many answers are left until when.',
   input: closed({
     session: Type.String({
       maxLength: 200,
@@ -62,21 +62,21 @@ export const getConversation = operation({
       examples: ['default'],
     }),
     user: bounded(512, 'Id or name of the user.', { examples: [exampleUser] }),
-    since: optional(Time('Only messages not older than this.')),
-    limit: between(1, 200, 'Most messages.', { examples: [50] }),
+    since: optional(Time('Only messages since this time (inclusive).')),
+    limit: between(1, 200, 'Maximum number of messages.', { examples: [50] }),
   }),
   output: Type.Object({
     session: Type.String(),
     messages: Type.Array(Message, { description: 'Oldest first.' }),
-    total: integer('How many there are in all, at least.'),
+    total: integer('Number of all matching messages; exact up to 10,000.'),
     standing: optional(SessionUser),
   }),
   errors: ['not_found', 'session_not_found', 'store_unavailable'],
-  async run({ accounts, events, history }, { session, limit, since, ...named }, { signal }) {
-    const { user = named.user } = await events.wanted({ session, user: named.user })
+  async run({ accounts, events, history }, { session, limit, since, user: given }, { signal }) {
+    const { user = given } = await events.wanted({ session, user: given })
     const [page, users] = await Promise.all([
       history.page({ session, user_id: user, limit, offset: 0, since }, signal),
-      // Of one that is logged out nobody can be answered.
+      // A session that is logged out has no users to answer, but may have messages.
       accounts.users(session).catch(error => {
         if (isSvcError(error, 'session_not_found')) return error
         throw error
@@ -93,8 +93,8 @@ export const getConversation = operation({
 })
 
 const Ends = closed({
-  session: bounded(200, 'Of this session.', { examples: ['default'] }),
-  user_id: bounded(512, 'With this user.', { examples: [exampleUser] }),
+  session: bounded(200, 'Session of the conversation.', { examples: ['default'] }),
+  user_id: bounded(512, 'User of the conversation.', { examples: [exampleUser] }),
 })
 const Done = Type.Object({ success: flag('True.') })
 
@@ -104,10 +104,10 @@ export const markRead = operation({
   effect: 'write',
   right: 'conversations',
   description:
-    'For people: consumers of recv are not moved. A lower row than before changes nothing. Every open panel is told.',
+    'For people: moves no consumer of recv. A row before the last mark changes nothing. Every open panel is notified.',
   input: closed({
     ...Ends.properties,
-    up_to: RowId('Row id of the newest message that was looked at.', { examples: [43] }),
+    up_to: RowId('Row id of the newest message that was read.', { examples: [43] }),
   }),
   output: Done,
   errors: ['session_not_found', 'store_unavailable'],
@@ -124,7 +124,7 @@ export const markUnread = operation({
   effect: 'write',
   right: 'conversations',
   description:
-    'One message more counts as unread, until the conversation is marked as read or WeChat takes another answer. One with unread messages stays as it is. Every open panel is told.',
+    'Counts one message as unread, until the conversation is marked as read or WeChat takes another answer. A conversation with unread messages does not change. Every open panel is notified.',
   input: Ends,
   output: Done,
   errors: ['session_not_found', 'store_unavailable'],
@@ -137,14 +137,17 @@ export const markUnread = operation({
 
 const { bot_id: _, offset: __, ...filters } = HistoryInput.properties
 
-/** Beside the tool `history`, which finds kinds by the first item and skips by an offset. */
+/** For the panel. The tool `history` compares only the kind of the first item, and has an offset. */
 export const listMessages = operation({
   name: 'list_messages',
   title: 'Pages of messages, by any filter',
   effect: 'read',
   right: 'history',
-  description: 'Newest first; next_before leads to the next older page.',
-  input: closed({ ...filters, msg_type: optional(told(MessageKind, 'With an item of this kind.')) }),
+  description: 'Newest first; pass next_before as before to get the next older page.',
+  input: closed({
+    ...filters,
+    msg_type: optional(told(MessageKind, 'Only messages with an item of this kind.')),
+  }),
   output: Type.Omit(HistoryPage, ['limit', 'offset']),
   errors: ['session_not_found', 'store_unavailable'],
   run: (gateway, { msg_type: has_kind, limit = 50, ...rest }, { signal }) =>
@@ -156,9 +159,9 @@ export const countMessages = operation({
   title: 'Messages per hour',
   effect: 'read',
   right: 'history',
-  description: 'Received and sent, hours without any included.',
+  description: 'Messages received and sent in each hour, including hours without messages.',
   input: closed({ hours: optional(Type.Integer({ minimum: 1, maximum: 168, default: 24 })) }),
-  output: Type.Array(Hour, { description: 'Oldest first; the running one last.' }),
+  output: Type.Array(Hour, { description: 'Oldest first; the current hour last.' }),
   errors: ['store_unavailable'],
   run: ({ conversations }, { hours = 24 }) => conversations.hours(hours),
 })

@@ -1,4 +1,4 @@
-/** What happens, as a stream: where it begins, and whom it concerns. */
+/** Operations for the event stream: open it, make a link to it, and follow changes. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { ChangeListener } from '../gateway/changes.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
@@ -14,35 +14,35 @@ const Stream = closed({
   after: optional(
     bounded(
       64,
-      'Id of an event, or a time (Unix milliseconds or ISO 8601): what came after it; 0: from the beginning. Without: from now on.',
+      'Id of an event, or a time (Unix milliseconds or ISO 8601): only events after it. 0: all stored events. Without it: events from now on.',
     ),
   ),
   consumer: optional(
     bounded(
       64,
-      'A name under which svc keeps the place: a new one begins now; it moves when the reader connects again with the id that it has seen.',
+      'Name under which svc keeps the position. A new name starts now. The position moves when the reader connects again with the id of its last event.',
     ),
   ),
 })
 
-/** Opens the stream: each door reads it in its own way. A cursor that is invalid is refused here, before it begins. */
+/** Opens the stream, which each door reads by itself. @throws SvcError for an invalid cursor */
 async function openEvents(
   { changes, events }: Pick<Gateway, 'changes' | 'events'>,
   { types, session, user, after, consumer }: Static<typeof Stream>,
 ) {
   const wanted = await events.wanted({ ...typesOf(types), session, user })
   const time = after === undefined ? undefined : parseTime(after)
-  /** Where the stream begins. */
+  /** Cursor at which the stream starts. */
   const cursor = await events.begin(time === undefined ? after : await events.head(time), consumer)
-  /** The wanted events after a cursor; `turn` as of `EventReader.page`. */
+  /** Returns the matching events after a cursor. `turn` is that of `EventReader.page`. */
   const page = (from: string, limit: number, turn?: () => Promise<void>) =>
     events.page(from, { ...wanted, limit }, turn)
-  /** Notes that the reader, if it has a name, is still there. */
+  /** Records that the reader is still active, if it has a consumer name. */
   const seen = async () => consumer && events.seen(consumer)
-  /** The wanted events one by one, as of `EventReader.follow`. */
+  /** Iterates over the matching events, same as `EventReader.follow`. */
   const follow = (signal: AbortSignal, options: Parameters<typeof events.follow>[3]) =>
     events.follow(cursor, wanted, signal, options)
-  /** Each event that happens from now on, wanted or not, as of `Changes.subscribe`. */
+  /** Subscribes to all events from now on, matching or not, same as `Changes.subscribe`. */
   const subscribe = (listener: Pick<ChangeListener, 'event' | 'reached'>) => changes.subscribe(listener)
   await page(cursor, 1)
   return { wanted, consumer, cursor, page, seen, follow, subscribe }
@@ -56,11 +56,11 @@ export const followEvents = operation({
   effect: 'read',
   right: 'events',
   description:
-    'Server-sent events, in one order, from now on or from where a reader was: the `id` of each is its place, and a client sends the last one again as Last-Event-ID. A browser, which sends no token, takes a link of POST /events/link. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` says that some are lost, since retention took them, or the id is of another data directory; the oldest that is kept comes next. A reader that does not read is cut off, and reads on when it connects again. At least once: know a repeat by its id.',
+    'Server-sent events in one order, from now on or from the position of the reader. The `id` of an event is its position; a client that connects again sends the last id as Last-Event-ID. A browser, which sends no token, uses a link of POST /events/link. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` means that events are lost, because retention deleted them or the id is of another data directory; the oldest stored event comes next. A client that does not read is disconnected, and can continue when it connects again. Each event comes at least once: a repeated event has the same id.',
   input: closed({
     ...Stream.properties,
     last_event_id: optional(
-      bounded(64, 'As after, which it goes before: a client that connects again sends it.'),
+      bounded(64, 'Same as `after`, and takes precedence over it. A client that connects again sends it.'),
     ),
   }),
   output: Type.Unsafe<OpenedEvents>({ type: 'string' }),
@@ -69,10 +69,10 @@ export const followEvents = operation({
     place: 'GET /events',
     tag: 'messages',
     headers: { last_event_id: 'Last-Event-ID' },
-    // A look at the headers moves no reader.
+    // A HEAD request moves no consumer.
     notByHead: ['consumer'],
     ownQuery: {
-      link: bounded(64, 'Of POST /events/link: it takes the place of the token and of all other parameters.'),
+      link: bounded(64, 'Link of POST /events/link. It replaces the token and all other parameters.'),
     },
     answers: 'events',
   },
@@ -80,7 +80,9 @@ export const followEvents = operation({
     if (last_event_id === undefined) return openEvents(gateway, input)
     return openEvents(gateway, { ...input, after: last_event_id }).catch(error => {
       throw isSvcError(error)
-        ? renamed(error, one => (one.field === 'after' ? { ...one, field: 'last_event_id' } : one))
+        ? renamed(error, problem =>
+            problem.field === 'after' ? { ...problem, field: 'last_event_id' } : problem,
+          )
         : error
     })
   },
@@ -92,15 +94,17 @@ export const linkEvents = operation({
   effect: 'write',
   right: 'events',
   description:
-    'A browser cannot send the token with an EventSource. This link needs none: it opens one stream, once, within 60 seconds, with the parameters given here. A page of this origin gives `url` to an EventSource. An EventSource that lost its connection tries the same link again, which is then forbidden: close it at its first error, and make a new link with `after`: the id of the last event, else the `after` of this answer.',
+    'A browser cannot send the token with an EventSource. This link needs no token: it opens one stream, once, within 60 seconds, with the parameters of this call. A page of this origin passes `url` to an EventSource. After a lost connection an EventSource tries the same link again, which is then forbidden. So close it at its first error, and make a new link with `after`: the id of the last event, or the `after` of this answer if there was none.',
   input: Stream,
   output: Type.Object({
     url: Type.String({ description: 'Path and query, for an EventSource of a page of this origin.' }),
     after: Type.String({
       description:
-        'Where the stream begins. Give it to the next link if this stream ends before its first event.',
+        'Position at which the stream starts. Pass it to the next link if this stream ends before its first event.',
     }),
-    expires_at: Type.Integer({ description: 'Unix ms. A stream that was opened before stays open.' }),
+    expires_at: Type.Integer({
+      description: 'Until when the link can be used, in Unix milliseconds. An open stream stays open.',
+    }),
   }),
   errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
   examples: [
@@ -129,7 +133,7 @@ export const followChanges = operation({
   title: 'Follow messages, marks and sessions as they change',
   effect: 'read',
   right: 'history',
-  description: 'For doors that show what is there now: what happened before is not told.',
+  description: 'For doors that need only changes from now on.',
   input: closed({}),
   output: Type.Unsafe<Gateway['changes']>({ type: 'object' }),
   run: async ({ changes }) => changes,

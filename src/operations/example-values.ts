@@ -1,4 +1,4 @@
-/** Values that the docs of several tools show. Invented, and without anything secret. */
+/** Invented values for the examples of several operations. */
 import type { Message } from '../model/message.ts'
 import type { Session } from '../model/session.ts'
 

@@ -1,6 +1,6 @@
 /**
- * The one way into an operation, for every door: who calls is asked whether they may, the input is checked, the operation runs,
- * and whatever goes wrong leaves as an error of the closed catalogue.
+ * The gate: every door calls operations through `invoke`. It checks the right of the caller and the input,
+ * runs the operation, and turns every failure into an error of the catalogue (`model/error.ts`).
  */
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
@@ -10,10 +10,10 @@ import type { Operation } from './operation.ts'
 import { holds } from './rights.ts'
 
 /**
- * What the operation answers to this input.
+ * Runs an operation and returns its output.
  *
- * @throws SvcError always of the catalogue: `forbidden` for a caller without the right; a bug leaves as `internal` with an id
- *   that the log carries too
+ * @throws SvcError `forbidden` for a caller without the right; `internal` with an id for a bug, which the
+ *   log has with the same id; the errors of the operation
  */
 export async function invoke<O>(
   operation: Pick<Operation, 'name' | 'parse' | 'right'> & {
@@ -34,8 +34,9 @@ export async function invoke<O>(
 }
 
 /**
- * Any thrown value as an error that may be shown. What is not of the catalogue is a bug: it is logged with its stack
- * under an id, and only the id is shown. An abort is not a bug: the service is stopping, or nobody listens any more.
+ * Converts a thrown value to an error that callers may see. A value that is not an SvcError is a bug: it is
+ * logged with its stack and an id, and the caller sees only the id. An abort is not a bug: the service stops,
+ * or the caller has left.
  */
 export function toSvcError(
   error: unknown,
@@ -47,7 +48,7 @@ export function toSvcError(
     const reason: unknown = context.signal.reason
     if (reason instanceof SvcError) return reason
     if (error === reason || (error instanceof Error && error.name === 'AbortError'))
-      return new SvcError('shutting_down', 'The call was cut off', { cause: error })
+      return new SvcError('shutting_down', 'The call was aborted', { cause: error })
   }
   const id = crypto.randomUUID()
   log.error('unexpected error', {

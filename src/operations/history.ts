@@ -8,39 +8,39 @@ import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
 import { defineTool } from './operation.ts'
 import { Offset, RowId, Time } from './schema.ts'
 
-/** The filters of a page of the message log, and which page of what they leave. */
+/** Filters for messages, and which page of the matches to return. */
 export const HistoryInput = closed({
   user_id: optional(
-    bounded(512, 'Only messages from or to this user: the id, or the name that people here gave.', {
+    bounded(512, 'Only messages from or to this user: the id, or the name that people gave to the user.', {
       examples: [exampleUser],
     }),
   ),
   bot_id: optional(bounded(512, 'Only messages of this bot account.')),
   session: optional(bounded(200, 'Only messages of this session.')),
-  msg_type: optional(told(MessageKind, 'Kind of the first item.')),
+  msg_type: optional(told(MessageKind, 'Only messages whose first item is of this kind.')),
   direction: optional(told(Direction, 'received: from users; sent: by the bot.')),
   since: optional(
-    Time('Not older than this (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
+    Time('Only messages since this time (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
       examples: [1767225600000, '2026-01-01T00:00:00+08:00'],
     }),
   ),
   until: optional(
-    Time('Older than this (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
+    Time('Only messages before this time (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
       examples: ['2026-01-02'],
     }),
   ),
   text_contains: optional(
     bounded(
       1000,
-      'A part of the text, of a file’s name or of a voice’s transcript, taken literally, in any script; of A to Z the case does not matter.',
+      'Part of the text, of a file name or of the transcript of a voice message. Taken literally, in any script; the case of A to Z does not matter.',
       { examples: ['你好', '100%'] },
     ),
   ),
-  limit: optional(between(1, 200, 'Most messages to return.', { default: 50 })),
+  limit: optional(between(1, 200, 'Maximum number of messages to return.', { default: 50 })),
   offset: optional(
-    Offset('Matches to skip, from the newest. To go back more than 10,000, page with `before`.'),
+    Offset('Number of matches to skip, from the newest. To skip more than 10,000, page with `before`.'),
   ),
-  before: optional(RowId('Row id: only messages before it, as given by next_before.')),
+  before: optional(RowId('Row id: only messages before it. Use `next_before` of the previous page.')),
 })
 
 export const history = defineTool({
@@ -48,7 +48,7 @@ export const history = defineTool({
   title: 'Search message history',
   effect: 'read',
   right: 'history',
-  description: `Searches old conversations: finds stored messages (chat history) of WeChat (Weixin, 微信), received and sent, newest first. All given filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: that stays right while new messages arrive and reaches every message, which \`offset\` does not.
+  description: `Searches old conversations: finds stored messages (chat history) of WeChat (Weixin, 微信), received and sent, newest first. All filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: it is correct while new messages arrive and reaches every message, which \`offset\` does not.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,
   input: HistoryInput,
@@ -59,15 +59,16 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     positionals: ['text_contains'],
     short: { user_id: 'u', session: 's', limit: 'n' },
     names: { user_id: 'user', bot_id: 'bot', msg_type: 'type', text_contains: 'text' },
-    about: `Finds stored messages, received and sent, and prints the newest that match, in the order of the conversation; with --json newest first. What waited before it went out stands where it was written. All given filters must match. The end of the output says how to see older ones.
+    about: `Finds stored messages, received and sent, and prints the newest that match, in the order of the conversation; with --json newest first. A message that waited before it was sent stands at the time when it was written. All filters must match. The end of the output says how to see older messages.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through svc: WeChat offers bots no history of its own.`,
-    examples: [['svc history -u Mum --since yesterday', 'What was said since the day before']],
+    examples: [['svc history -u Mum --since yesterday', 'The messages since yesterday']],
     help: {
       since:
-        'Not older than this time: 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).',
-      until: 'Older than this time.',
-      offset: 'Matches to skip, from the newest (0 to 10000; default 0). To go back further, use --before.',
+        'Only messages since this time: 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).',
+      until: 'Only messages before this time.',
+      offset:
+        'Number of matches to skip, from the newest (0 to 10000; default 0). To go back further, use --before.',
       before: 'Row id: only messages before it. The end of the output names the one for the next page.',
     },
   },
@@ -99,22 +100,24 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
   async run(gateway, { limit = 50, offset = 0, ...filters }, { signal, room }) {
     const { since, until } = filters
     if (since !== undefined && until !== undefined && since > until)
-      throw badArgument('until', 'expected a time after since; there is nothing between them')
+      throw badArgument('until', 'expected a time after since')
     return pageOf(gateway, { ...filters, limit, offset }, signal, room?.())
   },
 })
 
 /**
- * A page of messages. An empty one for a misspelt name would be taken for a quiet session, or a quiet user.
+ * Returns a page of messages. Fails for an unknown session or name of a user: an empty page for a misspelt
+ * name would look like a session or user without messages.
  *
- * @throws SvcError as `History.page`; `session_not_found`; `invalid_arguments` for a name that no user has
+ * @throws SvcError same as `History.page`; `session_not_found`; `invalid_arguments` for a name that no user
+ *   has
  */
 export async function pageOf(
   gateway: Gateway,
-  ...asked: Parameters<Gateway['history']['page']>
+  ...args: Parameters<Gateway['history']['page']>
 ): Promise<HistoryPage> {
-  const page = await gateway.history.page(...asked)
-  const [{ session, user_id }] = asked
+  const page = await gateway.history.page(...args)
+  const [{ session, user_id }] = args
   if (page.total > 0) return page
   if (session !== undefined) await knownSession(gateway, session)
   if (user_id !== undefined && !isUserId(user_id)) await gateway.users.list({ user_id })
@@ -122,14 +125,17 @@ export async function pageOf(
 }
 
 /**
- * The name of a session as it is written; one that was logged out, or renamed, is known by what it left.
+ * Returns the name of a session in its own spelling. Also finds a session that was logged out or renamed, if
+ * it has left messages.
  *
  * @throws SvcError `session_not_found`
  */
-export async function knownSession(gateway: Gateway, given: string): Promise<string> {
-  const name = sessionName(given)
-  const found = (await gateway.accounts.list()).find(one => sessionKey(one.name) === sessionKey(name))
-  if (found) return found.name
+export async function knownSession(gateway: Gateway, text: string): Promise<string> {
+  const name = sessionName(text)
+  const session = (await gateway.accounts.list()).find(
+    ({ name: other }) => sessionKey(other) === sessionKey(name),
+  )
+  if (session) return session.name
   const { total } = await gateway.history.page({ session: name, limit: 1, offset: 0 })
   if (total === 0) throw sessionNotFound(name)
   return name

@@ -11,9 +11,9 @@ export const login = defineTool({
   title: 'Log a session in by QR code',
   effect: 'write',
   right: 'login',
-  description: `Connects a WeChat (Weixin, 微信) account, as a session: a person scans a QR code to log in (sign in). The first call starts the flow and returns a QR code at once, as \`qr_url\` and as \`qr_text\`, which can be printed and scanned; show it to the person whose account it is. Call again with the same session_name to follow: each call returns when the status changes, or after \`timeout\` seconds. Repeat until the status is \`confirmed\`; \`message\` always says what to do next.
+  description: `Connects a WeChat (Weixin, 微信) account, as a session: a person scans a QR code to log in (sign in). The first call starts the flow and returns a QR code immediately, as \`qr_url\` and as \`qr_text\`, which can be printed and scanned; show it to the owner of the account. Call again with the same session_name to follow: each call returns when the status changes, or after \`timeout\` seconds. Repeat until the status is \`confirmed\`; \`message\` always says what to do next.
 
-\`need_verifycode\`: ask the person for the digits on the phone and call with verify_code. \`expired\`: the code was not scanned in time and was renewed three times already; start again. \`already_bound\`: that account belongs to another bot program. WeChat allows one bot per account. Several sessions may log in at the same time; without a name the only pending flow is followed.`,
+\`need_verifycode\`: ask the person for the digits on the phone and call with verify_code. \`expired\`: the code was not scanned in time and was already renewed three times; start again. \`already_bound\`: the account belongs to another bot program. WeChat allows one bot per account. Several sessions may log in at the same time; without a name the call follows the only pending flow.`,
   input: closed({
     session_name: optional(
       Type.String({
@@ -38,19 +38,19 @@ export const login = defineTool({
     positionals: ['session_name'],
     short: { timeout: 't', force: 'f', session_name: 's' },
     names: { session_name: 'session' },
-    about: `Registers a WeChat account as a session: shows a QR code, follows what happens with it, and ends when the account is connected or the code has run out for good. Scan it with WeChat on the phone of the account. An expired code is renewed up to three times. The phone may show digits: they are asked for here.
+    about: `Registers a WeChat account as a session: shows a QR code, follows the login, and ends when the account is connected or the last code has expired. Scan the code with WeChat on the phone of the account. An expired code is renewed up to three times. If the phone shows digits, the command asks for them.
 
-WeChat allows one bot per account: logging in here ends the account's bot elsewhere. The session is named default unless a name is given; a connected one is only logged in again with --force.`,
+WeChat allows one bot per account: logging in here ends the account's bot elsewhere. Without a name the session is named default. A connected session is logged in again only with --force.`,
     help: {
       timeout:
-        'Give up when nothing has changed for so many seconds; without it, when the code has run out for good.',
-      verify_code: 'The digits that the phone may show, where nobody can be asked for them.',
+        'Give up after this many seconds without a change. Without it: when the last code has expired.',
+      verify_code: 'The digits that the phone shows, if the command cannot ask for them.',
     },
     ownExamples: true,
     examples: [
       ['svc login', 'The first account: shows the QR code and waits until it is connected'],
       ['svc login work', 'Another one, as the session "work"'],
-      ['svc login work --force', 'The same anew, although it is connected'],
+      ['svc login work --force', 'Log the session "work" in again, although it is connected'],
     ],
   },
   examples: [
@@ -87,7 +87,7 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
     const code = verify_code ?? answered
     let status = await gateway.logins.login({ ...request, ...(code && { verify_code: code }) }, call.signal)
     if (verify_code !== undefined) return status
-    // Where the door reaches the person, the digits are asked for here: nobody has to call again for them.
+    // If the door can ask the person, the digits are asked for here, and the caller need not call again.
     for (let asked = answered ? 1 : 0; status.status === 'need_verifycode' && !call.signal.aborted; asked++) {
       const typed = await call.ask?.({
         text: asked === 0 ? firstQuestion : nextQuestion,
@@ -104,4 +104,4 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
 })
 
 const firstQuestion = 'The phone shows a number. Type it here to go on.'
-const nextQuestion = 'That number was not taken. Type the one that the phone shows now.'
+const nextQuestion = 'WeChat did not accept that number. Type the number that the phone shows now.'

@@ -31,24 +31,24 @@ export const logout = defineTool({
     positionals: ['session_name'],
     short: { session_name: 's' },
     names: { session_name: 'session' },
-    help: { session_name: 'Name of the session; without it the default session.' },
+    help: { session_name: 'Name of the session. Without it: the default session.' },
     about: `Ends a session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first. People report that WeChat may refuse a new code once the credentials are gone: keep a copy of the session's folder if you are not sure.
 
-On a terminal it asks first; elsewhere it wants the name, or --yes for the default session.`,
+On a terminal it asks first. Without a terminal it needs the name, or --yes for the default session.`,
     async refuse(gateway, { session_name }) {
       const names = (await gateway.accounts.list()).map(({ name }) => name)
       if (session_name || names.length < 2) return
-      throw badArgument('session_name', `expected which of several: ${names.join(', ')}`, {
+      throw badArgument('session_name', `expected the name of one of the sessions: ${names.join(', ')}`, {
         next: { action: 'run', command: ['logout', 'NAME'] },
       })
     },
     async question(gateway, { session_name }) {
       const sessions = await gateway.accounts.list()
-      const named = sessions.find(one =>
-        session_name ? sessionKey(one.name) === sessionKey(String(session_name)) : one.is_default,
+      const session = sessions.find(({ name, is_default }) =>
+        session_name ? sessionKey(name) === sessionKey(String(session_name)) : is_default,
       )
-      if (!named) throw sessionNotFound(String(session_name || 'default'))
-      return `This deletes the credentials of session ${named.name}; WeChat may refuse a new QR code without them. Log it out? [y/N]`
+      if (!session) throw sessionNotFound(String(session_name || 'default'))
+      return `This deletes the credentials of session ${session.name}; WeChat may refuse a new QR code without them. Log it out? [y/N]`
     },
   },
   examples: [

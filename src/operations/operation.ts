@@ -1,6 +1,6 @@
 /**
- * A verb, written once: REST route, MCP tool, command, docs and library method are derived from this one value. A tool is one
- * that agents are offered.
+ * Definition of an operation: something that callers can ask of svc. The REST route, MCP tool, command, docs
+ * and library method are derived from this one value. A tool is an operation that agents are offered.
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
@@ -13,104 +13,116 @@ import { type JsonSchema, toJsonSchema } from './schema.ts'
 /** read: changes nothing. write: changes or sends something. destroy: takes something away. */
 export type Effect = 'read' | 'write' | 'destroy'
 
-/** How the command line spells an operation; what is not said here comes from the schema of the input. */
+/** The command of an operation. What is not set here comes from the schema of the input. */
 export interface CommandShape {
-  /** The words after `svc`. */
+  /** Words of the command after `svc`. */
   readonly path: readonly string[]
-  /** One more word that changes nothing: `svc webhook list` is `svc webhook`. */
+  /** Optional last word without effect: `svc webhook list` is `svc webhook`. */
   readonly also?: string
-  /** What lists of commands say, where that is not the title. */
+  /** Text in lists of commands. Default: the title. */
   readonly summary?: string
-  /** Input keys that may be given without a flag, in this order. Those that are not required have a flag besides. */
+  /** Input keys that need no flag, in this order. Optional ones also have a flag. */
   readonly positionals: readonly string[]
-  /** Required positionals that may be left out where another option of the command stands for them. */
+  /** Required positionals that may be left out if another option of the command replaces them. */
   readonly leftOut?: readonly string[]
-  /** Input key → one letter. */
+  /** Input key → one-letter flag. */
   readonly short: Readonly<Record<string, string>>
-  /** Input key → its name there, where that is not the key with dashes: `image_path` is `--image`. */
+  /** Input key → name of its flag. Default: the key with dashes. Example: `image_path` is `--image`. */
   readonly names?: Readonly<Record<string, string>>
-  /** Input key → what its help says, where a person at this machine is told something else than a distant caller. */
+  /** Input key → its help, if the description in the schema is meant for callers on other machines. */
   readonly help?: Readonly<Record<string, string>>
-  /** Input key → its default there, where that is not the schema's. */
+  /** Input key → its default on the command line, if it differs from that of the schema. */
   readonly defaults?: Readonly<Record<string, string | number>>
-  /** Input key whose value `-` stands for what comes on stdin. */
+  /** Input key that is read from stdin if its value is `-`. */
   readonly stdin?: string
-  /** Flags that may be given several times, together: then each is an entry of `into`, in the order given. */
+  /**
+   * Flags that may be repeated and mixed. Each use becomes an entry of the array `into`, in the order on the
+   * command line.
+   */
   readonly series?: {
     readonly into: string
-    /** The entry's key that takes the flag's value. */
+    /** Key of the entry that gets the value of the flag. */
     readonly value: string
-    /** Input key of the flag → the rest of its entry. */
+    /** Input key of the flag → the other keys of its entry. */
     readonly entries: Readonly<Record<string, Readonly<Record<string, unknown>>>>
   }
-  /** What the command's help says instead of the description, where that speaks to callers from elsewhere. */
+  /** Help text of the command, if the description is meant for callers on other machines. */
   readonly about?: string
   /**
-   * What a person at a terminal is asked before it is done, as what it takes away is gone; every tool whose effect is
-   * `destroy` has it. `input` is what `parse` gave.
+   * Returns the question that a person at a terminal must answer first, as the effect cannot be undone. Every
+   * tool with the effect `destroy` has it. `input` is the result of `parse`.
    */
   question?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<string>
   /**
-   * Refuses what is clear enough for a program and not for a person who typed it. `input` is what `parse` gave.
+   * Rejects input that is clear for a program, but that a person may have typed by mistake. `input` is the
+   * result of `parse`.
    *
    * @throws SvcError `invalid_arguments`, `session_not_found`
    */
   refuse?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<void>
-  /** Command lines worth showing besides the tool's examples, each with what it does. */
+  /** Further example command lines, each with what it does. */
   readonly examples?: readonly (readonly [line: string, does: string])[]
-  /** The command shows those alone: it does more than one call, so the tool's examples are not its own. */
+  /** The help shows only `examples` of the command, not those of the operation. */
   readonly ownExamples?: true
 }
 
-/** Where a caller is, and which files it may name by their paths. */
+/**
+ * Location of a caller: remote, or on this machine with the right to name any or some files by their paths.
+ */
 export type Whereabouts = 'remote' | 'anyFile' | 'someFiles'
 
-/** The description of an operation for a caller there. */
+/** Returns the description of an operation for a caller at that location. */
 export const describedFor = (
   { about, description }: Pick<Operation, 'about' | 'description'>,
   where: Whereabouts,
 ): string => (about?.[where] === undefined ? description : `${description}\n\n${about[where]}`)
 
-/** A call worth showing in the docs. */
+/** An example call in the docs. */
 export interface Example {
   readonly summary: string
-  /** Absent where nothing is asked. */
+  /** Absent if the operation needs no input. */
   readonly input?: Readonly<Record<string, unknown>>
   readonly output: unknown
 }
 
-/** Where HTTP callers find an operation, and what HTTP does there in a way of its own. */
+/** The REST route of an operation, and its differences over HTTP. */
 export interface RestShape<Input = unknown, Output = unknown> {
-  /** `{key}` in the path takes that key of the input. The others stand in the query of GET and DELETE, else in the JSON body. */
+  /**
+   * Method and path. `{key}` in the path is that key of the input. The other keys are in the query of GET and
+   * DELETE, and in the JSON body of the other methods.
+   */
   readonly place: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
-  /** Under which heading the docs have it. */
+  /** Heading in the docs. */
   readonly tag: 'messages' | 'sessions' | 'accounts' | 'media' | 'webhooks' | 'panel' | 'service'
-  /** What the docs call it, where that is not its name. */
+  /** Operation id in the docs. Default: the name of the operation. */
   readonly operationId?: string
-  /** The panel has it, below its own prefix, and the service does not. */
+  /** Only the panel serves the route, below its own prefix. */
   readonly panelOnly?: true
-  /** The docs do not show it. */
+  /** The docs do not contain the route. */
   readonly hidden?: true
-  /** Anybody may call it, so its caller is nobody in particular. */
+  /** Any caller may call it, without a token. The caller counts as anonymous. */
   readonly open?: true
-  /** Input key → the header that it comes in. */
+  /** Input key → the header that contains it. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Input keys that a HEAD leaves out. */
+  /** Input keys that a HEAD request ignores. */
   readonly notByHead?: readonly string[]
-  /** Query parameters that the door itself reads, for the docs. */
+  /** Query parameters that the REST door reads itself, for the docs. */
   readonly ownQuery?: Readonly<Record<string, JsonSchema>>
   /**
-   * must: a call without a body is refused, even if no key is required. may: a body is read and judged, even if the operation
-   * has no keys. Without it, that of an operation without keys is not read.
+   * must: a call without a body is rejected, even if no key is required. may: a body is read and checked,
+   * even if the operation has no keys. Default: the body of an operation without keys is not read.
    */
   readonly body?: 'must' | 'may'
-  /** The body is the key `file`, a `SentFile`: raw bytes, or the file of a form, whose other fields are keys too. */
+  /**
+   * The body is the key `file`, a `SentFile`: raw bytes, or the file of a form. The other form fields are
+   * keys, too.
+   */
   readonly takesFile?: true
-  /** What the answer is if it is not JSON. */
+  /** Kind of the answer. Default: JSON. */
   readonly answers?: 'events' | 'bytes' | 'prometheus'
-  /** The status of some outputs; that of the others is 200. */
+  /** Status for outputs for which `when` returns true. All others have 200. */
   readonly otherStatus?: { readonly status: number; when(output: Output): boolean }
-  /** Headers of the answer that say what the output has no place for. */
+  /** Returns headers of the answer, for facts that are not part of the output. */
   answerHeaders?(
     gateway: Gateway,
     input: Input,
@@ -118,45 +130,55 @@ export interface RestShape<Input = unknown, Output = unknown> {
   ): Promise<Readonly<Record<string, string>> | undefined>
 }
 
-/** A body that is taken as it comes. */
+/** A file in the body of a request, as a stream. */
 export interface SentFile {
   readonly body: ReadableStream<Uint8Array>
-  /** Bytes at most, if the caller announced it. */
+  /** Maximum size in bytes, if the caller announced it. */
   readonly size?: number
 }
 
-/** How a program calls an operation of the library: keys of the input in order, then an object of the rest. */
+/**
+ * The library method of an operation: input keys as arguments in this order, then an object with the other
+ * keys.
+ */
 export interface MethodShape<Key extends string = string> {
   readonly positionals: readonly Key[]
 }
 
-/** What the author of a verb writes. */
+/** Definition of an operation as its author writes it. */
 export interface OperationDefinition<I extends TObject, O extends TSchema> {
   readonly name: string
   readonly title: string
   readonly effect: Effect
-  /** What a caller must hold; the gate asks for it. */
+  /** Right that a caller needs. The gate checks it. */
   readonly right: Right
-  /** To people and agents alike: what, when, what goes wrong, what WeChat does not allow. */
+  /**
+   * Description for people and agents: what it does, when to use it, its errors, and the limits of WeChat.
+   */
   readonly description: string
   readonly input: I
   readonly output: O
-  /** Codes of its own; those of every call are added. */
+  /** Error codes of this operation. Those of every call are added. */
   readonly errors?: readonly ErrorCode[]
   readonly examples?: readonly Example[]
-  /** Longest JSON body in bytes, where the usual 1 MiB is too little. */
+  /** Maximum size of the JSON body in bytes. Default: 1 MiB. */
   readonly maxBodyBytes?: number
-  /** What else a caller is told, by where it is: elsewhere, or on this machine with the right to name any or some files. */
+  /** Additional description by the location of the caller. */
   readonly about?: { readonly [W in Whereabouts]?: string }
   readonly rest?: RestShape<Static<I>, Static<O>>
   readonly cli?: CommandShape
   readonly library?: MethodShape<Extract<keyof Static<I>, string>>
-  /** What a schema cannot say. @param given the input without defaults @throws SvcError `invalid_arguments` */
+  /**
+   * Checks what a schema cannot express.
+   *
+   * @param given the input without defaults
+   * @throws SvcError `invalid_arguments`
+   */
   check?(input: Static<I>, given: Readonly<Record<string, unknown>>): void
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
-/** A verb as the doors see it: input unknown, checked by `parse`. */
+/** An operation as the doors use it: its input is unknown, and `parse` checks it. */
 export interface Operation
   extends Omit<OperationDefinition<TObject, TSchema>, 'run' | 'check' | 'maxBodyBytes' | 'rest' | 'library'> {
   readonly maxBodyBytes: number
@@ -164,21 +186,24 @@ export interface Operation
   readonly examples: readonly Example[]
   readonly rest?: RestShape
   readonly library?: MethodShape
-  /** Plain JSON Schema of input and output. */
+  /** Input and output as plain JSON Schema. */
   readonly inputSchema: JsonSchema
   readonly outputSchema: JsonSchema
-  /** @throws SvcError `invalid_arguments` naming every wrong field */
+  /** Checks the input. @throws SvcError `invalid_arguments` that names every wrong field */
   parse(input: unknown): Record<string, unknown>
-  /** For the gate alone: it asks who calls, and `input` is what `parse` gave. */
+  /**
+   * Runs the operation. Only the gate calls it: it checks the right of the caller, and `input` is the result
+   * of `parse`.
+   */
   run(gateway: Gateway, input: Record<string, unknown>, call: Call): Promise<unknown>
 }
 
-/** Every call may end so. */
+/** Error codes that every call may end with. */
 const everywhere: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shutting_down']
 
 const mebibyte = 1024 * 1024
 
-/** An operation whose types are still known: what the library's methods and the panel's calls derive from. */
+/** An operation with its types, from which the library's methods and the panel's calls are derived. */
 export interface TypedOperation<I extends TObject, O extends TSchema, N extends string = string>
   extends Omit<Operation, 'library'> {
   readonly name: N
@@ -188,7 +213,7 @@ export interface TypedOperation<I extends TObject, O extends TSchema, N extends 
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
-/** Makes the operation of a definition, whose types are checked here; most doors forget them. */
+/** Creates an operation from its definition. @throws Error if its schema is not supported */
 export function operation<
   I extends TObject,
   O extends TSchema,
@@ -202,7 +227,7 @@ export function operation<
 ): TypedOperation<I, O, N> & { readonly library?: { readonly positionals: P } } {
   const inputSchema = toJsonSchema(definition.input)
   if (inputSchema.type !== 'object' || inputSchema.additionalProperties !== false)
-    throw new Error(`${definition.name}: input must be an object that refuses unknown keys`)
+    throw new Error(`${definition.name}: input must be an object that rejects unknown keys`)
   checkVocabulary(inputSchema, definition.name)
   return {
     ...definition,
@@ -219,34 +244,39 @@ export function operation<
   }
 }
 
-/** What the author of a tool writes. */
+/** Definition of a tool as its author writes it. */
 export interface ToolDefinition<I extends TObject, O extends TSchema>
   extends Omit<OperationDefinition<I, O>, 'rest'> {
-  /** Meets nothing beyond this machine: neither WeChat nor what people wrote there. */
+  /** The tool works only with data of this machine: neither with WeChat nor with what people wrote there. */
   readonly machineOnly?: true
   readonly rest?: Partial<Pick<RestShape<Static<I>, Static<O>>, 'tag' | 'answerHeaders'>>
   readonly cli: CommandShape
 }
 
-/** A tool as the doors see it. */
+/** A tool as the doors use it. */
 export interface Tool extends Operation, Pick<ToolDefinition<TObject, TSchema>, 'machineOnly'> {
   readonly rest: RestShape
   readonly cli: CommandShape
 }
 
-/** A tool whose types are still known. */
+/** A tool with its types. */
 export type TypedTool<I extends TObject, O extends TSchema, N extends string = string> = Omit<
   TypedOperation<I, O, N>,
   'cli' | 'rest'
 > &
   Pick<Tool, 'cli' | 'rest' | 'machineOnly'>
 
+/**
+ * Creates a tool from its definition.
+ *
+ * @throws Error if its schema is not supported, or a question is missing
+ */
 export function defineTool<I extends TObject, O extends TSchema, const N extends string>(
   definition: ToolDefinition<I, O> & { readonly name: N },
 ): TypedTool<I, O, N> {
   const { name, effect, cli } = definition
   if (effect === 'destroy' && !cli.question)
-    throw new Error(`${name}: it takes something away, so its command needs a question`)
+    throw new Error(`${name}: its effect is destroy, so its command needs a question`)
   const rest: RestShape = {
     place: `POST /tools/default/${name}`,
     tag: 'messages',

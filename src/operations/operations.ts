@@ -1,4 +1,4 @@
-/** Every operation besides the tools, by what it is about, in the order of the docs. */
+/** Lists of the operations: all of them, and those of single doors. */
 import {
   cancelLogin,
   followLogin,
@@ -46,7 +46,7 @@ import {
   webhookLog,
 } from './webhooks.ts'
 
-/** What waits to be sent: for clients of MCP too. */
+/** Operations for messages that wait to be sent. Also part of `sideOperations`. */
 export const outboxOperations = [listOutbox, getOutbox, cancelOutbox] as const
 
 export const messageOperations = [...outboxOperations, approveOutbox, listUsers, nameUser] as const
@@ -66,17 +66,19 @@ export const webhookOperations = [
 
 export const mediaOperations = [uploadMedia, getMedia] as const
 
-/** What a service tells of itself, and what links in deliveries lead to. */
+/** The state of the service, and the links in webhook deliveries. */
 const serviceOperations = [getShared, health, metrics] as const
 
-/** What clients of another door than REST need besides: uploads, the bytes of media, what waits, health. */
+/**
+ * Operations that `svc mcp -t http` serves over HTTP beside MCP: uploads, media, waiting messages, health.
+ */
 export const sideOperations: readonly Operation[] = [
   ...mediaOperations,
   ...outboxOperations,
   ...serviceOperations,
 ]
 
-/** What the panel's page calls, by the headings of the panel's docs. */
+/** Operations that the panel's page calls, by the headings of the panel's docs. */
 export const panelOperations = {
   panel: [status],
   accounts: [
@@ -102,7 +104,7 @@ export const panelOperations = {
   webhooks: webhookOperations,
 } as const
 
-/** What doors ask for beside the operations that they offer; nobody calls these by their names. */
+/** Operations that doors call for their own needs. No caller can call them by name. */
 const doorOperations = [
   getConversation,
   beginReading,
@@ -113,7 +115,7 @@ const doorOperations = [
   forgetLogin,
 ] as const
 
-/** All there are, the tools first. */
+/** All operations, the tools first. */
 export const operations: readonly Operation[] = [
   ...new Set<Operation>([
     ...tools,

@@ -1,4 +1,4 @@
-/** What waits to be sent: until it may go, or until a person says yes. */
+/** Operations for messages that wait: until they may be sent, or until a person approves them. */
 import { Type } from '@sinclair/typebox'
 import { Cancelled, OutboxEntry, OutboxFilter } from '../model/message.ts'
 import { bounded, closed } from '../model/shapes.ts'
@@ -36,11 +36,11 @@ const exampleEnded = {
 
 export const listOutbox = operation({
   name: 'list_outbox',
-  title: 'List what waits to be sent',
+  title: 'List the messages that wait to be sent',
   effect: 'read',
   right: 'outbox',
   description:
-    'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out, and those that a person has to say yes to first. What has been sent, has expired or was cancelled is not here any more: GET /outbox/{id} tells what became of it.',
+    'Lists the messages with when_closed "queue" that wait until they may be sent, in the order in which they will be sent, and the messages that wait for a person\'s approval. Messages that were sent, expired or cancelled are not in the list: GET /outbox/{id} gives their status.',
   input: OutboxFilter,
   output: Entries,
   errors: ['session_not_found', 'store_unavailable'],
@@ -55,7 +55,7 @@ export const listOutbox = operation({
     short: { user_id: 'u', session: 's' },
     names: { user_id: 'user' },
     ownExamples: true,
-    examples: [['svc outbox', 'What waits, oldest first']],
+    examples: [['svc outbox', 'Messages that wait, oldest first']],
   },
   library: { positionals: [] },
   run: ({ outbox }, filter) => outbox.list(filter),
@@ -63,15 +63,15 @@ export const listOutbox = operation({
 
 export const getOutbox = operation({
   name: 'get_outbox',
-  title: 'What became of a queued send',
+  title: 'Get the status of a queued send',
   effect: 'read',
   right: 'outbox',
   description:
-    'By the outbox_id that send answered with, also after it left, until a week after the call. ended says that nothing of it waits any more; the parts tell what became of each.',
+    'Gets a queued send by the outbox_id that send answered with, up to a week after the call. `ended` means that no part of it waits any more; `parts` gives the status of each part.',
   input: OneEntry,
   output: OutboxEntry,
   errors: ['not_found', 'store_unavailable'],
-  examples: [{ summary: 'It went out', input: { id: '12' }, output: exampleEnded }],
+  examples: [{ summary: 'It was sent', input: { id: '12' }, output: exampleEnded }],
   rest: { place: 'GET /outbox/{id}', tag: 'messages' },
   library: { positionals: ['id'] },
   run: ({ outbox }, { id }) => outbox.get(id),
@@ -83,7 +83,7 @@ export const cancelOutbox = operation({
   effect: 'destroy',
   right: 'outbox',
   description:
-    'What waits of it will not be sent; in history it is refused, with the reason_code cancelled, or declined where a person had to say yes. What has been sent already, or is being sent right now, stays as it is.',
+    'Parts that wait will not be sent. History shows them as refused, with the reason_code cancelled, or declined if the send waited for approval. Parts that were sent already, or are being sent now, stay as they are.',
   input: OneEntry,
   output: Cancelled,
   errors: ['not_found', 'store_unavailable'],
@@ -107,14 +107,14 @@ export const cancelOutbox = operation({
 
 const approvalId = { id: 'Id of the send, as svc approvals shows it.' }
 
-/** For the command line alone: other doors find them in the outbox. */
+/** Only for the command line: other doors get these sends from `list_outbox`. */
 export const listApprovals = operation({
   name: 'list_approvals',
   title: 'List messages that wait for your approval',
   effect: 'read',
   right: 'approve',
   description:
-    'Lists the messages that agents want to send and nobody has confirmed: svc was started with --confirm-send, and the client cannot ask its user, or the question was closed without an answer. Each waits for 24 hours.',
+    'Lists the messages that agents want to send and nobody has approved: svc was started with --confirm-send, and the client cannot ask its user, or the question was closed without an answer. Each waits up to 24 hours.',
   input: closed({}),
   output: Entries,
   errors: ['store_unavailable'],
@@ -122,19 +122,19 @@ export const listApprovals = operation({
     path: ['approvals'],
     positionals: [],
     short: {},
-    examples: [['svc approvals', 'What waits, oldest first']],
+    examples: [['svc approvals', 'Messages that wait for you, oldest first']],
   },
   run: async ({ outbox }) => (await outbox.list()).filter(({ waits_for }) => waits_for === 'approval'),
 })
 
-/** For people, so never beside MCP alone. */
+/** Only for people. So the MCP service without REST does not offer it. */
 export const approveOutbox = operation({
   name: 'approve_outbox',
-  title: 'Say yes to a send that waits for approval',
+  title: 'Approve a send that waits for approval',
   effect: 'write',
   right: 'approve',
   description:
-    'For a person, never for an agent. With --confirm-send a send from an MCP client that cannot ask anybody waits up to 24 hours with waits_for "approval" in GET /outbox. This sends it, and answers with what became of it. When it may not go now, the call fails and it goes on waiting for a yes; with when_closed "queue" it waits for the user instead. DELETE /outbox/{id} declines it.',
+    'For a person, never for an agent. With --confirm-send, a send from an MCP client that cannot ask its user waits up to 24 hours, with waits_for "approval" in GET /outbox. This call sends it, and answers with its status. If it cannot be sent now, the call fails and the send goes on waiting for approval; with when_closed "queue" it waits for the user instead. DELETE /outbox/{id} declines it.',
   input: OneEntry,
   output: OutboxEntry,
   errors: [
@@ -146,7 +146,7 @@ export const approveOutbox = operation({
     'rate_limited',
     'store_unavailable',
   ],
-  examples: [{ summary: 'It went out', input: { id: '12' }, output: exampleEnded }],
+  examples: [{ summary: 'It was sent', input: { id: '12' }, output: exampleEnded }],
   rest: { place: 'POST /outbox/{id}/approve', tag: 'messages' },
   cli: {
     path: ['approvals', 'yes'],
@@ -163,13 +163,13 @@ export const approveOutbox = operation({
   run: ({ outbox }, { id }, { by }) => outbox.approve(id, by),
 })
 
-/** For the command line alone: at other doors it is `cancel_outbox`. */
+/** Only for the command line: other doors use `cancel_outbox`. */
 export const declineOutbox = operation({
   name: 'decline_outbox',
   title: 'Decline a message: it is never sent',
   effect: 'destroy',
   right: 'approve',
-  description: 'Declines a message that waits for approval. It is never sent, and the agent is told.',
+  description: 'Declines a message that waits for approval. It is never sent, and the agent can see that.',
   input: OneEntry,
   output: Cancelled,
   errors: ['not_found', 'store_unavailable'],

@@ -1,9 +1,9 @@
 /**
- * The one check of tool inputs, for every door: fills defaults, converts ids and times, refuses unknown keys by name,
- * and tells all problems at once: which field, what was expected, never the value.
+ * Checks the inputs of operations, for every door. It fills in defaults, converts ids and times, and rejects
+ * unknown keys. It reports all problems together: the field and what was expected, never the value.
  *
- * It reads the schemas as plain JSON Schema, of which tools use a small part; `checkVocabulary` refuses a tool that
- * uses more, so that no keyword is ever silently ignored.
+ * It supports the part of JSON Schema that operations use. `checkVocabulary` rejects an operation with other
+ * keywords, so that no keyword is silently ignored.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import { invalid, type Problem } from '../model/error.ts'
@@ -11,7 +11,7 @@ import { isObject } from '../platform/fields.ts'
 import { conversionOf, type JsonSchema } from './schema.ts'
 
 /**
- * The input as the tool wants it.
+ * Checks an input and returns it with defaults and converted values.
  *
  * @throws SvcError `invalid_arguments` with `details.errors`, a list of {@link Problem}
  */
@@ -22,7 +22,7 @@ export function parse<S extends TSchema>(schema: S, input: unknown): Static<S> {
   return value as Static<S>
 }
 
-/** What does not fit the schema; empty when all does. For tests and for doors that only look. */
+/** Returns the problems of a value; empty if it fits the schema. For callers that need no converted value. */
 export function problemsOf(schema: TSchema, value: unknown): Problem[] {
   const problems: Problem[] = []
   checked(schema, value, '', problems)
@@ -57,8 +57,8 @@ function checkedObject(schema: JsonSchema, value: unknown, field: string, proble
   const at = (key: string) => (field ? `${field}.${key}` : key)
   for (const key in properties) {
     const property = properties[key] ?? {}
-    const given = Object.hasOwn(input, key) ? input[key] : undefined
-    if (given !== undefined) out[key] = checked(property, given, at(key), problems)
+    const own = Object.hasOwn(input, key) ? input[key] : undefined
+    if (own !== undefined) out[key] = checked(property, own, at(key), problems)
     else if (property.default !== undefined) out[key] = structuredClone(property.default)
     else if (schema.required?.includes(key))
       problems.push({
@@ -68,10 +68,11 @@ function checkedObject(schema: JsonSchema, value: unknown, field: string, proble
   }
   for (const key of Object.keys(input)) {
     if (Object.hasOwn(properties, key)) continue
-    const others = schema.additionalProperties
-    if (others === false)
+    const additional = schema.additionalProperties
+    if (additional === false)
       problems.push({ field: at(shownKey(key)), problem: `unknown; ${allowed(properties)}` })
-    else if (typeof others === 'object') out[key] = checked(others, input[key], at(shownKey(key)), problems)
+    else if (typeof additional === 'object')
+      out[key] = checked(additional, input[key], at(shownKey(key)), problems)
   }
   return out
 }
@@ -90,7 +91,7 @@ function checkedArray(schema: JsonSchema, value: unknown, field: string, problem
 
 const flags: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false }
 
-/** What stands in a query, a path or a form, which know texts alone, as the schema of the object wants it. */
+/** Converts the string values of a query, a path or a form to the types in the schema of the object. */
 export const spelled = (
   { properties }: Pick<JsonSchema, 'properties'>,
   fields: Readonly<Record<string, unknown>>,
@@ -105,7 +106,7 @@ export const spelled = (
     }),
   )
 
-// An unknown key comes from outside: short, on one line.
+/** Formats an unknown key for an error: at most 40 characters, on one line. */
 const shownKey = (key: string): string =>
   JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key)
     .slice(1, -1)
@@ -117,20 +118,22 @@ function allowed(properties: Record<string, JsonSchema>): string {
 }
 
 /**
- * Ids, names, keys and paths are bounded, compared and stored as UTF-8, where lone surrogates are all the same. A text without a
- * bound is only sent.
+ * Returns whether a string must be well-formed. Ids, names, keys and paths have a bound or a pattern. They
+ * are compared and stored as UTF-8, where all lone surrogates become equal. A text without a bound is only
+ * sent.
  */
 const isCompared = ({ maxLength, pattern }: JsonSchema): boolean =>
   maxLength !== undefined || pattern !== undefined
 
 function fits(schema: JsonSchema, value: unknown): boolean {
-  if (schema.anyOf) return schema.anyOf.some(one => fits(one, value))
+  if (schema.anyOf) return schema.anyOf.some(option => fits(option, value))
   if (schema.enum && !schema.enum.includes(value)) return false
   if ('const' in schema && schema.const !== value) return false
   switch (schema.type) {
     case 'string': {
       if (typeof value !== 'string') return false
-      // Code units first: never fewer than the characters that JSON Schema counts.
+      // JSON Schema counts characters. There are never more characters than code units, which are faster to
+      // count.
       if (schema.maxLength !== undefined && value.length > schema.maxLength) {
         if (value.length > schema.maxLength * 2 || [...value].length > schema.maxLength) return false
       }
@@ -158,14 +161,14 @@ function fits(schema: JsonSchema, value: unknown): boolean {
   }
 }
 
-/** What a schema wants, in words: `an integer from 1 to 1000`. */
+/** Describes what a schema expects, such as `an integer from 1 to 1000`. */
 export function words(schema: JsonSchema): string {
   if (schema.anyOf) return schema.anyOf.map(words).join(' or ')
   if (schema.enum) return `one of ${schema.enum.join(', ')}`
   if ('const' in schema) return JSON.stringify(schema.const)
   switch (schema.type) {
     case 'string': {
-      // `Shaped` says the shape of one; an expression is no word.
+      // A schema made by `Shaped` has its own description; a regular expression is not readable.
       if (schema.pattern !== undefined) return 'a string of a certain form'
       if (schema.maxLength !== undefined)
         return `a string of ${schema.minLength ?? 0} to ${schema.maxLength} characters`
@@ -199,9 +202,9 @@ const known = new Set(
 )
 
 /**
- * Refuses a schema with a keyword that `parse` would ignore.
+ * Rejects a schema with a keyword that `parse` would ignore. Runs at the start of the program.
  *
- * @throws Error a fault of the program, found at its start
+ * @throws Error with the path of the schema and the keyword
  */
 export function checkVocabulary(schema: JsonSchema, where: string): void {
   for (const key of Object.keys(schema)) {
@@ -210,5 +213,5 @@ export function checkVocabulary(schema: JsonSchema, where: string): void {
   for (const [name, property] of Object.entries(schema.properties ?? {}))
     checkVocabulary(property, `${where}.${name}`)
   if (schema.items) checkVocabulary(schema.items, `${where}[]`)
-  for (const one of schema.anyOf ?? []) checkVocabulary(one, where)
+  for (const option of schema.anyOf ?? []) checkVocabulary(option, where)
 }

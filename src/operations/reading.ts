@@ -1,4 +1,7 @@
-/** What readers of messages ask for besides `recv`: a place of their own, how receiving stands, and a stream. */
+/**
+ * Operations for readers of messages beside `recv`: a consumer's position, the state of receiving, and a
+ * stream.
+ */
 import { Type } from '@sinclair/typebox'
 import type { Message } from '../model/message.ts'
 import type { Receiving } from '../model/session.ts'
@@ -11,11 +14,11 @@ const { after, session } = recv.input.properties
 
 export const beginReading = operation({
   name: 'begin_reading',
-  title: 'Give a reader a place',
+  title: 'Give a consumer its position',
   effect: 'write',
   right: 'recv',
   description:
-    'A new consumer begins after what any consumer was given; one that is known stays where it is.',
+    'A new consumer starts after the newest message that any consumer got. A known consumer keeps its position.',
   input: closed({ consumer: Consumer() }),
   output: Type.Object({ success: flag('True.') }),
   errors: ['store_unavailable'],
@@ -25,23 +28,23 @@ export const beginReading = operation({
   },
 })
 
-/** How receiving stands, and how many messages wait. */
+/** State of receiving, and the number of waiting messages. */
 export interface InboxState extends Receiving {
   readonly waiting: number
 }
 
 export const describeInbox = operation({
   name: 'describe_inbox',
-  title: 'What a reader is told beside its messages',
+  title: 'State of the inbox',
   effect: 'read',
   right: 'recv',
   description:
-    'Whether any session is connected, which sessions bring no messages, and how many messages wait for a consumer or after a row. Moves nothing.',
+    'Whether any session is connected, which sessions bring no messages, and how many messages wait for a consumer or after a row. Moves no consumer.',
   input: closed({
     consumer: optional(Consumer()),
     after,
     session,
-    count: optional(between(1, 1000, 'Where counting what waits ends; without it nothing is counted.')),
+    count: optional(between(1, 1000, 'Count waiting messages up to this number. Without it: do not count.')),
   }),
   output: Type.Unsafe<InboxState>({ type: 'object' }),
   errors: ['session_not_found', 'store_unavailable'],
@@ -53,9 +56,9 @@ export const describeInbox = operation({
 
 /** Received messages one by one, until the signal aborts or the service stops. */
 export interface FollowedMessages {
-  /** The row after which they begin; absent for a consumer, which has a place of its own. */
+  /** Row after which the messages start. Absent with a consumer, which has its own position. */
   readonly from?: number
-  /** As `Inbox.follow`. */
+  /** Same as `Inbox.follow`. */
   follow(signal: AbortSignal): AsyncGenerator<Message, void, void>
 }
 
@@ -65,18 +68,18 @@ export const followMessages = operation({
   effect: 'write',
   right: 'recv',
   description:
-    'One by one, from the place of a consumer, after a row, or from now on. Asking for the next message says that the one before is dealt with.',
+    'Messages one by one, from the position of a consumer, after a row, or from now on. Asking for the next message acknowledges the one before.',
   input: closed({
     consumer: optional(Consumer()),
     after,
     session,
-    known: optional(flag('Fail for a session that neither exists nor left messages.')),
+    known: optional(flag('Fail for a session that does not exist and has no messages.')),
   }),
   output: Type.Unsafe<FollowedMessages>({ type: 'object' }),
   errors: ['session_not_found', 'store_unavailable'],
-  async run(gateway, { consumer, after, known = false, ...only }): Promise<FollowedMessages> {
+  async run(gateway, { consumer, after, known = false, session: name }): Promise<FollowedMessages> {
     const { inbox } = gateway
-    const session = only.session && known ? await knownSession(gateway, only.session) : only.session
+    const session = name && known ? await knownSession(gateway, name) : name
     const from = consumer === undefined ? (after ?? (await inbox.end())) : undefined
     return { from, follow: signal => inbox.follow({ consumer, from, session }, signal) }
   },

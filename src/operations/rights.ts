@@ -1,7 +1,7 @@
-/** Who may do what: one table, read by the gate and nowhere else. */
+/** Table of the rights of each kind of caller. Only the gate reads it. */
 import type { PrincipalKind } from '../model/principal.ts'
 
-/** What a caller must be allowed, to call an operation that names it. */
+/** The rights. Each operation names the one that its caller needs. */
 export const rights = [
   'recv',
   'send',
@@ -28,10 +28,13 @@ export const rights = [
 ] as const
 export type Right = (typeof rights)[number]
 
-/** How the service is, and what a signed link leads to. */
+/** Rights of every caller: read the health of the service, and open signed links. */
 const ofAnybody: readonly Right[] = ['health', 'shared']
 
-/** An agent on stdio has its tools, and sees who writes. Names, marks, yeses and webhooks are for people to give. */
+/**
+ * Rights of an agent on stdio: the tools, and the list of users. Names, marks, approvals and webhooks are for
+ * people.
+ */
 const ofAgents: readonly Right[] = [
   ...ofAnybody,
   'tools',
@@ -55,4 +58,5 @@ const grants: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
   open: new Set(ofAnybody),
 }
 
+/** Returns whether callers of this kind have the right. */
 export const holds = (kind: PrincipalKind, right: Right): boolean => grants[kind].has(right)

@@ -1,8 +1,8 @@
 /**
- * The words of tool inputs beyond plain JSON Schema: ids, row ids and times, which a caller may spell in two ways.
+ * Schemas of inputs that callers may write in two forms: ids, row ids and times.
  *
- * Each is an ordinary `anyOf` for the outside (OpenAPI, MCP) and carries, under a symbol that JSON never shows,
- * the conversion that `parse` applies.
+ * OpenAPI and MCP get each as an ordinary `anyOf`. The schema has the conversion that `parse` applies under a
+ * symbol, which JSON does not contain.
  */
 
 import {
@@ -15,7 +15,7 @@ import {
 } from '@sinclair/typebox'
 import { type EventStart, eventStart } from '../model/webhook.ts'
 
-/** The plain JSON Schema of a TypeBox schema: what OpenAPI and MCP get, free of symbols and functions. */
+/** Plain JSON Schema, without symbols and functions. OpenAPI and MCP get this. */
 export type JsonSchema = {
   type?: string
   description?: string
@@ -38,33 +38,35 @@ export type JsonSchema = {
   [other: string]: unknown
 }
 
-/** A copy without symbols and functions. */
+/** Converts a TypeBox schema to plain JSON Schema. */
 export const toJsonSchema = (schema: TSchema): JsonSchema => JSON.parse(JSON.stringify(schema))
 
-/** How a value that passed its schema becomes what a tool works with. */
+/** Conversion of a value that fits its schema to the value that the operation gets. */
 export interface Conversion {
-  /** For the error text: what was expected. */
+  /** Description of the expected value, for the error. */
   readonly expected: string
-  /** `undefined`: the value is not what was expected. */
+  /** Returns the converted value; undefined if the value is not valid. */
   convert(value: string | number): unknown
 }
 
 const conversion = Symbol('svc.conversion')
 
-/** The conversion a schema carries, if any. */
+/** Returns the conversion of a schema, if it has one. */
 export const conversionOf = (schema: object): Conversion | undefined =>
   (schema as { [conversion]?: Conversion })[conversion]
 
 declare const given: unique symbol
 
-/** A schema whose values a caller may spell in more ways than the tool then sees; only its type knows. */
+/**
+ * A schema whose callers may write a value as `Given`, and whose operation gets it as `Seen`. Only for types.
+ */
 export type Spelled<Seen, Given> = TUnsafe<Seen> & { readonly [given]?: Given }
 
-/** What a caller may give for a schema; `Static` is what the tool sees of it. */
+/** Type of the values that a caller may pass for a schema. `Static` is the type that the operation gets. */
 export type Given<S extends TSchema> =
   S extends Spelled<unknown, infer G> ? (unknown extends G ? Static<S> : G) : Static<S>
 
-/** What a caller may give as the input of a tool. */
+/** Type of the input that a caller may pass to an operation. */
 export type GivenInput<S extends TSchema> =
   S extends TObject<infer P>
     ? { [K in keyof P as P[K] extends TOptional<TSchema> ? never : K]: Given<P[K]> } & {
@@ -78,23 +80,26 @@ interface Options {
   default?: unknown
 }
 
-/** A string of one shape, with the shape said in words instead of as a pattern. */
+/** A string with a pattern. @param expected description of the pattern for errors, in words */
 export const Shaped = (pattern: string, expected: string, description: string, options: Options = {}) =>
   Type.Unsafe<string>({
     type: 'string',
-    ...{ pattern, description },
+    pattern,
+    description,
     ...options,
     [conversion]: { expected, convert: value => value } satisfies Conversion,
   })
 
 const asId: Conversion = {
   expected: 'an id: a string, or an integer of at most 2^53',
-  // A larger number has already lost its last digits on the way here; only a string can carry it.
+  // A larger number has already lost its last digits in JSON; only a string keeps them.
   convert: value =>
     typeof value === 'string' ? value || undefined : Number.isSafeInteger(value) ? String(value) : undefined,
 }
 
-/** An id: a string; a caller may write an integer. Upstream ids exceed 2^53 and must come as strings then. */
+/**
+ * An id: a string. A caller may also write an integer of at most 2^53; larger ids of WeChat must be strings.
+ */
 export const Id = (description: string, options: Options = {}): Spelled<string, string | number> =>
   Type.Unsafe<string>({
     anyOf: [{ type: 'string', minLength: 1, maxLength: 512 }, { type: 'integer' }],
@@ -111,7 +116,7 @@ const asRowId: Conversion = {
   },
 }
 
-/** A position in the message log: an integer; a caller may write it as a string. */
+/** A row id of the message log: an integer. A caller may also write it as a string. */
 export const RowId = (description: string, options: Options = {}): Spelled<number, number | string> =>
   Type.Unsafe<number>({
     anyOf: [
@@ -123,22 +128,26 @@ export const RowId = (description: string, options: Options = {}): Spelled<numbe
     [conversion]: asRowId,
   })
 
-/** Matches to skip: no more than are counted. */
+/** Maximum of `offset`: matches are counted up to this number. */
 const mostSkipped = 10_000
 
-/** How many matches a page begins after. */
+/** Number of matches to skip before a page. */
 export const Offset = (description: string) =>
   Type.Unsafe<number>({
-    ...{ type: 'integer', minimum: 0, maximum: mostSkipped, default: 0, description },
+    type: 'integer',
+    minimum: 0,
+    maximum: mostSkipped,
+    default: 0,
+    description,
     [conversion]: {
-      expected: `an integer of 0 to ${mostSkipped}; read on beyond with before, the next_before of the page before`,
+      expected: `an integer of 0 to ${mostSkipped}; for more, use before with the next_before of the previous page`,
       convert: value => value,
     } satisfies Conversion,
   })
 
 const asTime: Conversion = {
   expected:
-    'a time: integer Unix milliseconds, or ISO 8601 such as 2026-01-31T08:00:00+08:00 (no zone = UTC); 1h and yesterday are for the command line alone',
+    'a time: integer Unix milliseconds, or ISO 8601 such as 2026-01-31T08:00:00+08:00 (no zone = UTC); 1h and yesterday work only on the command line',
   convert: value =>
     typeof value === 'string'
       ? parseTime(value)
@@ -147,7 +156,7 @@ const asTime: Conversion = {
         : undefined,
 }
 
-/** A moment: integer Unix milliseconds, or ISO 8601 where no zone means UTC. */
+/** A time: integer Unix milliseconds, or ISO 8601, in which no zone means UTC. */
 export const Time = (description: string, options: Options = {}): Spelled<number, number | string> =>
   Type.Unsafe<number>({
     anyOf: [{ type: 'integer' }, { type: 'string', minLength: 4, maxLength: 40 }],
@@ -156,7 +165,7 @@ export const Time = (description: string, options: Options = {}): Spelled<number
     [conversion]: asTime,
   })
 
-/** A place in the log of events: the id of one, or a moment, as of `Time`. */
+/** A position in the event log: the id of an event, or a time same as `Time`. */
 export const EventPlace = (description: string): Spelled<EventStart, string | number> =>
   Type.Unsafe<EventStart>({
     anyOf: [{ type: 'string', minLength: 1, maxLength: 64 }, { type: 'integer' }],
@@ -176,8 +185,9 @@ const iso =
   /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
 
 /**
- * Unix milliseconds of an ISO 8601 date or date and time; a digit string of 11 to 16 digits is taken as milliseconds
- * already (command lines have no integers). `undefined` when it is neither, or names a day that does not exist.
+ * Parses an ISO 8601 date, or date and time, to Unix milliseconds. A string of 11 to 16 digits counts as
+ * milliseconds, since command lines have no integers. Returns undefined for other texts, and for a day that
+ * does not exist.
  */
 export function parseTime(text: string): number | undefined {
   if (/^\d{11,16}$/.test(text)) {

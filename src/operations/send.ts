@@ -17,7 +17,7 @@ export const SendInput = closed({
   to: Shaped(
     '^([^@]+|[^\\s@]+@[^\\s@]+)$',
     'a user id like <user>@<domain>, or the name of a user',
-    'User id: copy `from_user` of a message that recv returned; or the name that people here gave to one user (`user_name`). The one in the example does not exist.',
+    'User id: copy `from_user` of a message that recv returned. Or the name that people gave to the user (`user_name`). The user in the example does not exist.',
     { maxLength: 512, examples: [exampleUser] },
   ),
   text: optional(text(`Text to send. ${splitting}`)),
@@ -28,7 +28,7 @@ export const SendInput = closed({
   file_name: optional(
     bounded(
       255,
-      'Name to show for file_path; without file_path, for the one other path. Entries of media have their own.',
+      'File name to show for file_path; without file_path, for the only other path. Entries of media have their own.',
     ),
   ),
   media: optional(
@@ -40,25 +40,25 @@ export const SendInput = closed({
   session: optional(
     bounded(
       200,
-      'Send from this session. Without it: the one this user last wrote to, else the first connected.',
+      'Send from this session. Without it: the session that this user last wrote to, else the first connected one.',
     ),
   ),
   idempotency_key: optional(
     bounded(
       200,
-      'Any text that names this message, such as a UUID. A call with the same key within 24 hours sends nothing and answers with the result of the first; with other content it fails. So a call that got no answer can be repeated.',
+      'Any text that identifies this message, such as a UUID. A call with the same key within 24 hours sends nothing and returns the result of the first call; with other content it fails. So you can repeat a call that got no answer.',
       { examples: ['order-4711-shipped'] },
     ),
   ),
   typing: optional(
     flag(
-      'Show the user that the bot is typing: from now until the message is out; alone, without text and media, for some seconds, and nothing is sent and no answer used. false: never. Without it: when sending takes long.',
+      'true: show the user that the bot is typing until the message is sent; without text and media: for some seconds, and nothing is sent and no answer is used. false: never. Without it: only if sending takes long.',
     ),
   ),
   when_closed: optional(
     oneOf(
       ['fail', 'queue'],
-      'What to do when the message may not go now (window closed, answers used up, too fast, WeChat refuses): fail, or queue: keep it, at most 7 days, and send it as soon as it may go.',
+      'What to do if the message cannot be sent now (window closed, answers used up, too fast, WeChat refuses it). fail: return an error. queue: keep it for up to 7 days, and send it as soon as possible.',
       { default: 'fail' },
     ),
   ),
@@ -69,20 +69,20 @@ export type Outgoing = Static<typeof SendInput>
 const dataMaxBytes = 16 * 1024 * 1024
 
 /**
- * The media of an input in sending order: WeiLink's path arguments, then `media`.
+ * Returns the media of an input in the order of sending: the path arguments (as in WeiLink), then `media`.
  *
- * @throws SvcError `invalid_arguments` for a media entry without exactly one source, or a name without a file;
- *   `payload_too_large` for base64 of more than 16 MiB
+ * @throws SvcError `invalid_arguments` for a media entry without exactly one source, or a name without a
+ *   file; `payload_too_large` for base64 of more than 16 MiB
  */
 function mediaOf(input: Outgoing): MediaContent[] {
   const problems: Problem[] = []
   const paths: MediaContent[] = []
   for (const kind of ['image', 'voice', 'file', 'video'] satisfies MediaKind[]) {
-    const named = input[`${kind}_path`]
-    if (named !== undefined) paths.push({ kind, path: named })
+    const path = input[`${kind}_path`]
+    if (path !== undefined) paths.push({ kind, path })
   }
   if (input.file_name !== undefined) {
-    const target = paths.find(one => one.kind === 'file') ?? (paths.length === 1 ? paths[0] : undefined)
+    const target = paths.find(({ kind }) => kind === 'file') ?? (paths.length === 1 ? paths[0] : undefined)
     if (target) target.file_name = input.file_name
     else
       problems.push({
@@ -91,14 +91,14 @@ function mediaOf(input: Outgoing): MediaContent[] {
       })
   }
   const media = input.media ?? []
-  for (const [index, one] of media.entries()) {
-    const sources = [one.path, one.url, one.data, one.upload_id].filter(source => source !== undefined)
+  for (const [index, { path, url, data, upload_id }] of media.entries()) {
+    const sources = [path, url, data, upload_id].filter(source => source !== undefined)
     if (sources.length !== 1)
       problems.push({
         field: `media[${index}]`,
         problem: 'expected exactly one of path, url, data, upload_id',
       })
-    if (one.data !== undefined && (one.data.length / 4) * 3 - 2 > dataMaxBytes)
+    if (data !== undefined && (data.length / 4) * 3 - 2 > dataMaxBytes)
       throw new SvcError('payload_too_large', 'expected at most 16 MiB of base64', {
         field: `media[${index}].data`,
         next: { action: 'upload' },
@@ -117,17 +117,18 @@ export const send = defineTool({
   title: 'Send a message',
   effect: 'write',
   right: 'send',
-  description: `Replies to somebody on WeChat (Weixin, 微信), a friend or any user who wrote: sends text, media (a photo or picture, a file, a video), or both. The text goes first, then each media as a message of its own. All media are uploaded before anything is sent.
+  description: `Replies to somebody on WeChat (Weixin, 微信), a friend or any user who wrote: sends text, media (a photo or picture, a file, a video), or both. The text is sent first, then each media as its own message. All media are uploaded before anything is sent.
 
-WeChat allows a bot to answer only: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. When it is closed or used up the call fails with \`window_closed\` or \`quota_exhausted\`; stop then and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result tell what is left. With \`when_closed: "queue"\` such a message waits on disk instead (\`status\` is \`queued\`) and goes out when the user writes, after what waits already, texts joined into one message; history shows what became of it.
+WeChat allows a bot only to answer: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. If the window is closed or the answers are used up, the call fails with \`window_closed\` or \`quota_exhausted\`; then stop and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result say what is left. With \`when_closed: "queue"\` such a message waits on disk instead (\`status\` is \`queued\`) and is sent when the user writes, after earlier waiting messages, with texts joined into one message; history shows its status.
 
-\`accepted\` means that WeChat took the message; whether it was delivered or read, WeChat does not tell. On \`unknown\` no answer came and the message may have arrived: look before repeating it, or send with an \`idempotency_key\`: then repeating never sends twice. There are no groups, and voice arrives as a file.`,
+\`accepted\` means that WeChat took the message; WeChat does not say whether it was delivered or read. \`unknown\` means that no answer came and the message may have arrived: check before you repeat it, or send with an \`idempotency_key\`: then repeating never sends twice. There are no groups, and voice arrives as a file.`,
   about: {
     remote:
-      'A path must lie in the media root of the service; from another machine upload with POST /media, or give a URL or base64 data. GET /outbox shows what waits.',
-    anyFile: "A path may name any file of this machine except svc's own. svc outbox shows what waits.",
+      'A path must be in the media root of the service; from another machine upload with POST /media, or pass a URL or base64 data. GET /outbox lists the messages that wait.',
+    anyFile:
+      "A path may name any file of this machine except svc's own. svc outbox lists the messages that wait.",
     someFiles:
-      "A path must lie in the folder that svc was started in, or in the media folder of svc's data directory. svc outbox shows what waits.",
+      "A path must be in the folder that svc was started in, or in the media folder of svc's data directory. svc outbox lists the messages that wait.",
   },
   input: SendInput,
   output: SendResult,
@@ -152,20 +153,20 @@ WeChat allows a bot to answer only: the user must have written first, the answer
     short: { session: 's' },
     names: { to: 'user', image_path: 'image', voice_path: 'voice', file_path: 'file', video_path: 'video' },
     help: {
-      to: 'User id, as recv, history and users show it, or the name that svc users name gave to one user.',
-      text: `Text to send; - takes it from stdin. ${splitting}`,
-      image_path: 'Path of an image. This and the next three may be given several times; order is kept.',
+      to: 'User id, as recv, history and users show it, or the name that svc users name gave to the user.',
+      text: `Text to send; - reads it from stdin. ${splitting}`,
+      image_path: 'Path of an image. This and the next three may be given several times; the order is kept.',
       voice_path: 'Path of an audio file, which arrives as a file.',
       file_path: 'Path of any file.',
       video_path: 'Path of a video.',
-      file_name: 'Name to show instead of that of the one file given.',
+      file_name: 'File name to show in place of the real one. Only with one file.',
       media: 'Media from elsewhere, as JSON: {"kind":"image","url":"https://…"}. May be given several times.',
     },
-    about: `Sends text, media, or both to one user: the text first, then each media as a message of its own. All media are uploaded before anything is sent.
+    about: `Sends text, media, or both to one user: the text first, then each media as its own message. All media are uploaded before anything is sent.
 
-WeChat allows a bot to answer only: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. The end of the output tells what is left; svc users tells it of everybody. When the window is closed or used up nothing is sent; with --when-closed queue the message waits on disk instead and goes out when the user writes while a service runs: svc outbox shows what waits.
+WeChat allows a bot only to answer: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. The end of the output says what is left; svc users says it for all users. If the window is closed or the answers are used up, nothing is sent; with --when-closed queue the message waits on disk instead and is sent when the user writes while a service runs: svc outbox lists the messages that wait.
 
-"accepted" means that WeChat took the message; whether it was delivered or read, WeChat does not tell. "unknown" means that no answer came and the message may have arrived: look before repeating it, or send with --idempotency-key, with which repeating never sends twice. There are no groups, and voice arrives as a file.`,
+"accepted" means that WeChat took the message; WeChat does not say whether it was delivered or read. "unknown" means that no answer came and the message may have arrived: check before you repeat it, or send with --idempotency-key, with which repeating never sends twice. There are no groups, and voice arrives as a file.`,
     stdin: 'text',
     series: {
       into: 'media',
@@ -179,7 +180,7 @@ WeChat allows a bot to answer only: the user must have written first, the answer
     },
     examples: [
       [`svc send ${exampleUser} --text "Your chart" --image ./chart.png`, 'Text, then a picture'],
-      [`uptime | svc send ${exampleUser} -`, 'What another program prints'],
+      [`uptime | svc send ${exampleUser} -`, 'The output of another program'],
     ],
   },
   examples: [
@@ -235,7 +236,7 @@ WeChat allows a bot to answer only: the user must have written first, the answer
       },
     },
   ],
-  // Base64 of 16 MiB with room for the rest.
+  // 16 MiB as base64, and the other arguments.
   maxBodyBytes: 24 * 1024 * 1024,
   run: async ({ sender }, input, call) => {
     const result = await asGiven(input, request => sender.send(request, call), call.unanswered)
@@ -251,7 +252,7 @@ export const foreseeSend = operation({
   effect: 'read',
   right: 'send',
   description:
-    'Fails as send would for what cannot be sent. Says whether an earlier send had this idempotency_key. Nothing is sent.',
+    'Fails with the errors of send if the message cannot be sent. Returns whether an earlier send had this idempotency_key. Sends nothing.',
   input: SendInput,
   output: oneOf(['new', 'known']),
   errors: send.errors,
@@ -260,7 +261,10 @@ export const foreseeSend = operation({
   run: ({ sender }, input, call) => asGiven(input, request => sender.foresee(request, call)),
 })
 
-/** Does `work` with what is to be sent; its errors name the fields that were given. */
+/**
+ * Runs `work` with the request of an input. Its errors name the fields of the input, not those of the
+ * request.
+ */
 async function asGiven<T>(
   input: Outgoing,
   work: (request: SendRequest) => Promise<T>,
@@ -270,7 +274,10 @@ async function asGiven<T>(
   const { to, text, session, when_closed, typing, idempotency_key } = input
   try {
     return await work({
-      ...{ to, text: text || undefined, media, session },
+      to,
+      text: text || undefined,
+      media,
+      session,
       ...(when_closed === 'queue' && { when_closed }),
       ...(approval && { approval }),
       ...(typing !== undefined && { typing }),
@@ -281,13 +288,17 @@ async function asGiven<T>(
   }
 }
 
-/** An error about an entry of the media sent, with the field that it was given in. */
+/**
+ * Renames fields of `media` in an error to those of the input.
+ *
+ * @param listed number of entries in `media` of the input
+ */
 function withGivenFields(error: unknown, media: readonly MediaContent[], listed: number): unknown {
   if (!(error instanceof SvcError)) return error
   const paths = media.length - listed
   return renamed(error, ({ field, problem }) => ({
-    field: field.replace(/^media\[(\d+)\](\.path)?/, (_all, at: string, path = '') =>
-      Number(at) < paths ? `${media[Number(at)]?.kind}_path` : `media[${Number(at) - paths}]${path}`,
+    field: field.replace(/^media\[(\d+)\](\.path)?/, (_all, index: string, path = '') =>
+      Number(index) < paths ? `${media[Number(index)]?.kind}_path` : `media[${Number(index) - paths}]${path}`,
     ),
     problem,
   }))

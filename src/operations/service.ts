@@ -1,4 +1,4 @@
-/** The service itself: how it is, what it has done, and which tools it has. */
+/** Operations about the service: its health, its metrics, and its tools. */
 import { Type } from '@sinclair/typebox'
 import { Health } from '../gateway/health.ts'
 import { errorCodes } from '../model/error.ts'
@@ -18,7 +18,7 @@ export const health = operation({
     place: 'GET /healthz',
     tag: 'service',
     open: true,
-    // An expired account is for people to mend; restarting the service, as 503 makes others do, would not help.
+    // 503 makes supervisors restart the service. That does not help with an expired account, so it stays 200.
     otherStatus: { status: 503, when: ({ store }) => store !== 'ok' },
   },
   run: gateway => gateway.health(),
@@ -29,7 +29,8 @@ export const metrics = operation({
   title: 'Metrics for Prometheus',
   effect: 'read',
   right: 'metrics',
-  description: 'What the service has done since its start, and how it is, as text of the Prometheus format.',
+  description:
+    'Counters of the service since its start, and its current state, as text in the Prometheus format.',
   input: closed({}),
   output: Type.String(),
   rest: { place: 'GET /metrics', tag: 'service', hidden: true, answers: 'prometheus' },
@@ -50,7 +51,7 @@ export const listTools = operation({
       name: Type.String(),
       description: Type.String(),
       effect: oneOf(['read', 'write', 'destroy'], 'read: changes nothing. destroy: takes something away.'),
-      path: text('Where to POST the arguments.'),
+      path: text('Path to which the arguments are POSTed.'),
       input_schema: JsonSchemaObject,
       output_schema: JsonSchemaObject,
       errors: Type.Array(oneOf(errorCodes)),

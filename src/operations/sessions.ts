@@ -10,11 +10,11 @@ export const sessions = defineTool({
   effect: 'read',
   right: 'sessions',
   machineOnly: true,
-  description: `Lists the WeChat (Weixin, 微信) bot accounts, called sessions, with their status: which are connected, that is logged in. Call it first to see whether anyone is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
+  description: `Lists the WeChat (Weixin, 微信) bot accounts, called sessions, with their status: which are connected, that is logged in. Call it first to see whether any account is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
 
-\`expired\` means that WeChat no longer accepts the login; log the same session in again. \`lapsed\` means that WeChat answers and may bring no messages any more; receiving and sending go on. \`muted_since\` means that WeChat may have muted the account: it takes what is sent, and users do not see it.`,
+\`expired\` means that WeChat no longer accepts the login; log the same session in again. \`lapsed\` means that WeChat answers but may bring no messages any more; receiving and sending go on. \`muted_since\` means that WeChat may have muted the account: WeChat takes what is sent, but users do not see it.`,
   input: closed({}),
-  output: Type.Array(Session, { description: 'Every session, the default one included.' }),
+  output: Type.Array(Session, { description: 'All sessions, including the default session.' }),
   rest: { tag: 'sessions' },
   cli: { path: ['sessions'], positionals: [], short: {} },
   examples: [{ summary: 'One connected session', input: {}, output: [exampleSession] }],

@@ -8,11 +8,11 @@ export const setDefault = defineTool({
   effect: 'write',
   right: 'set_default',
   machineOnly: true,
-  description: `Makes a session the default: the one that logout means without a name, and that send prefers for users who never wrote to any session. Answers to a user still go out through the session the user last wrote to.`,
+  description: `Makes a session the default. logout without a name uses it, and send prefers it for users who never wrote to any session. Answers to a user still go out through the session that the user last wrote to.`,
   input: closed({ session_name: bounded(200, 'Name of the session.') }),
   output: Type.Object({
     success: Type.Boolean(),
-    default_session: text('The session that is the default now.'),
+    default_session: text('The new default session.'),
   }),
   errors: ['session_not_found'],
   rest: { tag: 'sessions' },

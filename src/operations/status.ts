@@ -1,30 +1,31 @@
-/** How the service is, for the people behind it: `health` is what anybody may know. */
+/** `status`: the state of the service for the panel. `health` contains what any caller may know. */
 import { Type } from '@sinclair/typebox'
 import { ServiceFacts } from '../model/service.ts'
 import { closed, flag, integer, oneOf, optional } from '../model/shapes.ts'
 import { operation } from './operation.ts'
 
-/** For the panel alone: its door knows the service. */
+/** Only for the panel: only its calls contain the facts of the service. */
 export const status = operation({
   name: 'status',
-  title: 'How the service is',
+  title: 'State of the service',
   effect: 'read',
   right: 'sessions',
-  description: 'Version, accounts, who polls, whether the store works, and where things lie. Takes no lock.',
+  description:
+    'Version, accounts, which process polls, whether the store works, and the paths of files. Takes no lock.',
   input: closed({}),
   output: Type.Object({
     ...ServiceFacts.properties,
-    connected: flag('Whether any session is.'),
+    connected: flag('Whether any session is connected.'),
     session_count: Type.Integer(),
     connected_count: Type.Integer(),
     role: oneOf(['poller', 'watcher']),
-    stalled: flag('Of a watcher: the polling process shows no life.'),
-    poller_pid: optional(integer('Of a stalled one: the process that keeps polling to itself.')),
+    stalled: flag('Only of a watcher: the polling process shows no sign of life.'),
+    poller_pid: optional(integer('Only if stalled: id of the process that holds the poll lock.')),
     store: oneOf(['ok', 'unavailable']),
-    polls_since: optional(integer('Unix milliseconds: of a poller, since when it is.')),
+    polls_since: optional(integer('Only of a poller: since when it polls, in Unix milliseconds.')),
   }),
   async run(gateway, _input, { service }) {
-    if (!service) throw new Error('a door that offers status has to say which service it is part of')
+    if (!service) throw new Error('a door that offers status must pass the facts of its service')
     const { role, stalled, store, sessions, connected } = await gateway.health()
     return {
       ...service,

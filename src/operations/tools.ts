@@ -1,4 +1,4 @@
-/** The nine tools, in the order of the docs: a new one is a file beside this and a line here. */
+/** The nine tools, in the order of the docs. A new tool is a file in this folder and a line here. */
 import { download } from './download.ts'
 import { history } from './history.ts'
 import { login } from './login.ts'
@@ -12,7 +12,7 @@ import { setDefault } from './set-default.ts'
 
 export { type CommandShape, describedFor, type Effect, type Example, type Tool } from './operation.ts'
 
-/** By the names of the library's methods. */
+/** The tools, by the names of the library's methods. */
 export const verbs = {
   recv,
   send,

@@ -3,17 +3,20 @@ import { bounded, closed, flag, optional } from '../model/shapes.ts'
 import { operation } from './operation.ts'
 import { SendInput, send } from './send.ts'
 
-/** For the command line alone: other doors have the argument `typing` of send, which takes nothing back. */
+/**
+ * Only for the command line. Other doors have the argument `typing` of `send`, which cannot end the sign
+ * early.
+ */
 export const showTyping = operation({
   name: 'show_typing',
   title: 'Show a user that the bot is typing',
   effect: 'write',
   right: 'send',
-  description: 'It fades in some seconds. Nothing is sent, and no answer is used.',
+  description: 'The typing sign ends after some seconds. Nothing is sent, and no answer is used.',
   input: closed({
     to: SendInput.properties.to,
-    session: optional(bounded(200, 'Session to use; without it the one that the user last wrote to.')),
-    typing: optional(flag('false: take it back.')),
+    session: optional(bounded(200, 'Session to use. Without it: the session that the user last wrote to.')),
+    typing: optional(flag('false: end the sign now.')),
   }),
   output: SendResult,
   errors: send.errors,

@@ -1,4 +1,4 @@
-/** Who has written, and what people call them. */
+/** Operations for users: list those who have written, and give them names. */
 import { Type } from '@sinclair/typebox'
 import { KnownUser, NamedUser, NameRequest, UserFilter } from '../model/session.ts'
 import { exampleUser } from './example-values.ts'
@@ -17,13 +17,13 @@ const exampleKnown = {
 
 export const listUsers = operation({
   name: 'list_users',
-  title: 'List who may be answered',
+  title: 'List the users who may be answered',
   effect: 'read',
   right: 'users',
   description:
-    'Everybody who has written: how many answers are left and until when, and what people call them. WeChat lets a bot answer for about 24 hours after a user wrote, about 10 times.',
+    'Lists everybody who has written: how many answers are left and until when, and the name that people gave. WeChat lets a bot answer for about 24 hours after a user wrote, about 10 times.',
   input: UserFilter,
-  output: Type.Array(KnownUser, { description: 'Who wrote last comes first.' }),
+  output: Type.Array(KnownUser, { description: 'The users, latest writer first.' }),
   errors: ['session_not_found', 'store_unavailable'],
   examples: [{ summary: 'One user', output: [exampleKnown] }],
   rest: { place: 'GET /users', tag: 'messages' },
@@ -48,7 +48,7 @@ export const nameUser = operation({
   effect: 'write',
   right: 'names',
   description:
-    'It is shown with the messages of the user, and `send` and `history` take it where it is one user’s. It is kept when the session is logged out. Users of two sessions may have the same name: then `namesakes` says so. For people and their programs: agents read names over MCP and cannot set them.',
+    'The name is shown with the messages of the user. `send` and `history` accept it in place of the id, if only one user has it. It is kept when the session is logged out. Users of two sessions may have the same name: `namesakes` then lists the others. For people and their programs: agents can read names over MCP but cannot set them.',
   input: NameRequest,
   output: NamedUser,
   errors: ['not_found', 'session_not_found', 'store_unavailable'],
@@ -63,9 +63,9 @@ export const nameUser = operation({
     short: { session: 's' },
     names: { user_id: 'user' },
     help: {
-      user_id: 'Id or present name of the user.',
+      user_id: 'Id or current name of the user.',
       name: 'New name; an empty one removes the name.',
-      session: 'Session of the user; without it the one that the user last wrote to.',
+      session: 'Session of the user. Without it: the session that the user last wrote to.',
     },
     ownExamples: true,
     examples: [

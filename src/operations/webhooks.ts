@@ -1,4 +1,4 @@
-/** Endpoints that events are delivered to: added, looked at, stopped and started. */
+/** Operations for webhook endpoints, to which svc delivers events. */
 import { Type } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
 import { bounded, closed, flag, optional } from '../model/shapes.ts'
@@ -33,7 +33,7 @@ const exampleEndpoint = {
 }
 const exampleAdded = { ...exampleEndpoint, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }
 
-/** A command that does one thing to one endpoint, with what its example does. */
+/** Returns the command of an operation on one endpoint. @param does what the example does */
 const onOne = (word: string, summary: string, about: string, does: string): CommandShape => ({
   path: ['webhook', word],
   summary,
@@ -51,7 +51,7 @@ export const listWebhooks = operation({
   effect: 'read',
   right: 'webhooks',
   description:
-    'Endpoints that events are delivered to, oldest first, and how each does. Secrets are not shown.',
+    'Lists the endpoints that events are delivered to, oldest first, with the state of each. Secrets are not shown.',
   input: closed({}),
   output: Type.Array(WebhookEndpoint),
   errors: ['store_unavailable'],
@@ -62,7 +62,7 @@ export const listWebhooks = operation({
     also: 'list',
     summary: 'list webhooks and the state of their deliveries',
     about:
-      'Lists the endpoints that events are delivered to: messages received, the status of messages sent, changes of accounts. The process that receives messages also delivers, signed as Standard Webhooks says; each event is delivered at least once, and in order within a conversation.',
+      'Lists the endpoints that events are delivered to: messages received, the status of messages sent, changes of accounts. The process that receives messages also delivers, signed according to Standard Webhooks. Each event is delivered at least once, and in order within a conversation.',
     positionals: [],
     short: {},
     ownExamples: true,
@@ -78,7 +78,7 @@ export const addWebhook = operation({
   effect: 'write',
   right: 'webhooks',
   description:
-    'Events from now on are POSTed to the address, signed by Standard Webhooks 1.0.0 with the secret of the answer, which is shown this once. Each is delivered at least once, in order per conversation; the receiver knows repeats by the header webhook-id. Only 2xx counts as delivered. Addresses in private networks need svc webhook add --allow-private on the command line.',
+    'Events from now on are POSTed to the address. They are signed according to Standard Webhooks 1.0.0 with the secret of the answer; only this answer contains it. Each event is delivered at least once, in order within a conversation; a repeated event has the same header webhook-id. Only 2xx counts as delivered. Addresses in private networks need svc webhook add --allow-private on the command line.',
   input: NewWebhookInput,
   output: AddedWebhook,
   errors: ['session_not_found', 'store_unavailable'],
@@ -128,10 +128,10 @@ export const addWebhook = operation({
 
 export const getWebhook = operation({
   name: 'get_webhook',
-  title: 'One webhook',
+  title: 'Get a webhook',
   effect: 'read',
   right: 'webhooks',
-  description: 'How an endpoint does: whether it works, since when not, and why.',
+  description: 'State of an endpoint: whether it works; if not, since when and why.',
   input: One,
   output: WebhookEndpoint,
   errors,
@@ -149,17 +149,17 @@ export const getWebhook = operation({
 
 export const webhookLog = operation({
   name: 'webhook_log',
-  title: 'Tries of a webhook',
+  title: 'List deliveries of a webhook',
   effect: 'read',
   right: 'webhooks',
   description:
-    'The newest tries to deliver, newest first: 100 that succeeded, 200 that failed, 1000 that failed for the last time.',
+    'Lists the last delivery attempts, newest first: 100 that succeeded, 200 that failed, 1000 that svc gave up.',
   input: closed({ ...One.properties, ...WebhookLogQuery.properties }),
   output: Type.Array(WebhookDelivery),
   errors,
   examples: [
     {
-      summary: 'Two tries',
+      summary: 'Two attempts',
       input: { id },
       output: [
         {
@@ -208,7 +208,7 @@ export const removeWebhook = operation({
   title: 'Remove a webhook',
   effect: 'destroy',
   right: 'webhooks',
-  description: 'Nothing is delivered to it any more; its log goes with it.',
+  description: 'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
   input: One,
   output: Type.Object({ success: flag('True.'), id: Type.String() }),
   errors,
@@ -218,7 +218,7 @@ export const removeWebhook = operation({
     'remove',
     'remove an endpoint',
     'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
-    'Its log goes with it',
+    'Also removes its log',
   ),
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }) => webhooks.remove(id),
@@ -229,8 +229,7 @@ export const testWebhook = operation({
   title: 'Try a webhook',
   effect: 'write',
   right: 'webhooks',
-  description:
-    'Delivers an event of type webhook.test now, and answers with what came of it within 20 seconds.',
+  description: 'Delivers an event of type webhook.test now, and answers with the result within 20 seconds.',
   input: One,
   output: WebhookTest,
   errors,
@@ -251,7 +250,7 @@ export const pauseWebhook = operation({
   title: 'Pause a webhook',
   effect: 'write',
   right: 'webhooks',
-  description: 'Nothing is delivered until it is resumed; what happens meanwhile waits.',
+  description: 'Stops deliveries until the endpoint is resumed. Events that happen in the meantime wait.',
   input: One,
   output: WebhookEndpoint,
   errors,
@@ -273,7 +272,7 @@ export const resumeWebhook = operation({
   effect: 'write',
   right: 'webhooks',
   description:
-    'Deliveries go on from where they were, and what failed is tried at once; also of one that svc switched off, or that fails.',
+    'Resumes deliveries with the first event that was not delivered. Also for an endpoint that svc has switched off. If an endpoint fails, svc tries it immediately.',
   input: One,
   output: WebhookEndpoint,
   errors,
@@ -295,7 +294,7 @@ export const rotateWebhook = operation({
   effect: 'write',
   right: 'webhooks',
   description:
-    'The answer shows it this once. For 24 hours deliveries are signed with the secret of before too.',
+    'Only this answer contains the new secret. For 24 hours, deliveries are also signed with the old secret.',
   input: One,
   output: AddedWebhook,
   errors,
@@ -317,13 +316,13 @@ export const replayWebhook = operation({
   effect: 'write',
   right: 'webhooks',
   description:
-    'Everything from there on is delivered again, with the ids that it had; the answer says how much that is.',
+    'Delivers again all events since an event or a time, with the same ids. The answer says how many they are.',
   input: closed({
     ...One.properties,
     from: EventPlace(
-      'Where to begin: the id of an event, as in the header webhook-id, or a time: ISO 8601, no zone = UTC, or Unix milliseconds.',
+      'Where to start: the id of an event, as in the header webhook-id, or a time: ISO 8601, no zone = UTC, or Unix milliseconds.',
     ),
-    dry_run: optional(flag('Only say what would be delivered again.')),
+    dry_run: optional(flag('Only count the events that would be delivered again.')),
   }),
   output: ReplayedWebhook,
   errors,
@@ -348,7 +347,7 @@ export const replayWebhook = operation({
     help: {
       id: 'Id of the webhook, as svc webhook shows it.',
       from: 'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',
-      dry_run: 'Only show what would be delivered again.',
+      dry_run: 'Only count the events that would be delivered again.',
     },
     examples: [
       [`svc webhook replay ${id} --from 1h --dry-run`, 'Count the events first'],

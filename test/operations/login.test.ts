@@ -43,7 +43,7 @@ test('the digits are asked for in the same call, again when they are wrong, and 
   expect(['scaned', 'confirmed']).toContain((await done).status)
   expect(asked).toEqual([
     { field: 'verify_code', text: expect.stringContaining('shows a number') },
-    { field: 'verify_code', text: expect.stringContaining('not taken') },
+    { field: 'verify_code', text: expect.stringContaining('did not accept') },
   ])
 })
 
