@@ -65,7 +65,7 @@ class Bridge {
     this.#client = new LineTransport(streams ?? { input: process.stdin, output: process.stdout }, log)
     const headers = new Headers(token === undefined ? {} : { authorization: `Bearer ${token}` })
     const socket = socketIn(url)
-    // All messages share one: under Deno each call of `through` would have its own connections.
+    // `through` is called once for all messages: under Deno each call of it makes its own connections.
     const socketOptions = socket === undefined ? {} : through(socket)
     const address = new URL(socket === undefined ? url : 'http://localhost/mcp')
     if (consumer !== undefined) address.searchParams.set('consumer', consumer)

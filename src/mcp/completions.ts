@@ -47,7 +47,7 @@ const completers = new Map<string, { readonly [Argument in string]?: Completer }
   [mediaTemplate, { message_id: messageIds, item: items }],
 ])
 
-/** Limit of MCP. */
+/** Maximum number of values in an answer. MCP sets this limit. */
 const mostValues = 100
 
 /** Answers `completion/complete`. Values that start with the text come before those that only contain it. */

@@ -18,9 +18,7 @@ import { mediaUri } from './uris.ts'
 /** Tools whose answers contain text or names from WeChat users, or a picture. */
 export const fromOutside: ReadonlySet<string> = new Set(['recv', 'history', 'download', 'login'])
 
-/**
- * Largest media, in bytes, that an answer contains. Local clients get only pictures: they can read the files.
- */
+/** Largest media that an answer contains, in bytes. */
 export const inlineMediaBytes = 1024 * 1024
 /**
  * Largest media that a resource contains, in bytes. It is sent as base64 inside one JSON message. Clients

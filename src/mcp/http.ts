@@ -291,7 +291,8 @@ const elsewhere = (path: string) =>
 const parameters: Readonly<Record<string, RegExp>> = { structured: /^[01]$/, consumer: /^[\w.-]{1,64}$/ }
 
 /**
- * Reads `/mcp?structured=1&consumer=NAME`: settings of this connection that override those of the service.
+ * Reads `/mcp?structured=1&consumer=NAME`. The consumer replaces that of the service; structured content is
+ * on if the connection or the service has it on.
  */
 function askedFor(
   url: string | undefined,
