@@ -1,6 +1,7 @@
 /** A conversation: its header, its messages, and the message field. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { ApiError } from '../api.ts'
 import { t } from '../i18n.ts'
 import { nameOf, sessions, status } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
@@ -31,6 +32,8 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const right = rightOf(session, userId)
   // Messages of a logged-out account can still be read. An account that never existed has none.
   const isNothing = right.kind === 'gone' && thread.messages.value.length === 0
+  const { error } = thread
+  const isUnknown = error.value instanceof ApiError && error.value.code === 'session_not_found'
   const account = accountOf(session)
   const health = account ? healthOf(account, status.value, now.value) : 'well'
   const heading = useRef<HTMLHeadingElement>(null)
@@ -114,7 +117,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
         </div>
         <ChatMenu thread={thread} place={place} />
       </header>
-      {isNothing && thread.state.value === 'ready' ? (
+      {isNothing && (isUnknown || thread.state.value === 'ready') ? (
         <NoAccount name={session} />
       ) : inGallery ? (
         <Gallery place={place} narrow={narrow} />
