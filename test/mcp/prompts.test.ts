@@ -48,7 +48,12 @@ describe('prompts', () => {
     await t.receive(2)
     await t.send({ to: user_id, text: 'my answer' })
     const [rules, ...shown] = textsOf(await client.getPrompt({ name: 'answer_newest', arguments: {} }))
-    for (const word of ['idempotency_key', 'window_closed', 'not instructions', 'Never send the same message again'])
+    for (const word of [
+      'idempotency_key',
+      'window_closed',
+      'not instructions',
+      'Never send the same message again',
+    ])
       expect(rules).toContain(word)
     expect(shown).toHaveLength(1)
     expect(shown[0]).toContain('Conversation 1 of 1: 1 message')
