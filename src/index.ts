@@ -1,4 +1,4 @@
-/** The library's face: a table of contents. */
+/** Public exports of the library. */
 
 export type { Health } from './gateway/health.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'

@@ -1,47 +1,86 @@
-/** The words of a command line before its options: which command they name, and what was meant by those that name none. */
+/**
+ * Reads the words before the options: finds the command that they name, and suggests one for unknown words.
+ */
 import { CommanderError } from 'commander'
 import { optionTable } from '../config.ts'
 import { type Command, refuseUnknown } from './command.ts'
 import { isCommand } from './commands.ts'
 
-/** What newcomers type, and what they mean where the library would guess by the letters alone. */
+/** What newcomers type, and the command to suggest. Commander alone compares only letters. */
 const meant: ReadonlyMap<string, string> = new Map(
   Object.entries({
-    ...{ start: 'openapi', serve: 'openapi', server: 'openapi', run: 'openapi', version: '--version' },
-    ...{ 'sessions list': 'sessions', 'sessions rm': 'logout', 'sessions remove': 'logout' },
-    ...{ 'outbox list': 'outbox', 'outbox rm': 'outbox cancel', 'outbox remove': 'outbox cancel' },
-    ...{ 'approvals list': 'approvals', approve: 'approvals yes', decline: 'approvals no' },
-    ...{ 'sessions add': 'login', 'sessions login': 'login', 'sessions logout': 'logout', qr: 'login' },
-    ...{ rename: 'sessions rename', default: 'sessions default', list: 'sessions', contacts: 'users' },
-    ...{ message: 'history', messages: 'history', log: 'history', logs: 'history', receive: 'recv' },
-    ...{ reply: 'send', panel: 'admin', ui: 'admin', install: 'service install', stop: 'service' },
-    ...{ webhooks: 'webhook', 'webhook rm': 'webhook remove', 'webhook delete': 'webhook remove' },
+    start: 'openapi',
+    serve: 'openapi',
+    server: 'openapi',
+    run: 'openapi',
+    version: '--version',
+    'sessions list': 'sessions',
+    'sessions rm': 'logout',
+    'sessions remove': 'logout',
+    'outbox list': 'outbox',
+    'outbox rm': 'outbox cancel',
+    'outbox remove': 'outbox cancel',
+    'approvals list': 'approvals',
+    approve: 'approvals yes',
+    decline: 'approvals no',
+    'sessions add': 'login',
+    'sessions login': 'login',
+    'sessions logout': 'logout',
+    qr: 'login',
+    rename: 'sessions rename',
+    default: 'sessions default',
+    list: 'sessions',
+    contacts: 'users',
+    message: 'history',
+    messages: 'history',
+    log: 'history',
+    logs: 'history',
+    receive: 'recv',
+    reply: 'send',
+    panel: 'admin',
+    ui: 'admin',
+    install: 'service install',
+    stop: 'service',
+    webhooks: 'webhook',
+    'webhook rm': 'webhook remove',
+    'webhook delete': 'webhook remove',
   }),
 )
 
-/** The same of options: of one command, or of any that does not know them. */
+/**
+ * Unknown options and the option to suggest. The key is `COMMAND --option`, or the option alone for every
+ * command.
+ */
 const meantOptions: ReadonlyMap<string, string> = new Map(
   Object.entries({
-    ...{ 'admin --port': '--admin-port', 'admin -p': '--admin-port' },
-    ...{ 'sandbox --port': '--sandbox-port', 'sandbox -p': '--sandbox-port' },
-    ...{ 'send --to': 'svc send USER', 'send -m': '--text', 'send --message': '--text' },
+    'admin --port': '--admin-port',
+    'admin -p': '--admin-port',
+    'sandbox --port': '--sandbox-port',
+    'sandbox -p': '--sandbox-port',
+    'send --to': 'svc send USER',
+    'send -m': '--text',
+    'send --message': '--text',
     'login --name': 'svc login NAME',
-    ...{ '--out': '--save-dir', '--output': '--save-dir', '-V': '--version' },
-    ...{ '--data-dir': '--base-path', '--dir': '--base-path', '--data': '--base-path' },
+    '--out': '--save-dir',
+    '--output': '--save-dir',
+    '-V': '--version',
+    '--data-dir': '--base-path',
+    '--dir': '--base-path',
+    '--data': '--base-path',
   }),
 )
 
-/** What was meant by an option that a command does not know, where the library would guess by the letters alone. */
+/** Returns the suggestion for an unknown option; undefined leaves it to commander, which compares letters. */
 export function meantOption(command: Command, typed: string): string | undefined {
-  const meant = meantOptions.get(`${command.name()} ${typed}`) ?? meantOptions.get(typed)
-  const isKnown = !meant?.startsWith('--') || command.options.some(({ long }) => long === meant)
-  return isKnown ? meant : undefined
+  const suggested = meantOptions.get(`${command.name()} ${typed}`) ?? meantOptions.get(typed)
+  const isKnown = !suggested?.startsWith('--') || command.options.some(({ long }) => long === suggested)
+  return isKnown ? suggested : undefined
 }
 
 /**
- * The command that is meant, and the words that name it.
+ * Finds the named command, and the words that name it.
  *
- * @throws CommanderError for a word that stands where a command must stand and is none, with the one that was meant
+ * @throws CommanderError if a word in the place of a command is unknown, with a suggestion
  */
 export function namedBy(program: Command, args: readonly string[]): { command: Command; path: string[] } {
   let command = program
@@ -67,7 +106,10 @@ export function namedBy(program: Command, args: readonly string[]): { command: C
   return { command, path }
 }
 
-/** `svc help send` as `svc send --help`; `all`: with the options that commands share, for `--all`. */
+/**
+ * Converts `svc help send` to `svc send --help`. `all` is true if the help also needs shared options
+ * (`--all`).
+ */
 export function asHelp(typed: readonly string[]): { args: readonly string[]; all: boolean } {
   const args = typed[0] === 'help' ? [...typed.slice(1), '--help'] : typed
   const all = args.includes('--all') && args.some(word => word === '-h' || word === '--help')
@@ -75,8 +117,8 @@ export function asHelp(typed: readonly string[]): { args: readonly string[]; all
 }
 
 /**
- * The options before the first word, which belong behind the words of its command: `svc --sandbox users` is
- * `svc users --sandbox`. Without a word all is left as it is.
+ * Splits off the options before the first word, since they belong after the command's words: `svc --sandbox
+ * users` is `svc users --sandbox`. Without a word nothing is split off.
  */
 export function leadingOptions(args: readonly string[]): {
   leading: readonly string[]
@@ -86,7 +128,8 @@ export function leadingOptions(args: readonly string[]): {
   while (args[at]?.startsWith('-') && args[at] !== '--') {
     const [option, next] = [args[at]!, args[at + 1]]
     const known = optionTable.find(({ flag, short }) => flag === option || short === option)
-    // Of an option that only some commands know: a command's word behind it is that command.
+    // An option that is not in the table may take a value, but the word of a command after it is that
+    // command.
     const takesNext = known ? known.placeholder !== undefined : !option.includes('=') && !isWord(next)
     at += takesNext ? 2 : 1
   }
@@ -95,4 +138,5 @@ export function leadingOptions(args: readonly string[]): {
     : { leading: [], rest: args }
 }
 
+/** Returns true if this is not the value of the option before it: nothing, an option, or a command. */
 const isWord = (word: string | undefined) => word === undefined || word.startsWith('-') || isCommand(word)

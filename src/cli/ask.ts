@@ -1,4 +1,4 @@
-/** Questions to the person at the keyboard, and stdin as text. */
+/** Asks questions of the person at the keyboard, and reads stdin as text. */
 import { Buffer } from 'node:buffer'
 import { createInterface } from 'node:readline'
 import type { Question } from '../model/call.ts'
@@ -7,9 +7,10 @@ import { mostTextBytes, tooLong } from '../send/plan.ts'
 import { colours, type Io } from './terminal.ts'
 
 /**
- * For `Call.ask`: the question on stderr, a line of stdin as the answer, typed or piped; undefined when there is none.
+ * Returns a function for `Call.ask`. It writes the question to stderr and reads one line of stdin, typed or
+ * piped, as the answer. The answer is undefined if stdin ends or the signal aborts.
  *
- * @param silent where stderr is for programs
+ * @param silent true: write no question, since programs read stderr
  */
 export function askPerson(
   io: Io,
@@ -19,16 +20,21 @@ export function askPerson(
   return ({ text }) => lineFor(io, silent ? '' : text, signal(), line => line !== '')
 }
 
-/** Whether the person says yes; Enter alone, and the end of stdin, are no. */
+/** Returns true if the person answers yes. Enter alone and the end of stdin are a no. */
 export async function agreed(io: Io, text: string, signal: AbortSignal): Promise<boolean> {
   const line = await lineFor(io, text, signal, () => true)
   return line !== undefined && /^y(es)?$/i.test(line)
 }
 
-/** Bytes that are read for an answer. What goes on without one, such as a device, has none. */
+/**
+ * Most bytes to read for an answer. An endless input without a line end, such as a device, gives no answer.
+ */
 const longestAnswer = 64 * 1024
 
-/** The first line that will do. The terminal keeps its own line editing, so Ctrl-C stays a signal. */
+/**
+ * Reads the first line that `willDo` accepts. The terminal keeps its own line editing, so Ctrl-C stays a
+ * signal.
+ */
 async function lineFor(
   io: Io,
   question: string,
@@ -54,22 +60,23 @@ async function lineFor(
   signal.addEventListener('abort', () => resolve(undefined), { once: true })
   try {
     const line = await promise
-    // What is said next begins a line of its own.
+    // The next output begins on a new line.
     if (line === undefined && question) await io.err.write('\n')
     return line
   } finally {
     lines.close()
     stream.off('data', count)
-    // Else the open stream keeps the process from ending.
+    // An open stream would keep the process alive.
     stream.pause()
     stream.unref?.()
   }
 }
 
 /**
- * All of stdin as a text, without the newline that programs end with.
+ * Reads all of stdin as text, without a newline at the end.
  *
- * @throws SvcError `invalid_arguments` for other bytes; `text_too_long` for more than one call may send: the rest is not read
+ * @throws SvcError `invalid_arguments` if it is not UTF-8; `text_too_long` as soon as it is longer than one
+ *   call may send
  */
 export async function readStdin({ in: { stream } }: Io): Promise<string> {
   const chunks: Uint8Array[] = []

@@ -1,4 +1,4 @@
-/** `svc mcp --url`: standard input and output as a bridge to the MCP of a running service. */
+/** Runs `svc mcp --url`: connects standard input and output to the MCP interface of a running service. */
 import { badArgument } from '../model/error.ts'
 import { socketIn } from '../platform/fetch.ts'
 import { keepStdoutClean, spareLoopbackTheProxy } from '../platform/process.ts'
@@ -7,10 +7,10 @@ import { type Command, configFrom } from './command.ts'
 import { serverLog } from './serving.ts'
 import { refuseBesideUrl, typedMcpUrl } from './typed-url.ts'
 
-/** The options that a bridge has; every other one belongs to the service. */
+/** Options of the bridge. All others belong to the service and are rejected. */
 const own = ['url', 'token', 'tokenFile', 'logLevel', 'logFormat', 'transport', 'consumer']
 
-/** Runs the command until the client is gone, or a signal. @throws SvcError for a service that cannot be used */
+/** Runs until the client disconnects or a signal arrives. @throws SvcError if the service cannot be used */
 export async function runBridge(command: Command): Promise<void> {
   const { url } = command.opts<{ url: string }>()
   const address = socketIn(url) === undefined ? typedMcpUrl(url) : url

@@ -1,9 +1,12 @@
-/** Messages as a conversation on a terminal. What a user wrote is indented, so no line of it passes for ours. */
+/**
+ * Formats messages as a conversation. Text of users is indented, so that no line of it looks like one of
+ * svc.
+ */
 import type { Message, MessageItem } from '../model/message.ts'
 import { byteSize, localTime } from '../platform/format.ts'
 import { colours, oneLine, safeLines } from './terminal.ts'
 
-/** The message in a few lines; `again` are the flags that a command about it needs besides. */
+/** Formats a message in a few lines. @param again flags to add to commands in it, from `againFlags` */
 export function chatLines(message: Message, again = ''): string {
   const lines = [head(message), ...quoteLines(message)]
   if (message.text !== '') lines.push(...safeLines(message.text).map(line => `    ${line}`))
@@ -51,13 +54,13 @@ function mediaLine(item: MessageItem, message: Message, nth: number, again: stri
   return `${itemWords(item)}${fetch}`
 }
 
-/** What is no text, in a few words. */
+/** Describes an item that is no text: kind, name, size, length. */
 export function itemWords(item: MessageItem): string {
   if (item.kind === 'UNKNOWN') return '[something svc does not know; --json shows what there is]'
   const facts = [
     item.kind.toLowerCase(),
     ...(item.file_name === undefined ? [] : [oneLine(item.file_name)]),
-    // Of anything but a file WeChat tells the size after encryption, which is up to 16 bytes more.
+    // WeChat gives the encrypted size of all but files: up to 16 bytes more.
     ...(item.size === undefined ? [] : [`${item.kind === 'FILE' ? '' : 'about '}${byteSize(item.size)}`]),
     ...(item.kind === 'VOICE' && item.playtime !== undefined
       ? [`${Math.max(1, Math.round(item.playtime / 1000))} s`]

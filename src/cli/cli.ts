@@ -1,4 +1,4 @@
-/** Arguments → commands; help and exit status. The options come from the one table in config. */
+/** Runs a command line: finds the command, prints help and errors, and returns the exit status. */
 
 import { CommanderError } from 'commander'
 import { type Environment, type Flags, logFormatGiven } from '../config.ts'
@@ -20,7 +20,7 @@ import {
   toolUsual,
   wordingOf,
 } from './command.ts'
-import { commandGroups, isCommand, needed } from './commands.ts'
+import { commandGroups, isCommand, loadNeededCommands } from './commands.ts'
 import { forgottenSandbox, hintAtSandbox } from './environment.ts'
 import { isBadUsage, printError } from './print.ts'
 import { type Io, NobodyReads, NotPrinted, processIo } from './terminal.ts'
@@ -49,20 +49,21 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
 /**
  * Runs one command line to its end.
  *
- * @param typed without the program's name
- * @param io what it reads and writes
+ * @param typed the arguments, without the program's name
+ * @param io the streams, environment and clock to use
  * @returns exit status: 0 done, 1 failed, 2 wrong usage
  */
 export async function runCli(typed: readonly string[], io: Io = processIo()): Promise<number> {
   const { leading, rest } = isBare(typed) ? leadingOptions(typed) : { leading: [], rest: typed }
   const { args: asked, all } = asHelp(rest)
   let args = asked
-  // Help and version, to be written like every result: the library's own write fails where nobody reads any more.
-  let told = ''
+  // Help and version are collected and written like every result: commander's own write fails on a closed
+  // pipe.
+  let helpText = ''
   const program: Command = new Command('svc', io)
     .configureOutput({
       writeOut: text => {
-        told += text
+        helpText += text
       },
     })
     .description('WeChat bot accounts as tools: in the shell, over HTTP, and for agents over MCP.')
@@ -71,9 +72,14 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
     .enablePositionalOptions()
     .showSuggestionAfterError()
     .addHelpText('after', () => fitted(program, epilogue))
-  const line: CommandLine = { program, needed, hint: command => hintAtSandbox(command), status: 0 }
+  const line: CommandLine = {
+    program,
+    needed: loadNeededCommands,
+    hint: command => hintAtSandbox(command),
+    status: 0,
+  }
   if (isBare(args)) addQuickStart(line, args.length > 0 || io.out.isTerminal)
-  else for (const spec of await needed(args)) addCommand(line, spec)
+  else for (const spec of await loadNeededCommands(args)) addCommand(line, spec)
   for (const command of program.commands) {
     const group = Object.entries(commandGroups).find(([, words]) => command.name() in words)
     if (group) command.helpGroup(group[0])
@@ -97,47 +103,47 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
       args = [...path, ...leading, ...args.slice(path.length)]
     }
     await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
-    if (told) await io.out.write(told)
+    if (helpText) await io.out.write(helpText)
     await hintAfter(line)
   } catch (error) {
-    // You know that you pressed Ctrl-C: it is not an error to tell.
+    // You know that you pressed Ctrl-C, so no error is printed.
     if (error instanceof CutShort) line.cutBy = error.by
     else if (error instanceof NotPrinted && line.done)
       io.err.print(doneButUnprinted(line.done, error, args.includes('--json')))
     else {
       const status = await sayWhy(error, line, { help, args, named })
-      // A prompt hook that ends with 2 would hold the prompt back.
+      // A prompt hook that exits with 2 blocks the prompt.
       return known === 'hook-poll' ? Math.min(status, 1) : status
     }
   }
-  // Dying of the signal, and not just ending, is what lets a loop in a shell end too.
+  // The process ends by the signal itself, so that a loop in a shell ends too.
   if (line.cutBy) io.die(line.cutBy)
   return line.status
 }
 
-/** The deed counts, and its result is nowhere. */
+/** Formats the line about a change that was made although its result could not be printed. */
 const doneButUnprinted = (done: string, { problem: detail }: NotPrinted, json: boolean): string =>
   json ? JSON.stringify({ done, detail }) : `${done}, but ${detail}`
 
-/** The library ends help and version with an error of status 0. */
+/** Ignores the error of status 0 that commander throws after help and version. @throws every other error */
 function unlessShown(error: unknown): void {
   if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error
 }
 
-/** At the end of a command: where --sandbox may have been left out. */
+/** Prints the hint at a forgotten `--sandbox` at the end of a command. */
 async function hintAfter({ as, cutBy, ran, status }: CommandLine): Promise<void> {
   const isDone = status === 0
   if (!ran || !as || as.serves || cutBy || as.noSandboxHint === 'ever') return
   if (isDone && as.noSandboxHint === 'done') return
-  // Of the commands that succeed, those that look at accounts have nothing to show without one.
+  // A command that failed, or that acts on accounts ('tool'), gets the hint even if no sandbox service runs.
   await hintAtSandbox(ran, !isDone || as.config === 'tool')
 }
 
-/** No command: svc alone, or with options. */
+/** Returns true if no command was typed: `svc` alone, or with options only. */
 const isBare = ([first = '-']: readonly string[]): boolean =>
   first.startsWith('-') && !['-h', '--help', '-v', '--version'].includes(first)
 
-/** `svc` alone: from nothing to the first answered message; the help where it may not serve and there is nothing to tell. */
+/** Adds the action of `svc` alone: the quick start, or the help if that does nothing. */
 function addQuickStart(line: CommandLine, mayServe: boolean): void {
   const { program } = line
   addConfigOptions(program, 'openapi').action(async () => {
@@ -149,7 +155,10 @@ function addQuickStart(line: CommandLine, mayServe: boolean): void {
   })
 }
 
-/** What the library refused: its message, which is all it gives, and what was meant, where we know better than it guesses. */
+/**
+ * Reads commander's message, which is all that its error has, and improves its suggestion where svc knows
+ * better.
+ */
 function understood(
   { code, message }: CommanderError,
   command: Command,
@@ -171,10 +180,13 @@ function understood(
   const quoted = `too many arguments for '${command.name()}': put the ${last} in quotes, as in 'two words'`
   return { problem: spoken.includes(last) ? quoted : text, meant: [] }
 }
-/** The arguments that may be several words. */
+
+/** Arguments that may be several words. */
 const spoken = ['text', 'name']
 
-/** What the library refuses, as every other error: with what is wrong, and what was meant, as data. */
+/**
+ * Converts an error of commander to an SvcError: `details` has the field, the problem and the suggestions.
+ */
 function refusedUsage(error: CommanderError, command: Command): SvcError {
   const { problem, meant } = understood(error, command)
   const [, word = ''] = /'([^']+)'/.exec(problem) ?? []
@@ -184,7 +196,7 @@ function refusedUsage(error: CommanderError, command: Command): SvcError {
   return new SvcError('invalid_arguments', problem, { details })
 }
 
-/** The error with its fields as they were typed: `-n` of somebody who did not type `--limit`. */
+/** Returns the error with its fields as they were typed: `-n` if `--limit` was not typed. */
 const withShort = (error: SvcError, { options }: Command, typed: readonly string[]): SvcError =>
   renamed(error, ({ field, problem }) => {
     const short = options.find(({ long }) => long === field)?.short
@@ -193,19 +205,19 @@ const withShort = (error: SvcError, { options }: Command, typed: readonly string
     return { field: isShort ? short : field, problem }
   })
 
-/** Deno refuses what its flags do not allow. The permission stands in its message alone. */
+/** Converts Deno's error about a missing permission. Only the error's message names the permission. */
 function deniedByDeno(error: unknown): SvcError | undefined {
   if (!(error instanceof Error) || !['NotCapable', 'PermissionDenied'].includes(error.name)) return undefined
-  const wanted = /^Requires (.+), run again with /.exec(error.message)?.[1]
-  return wanted === undefined
+  const permission = /^Requires (.+), run again with /.exec(error.message)?.[1]
+  return permission === undefined
     ? undefined
-    : new SvcError('forbidden', `Deno gives no ${wanted}`, {
+    : new SvcError('forbidden', `Deno denies ${permission}`, {
         hint: 'Start it with deno run -A.',
         cause: error,
       })
 }
 
-/** Deno may forbid the look at the environment, and the error is what counts. */
+/** Returns true if the log is JSON. Returns false if Deno does not allow svc to read the environment. */
 function isJsonLog(flags: Flags, env: Environment): boolean {
   try {
     return logFormatGiven(flags, env) === 'json'
@@ -214,7 +226,7 @@ function isJsonLog(flags: Flags, env: Environment): boolean {
   }
 }
 
-/** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
+/** Prints an error to stderr, as one line or one JSON object. @returns the exit status */
 async function sayWhy(
   thrown: unknown,
   { as, ran }: CommandLine,
@@ -230,17 +242,17 @@ async function sayWhy(
     return 2
   }
   if (error instanceof SvcError) {
-    // Wrong usage is the same in every directory; that a name is unknown is not.
+    // Wrong usage does not depend on the directory, but an unknown name does (its advice is to log in).
     const isOfDirectory = !isBadUsage(error) || error.advice.next?.action === 'login'
     const isHinted = ran !== undefined && isOfDirectory && as?.noSandboxHint !== 'ever'
-    // Deno may forbid the look, and the error is what counts.
+    // Deno may not allow svc to read the directory. Then the error is printed without the hint.
     const more = isHinted && (await forgottenSandbox(ran, !as?.serves).catch(() => undefined))
     printError(err, error, [adviceOf(error, wordingOf(ran, help)), more].filter(Boolean).join(' '), json)
     return isBadUsage(error) ? 2 : 1
   }
   // The reader closed the pipe: exit 0.
   if (error instanceof NobodyReads) return 0
-  // What the system refuses is no bug.
+  // An error of the operating system is no bug in svc.
   const fromSystem = error instanceof Error && 'syscall' in error
   const path = fromSystem && 'path' in error ? `${error.path}: ` : ''
   const system = fromSystem ? `${path}${reasonOf(error)}` : undefined

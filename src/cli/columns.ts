@@ -1,10 +1,10 @@
-/** Text in columns, also where letters are twice as wide. */
+/** Formats text in columns by its width on a terminal, where Chinese characters take two columns. */
 import stringWidth from 'string-width'
 
-/** A column of a table: its head, and what stands in it. */
+/** A column of a table: its head, and the function that returns a row's cell. */
 export type Column<T> = readonly [head: string, cell: (row: T) => string]
 
-/** Rows in columns that line up, also where letters are twice as wide; the last column is not filled up. */
+/** Formats rows in aligned columns. The last column gets no padding. */
 export function table<T>(
   rows: readonly T[],
   columns: readonly Column<T>[],
@@ -24,7 +24,7 @@ export function table<T>(
   return [paintHead(head), ...lines].map(line => `${line}\n`).join('')
 }
 
-/** As many columns of the text as fit. */
+/** Cuts text to a width in terminal columns, with an ellipsis. */
 export function cutTo(text: string, width: number): string {
   if (stringWidth(text) <= width) return text
   let cut = ''

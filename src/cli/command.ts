@@ -1,4 +1,7 @@
-/** What the commands share: how one is declared, its options from the table in config, its exit status, and how we propose what to type next. */
+/**
+ * Base of all commands: their declaration, options from the table in config, exit status, and the command
+ * lines that svc proposes.
+ */
 
 import { Argument, Command as Commander, Option } from 'commander'
 import {
@@ -17,13 +20,16 @@ import { shellWord } from '../platform/format.ts'
 import type { StopSignal } from '../platform/process.ts'
 import type { Io } from './terminal.ts'
 
-/** A command, and those below it, with what they read and write. */
+/** A command with its subcommands, and the streams that they use. */
 export class Command extends Commander {
   declare readonly commands: readonly Command[]
   readonly io: Io
-  /** Flags that may be given several times together, in the order given: input key and value. */
+  /**
+   * Values of the flags that form a series (`send --text … --image …`), in the typed order: input key and
+   * value.
+   */
   readonly series: [key: string, value: string][] = []
-  /** What was typed, as an operation takes it. */
+  /** The typed input of the operation, unchecked. */
   input: Readonly<Record<string, unknown>> = {}
 
   constructor(name: string, io: Io) {
@@ -38,27 +44,32 @@ export class Command extends Commander {
   }
 }
 
-/** A command line under way. */
+/** A command line that is being run. */
 export interface CommandLine {
-  /** What the commands are added to. */
+  /** The root command. */
   readonly program: Command
-  /** The commands that a command line needs. */
+  /** Loads the commands that these arguments need. */
   needed(args: readonly string[]): Promise<CommandSpec[]>
-  /** Says once that --sandbox may be missing. */
+  /** Prints once that `--sandbox` may be missing. */
   hint?(command: Command): Promise<void>
   /** Exit status of a run that throws nothing: 0 done, 1 failed. */
   status: number
-  /** What the command has changed by now, such as `sent`: it counts as done even where its result cannot be printed. */
+  /**
+   * What the command has changed so far, such as `sent`. It counts as done even if its result cannot be
+   * printed.
+   */
   done?: string
-  /** The command that runs, from the moment that it does. */
+  /** The command that runs. Set when it starts. */
   ran?: Command
-  /** How it is declared. */
+  /** Declaration of that command. */
   as?: Pick<CommandSpec, 'config' | 'serves' | 'noSandboxHint'>
-  /** The signal that cut the run short: the process then dies of it, so that a loop in a shell ends too. */
+  /**
+   * The signal that ended the run. The process then ends by this signal, so that a loop in a shell ends too.
+   */
   cutBy?: StopSignal
 }
 
-/** The abort reason of a call that a signal ended. */
+/** Abort reason of a call that a signal ended. */
 export class CutShort extends SvcError {
   readonly by: StopSignal
 
@@ -68,45 +79,49 @@ export class CutShort extends SvcError {
   }
 }
 
-/** A command, as data. What it does is loaded when it runs. */
+/** Declaration of a command. The code that runs it is loaded when it runs. */
 export interface CommandSpec {
-  /** As they are typed. */
+  /** The words that name the command, such as `webhook add`. */
   words: string
-  /** One more word that changes nothing: `svc webhook list` is `svc webhook`. */
+  /** An optional further word without effect: `svc webhook list` is `svc webhook`. */
   also?: string
   summary: string
   /** Left out of the help: for programs. */
   hidden?: true
-  /** The summary, where there is none. */
+  /** Description in the help. Default: the summary. */
   about?: string
-  /** Whose options of the table in config it takes, and its own words for some. */
+  /** Name under which the table in config lists the options of this command. */
   config?: CommandName
+  /** Help texts that replace those of the table. */
   own?: OwnWords
-  /** It goes on until a signal, and what it writes are log lines. */
+  /** Runs until a signal, and writes log lines. */
   serves?: true
-  /** When it does not hint at a forgotten `--sandbox`: its directory is another one, a program calls it; or it succeeded. */
+  /**
+   * Suppresses the hint at a forgotten `--sandbox`. `'ever'`: always, since the command has another
+   * directory or a program calls it. `'done'`: if the command succeeds.
+   */
   noSandboxHint?: 'ever' | 'done'
-  /** Whether it goes on for long, with these options: the hint at `--sandbox` comes first then. */
+  /** Returns true if the command runs for long with these options. Then the `--sandbox` hint comes first. */
   lasts?(command: Command): boolean
-  /** Its further arguments and options. */
+  /** Adds further arguments and options. */
   takes?(command: Command): unknown
-  /** What `--json` prints, where it has it. */
+  /** Help text of `--json`. Without it the command has no `--json`. */
   json?: string
   examples: readonly (readonly [line: string, does: string])[]
-  /** Below the examples, such as a meaning of the exit status of its own. */
+  /** Text below the examples, such as this command's own meaning of the exit status. */
   after?: string
-  /** An error in the words of the command line, where `asTyped` would not find them. */
+  /** Rewords an error for the command line, if `asTyped` is not enough. */
   told?(error: SvcError, command: Command): SvcError
-  /** @returns the exit status where it is 0 or 1 */
+  /** @returns the exit status, or anything that is no number for 0 */
   run(command: Command, line: CommandLine): Promise<unknown>
 }
 
-/** Defaults of a command that does one thing: its output is not to drown in log lines. */
+/** Defaults of a command that does one thing: few log lines between its output. */
 export const toolUsual: Usual = { logLevel: 'WARNING' }
 
 /**
- * Adds a command, under those that its first words name. Its own options stand after its last word: those of its parent do
- * not catch them.
+ * Adds a command under the commands that its first words name. Options after its last word are its own; its
+ * parent does not take them.
  */
 export function addCommand(line: CommandLine, spec: CommandSpec): void {
   const { about = spec.summary, also, examples, words } = spec
@@ -139,11 +154,11 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
   }
 }
 
-/** What names a thing, as arguments and the values of options are called. */
+/** Arguments and option values that name something. */
 const naming = ['id', 'message-id', 'session', 'old-name', 'user']
 
 /**
- * An empty name is no name left out: it comes from a variable of a script that was never set.
+ * Rejects an empty name: it does not mean "no name" but comes from an unset variable of a script.
  *
  * @throws SvcError `invalid_arguments`
  */
@@ -163,26 +178,26 @@ function refuseEmpty(command: Command): void {
   if (empty) throw badArgument(empty.typed, 'expected a name or id, got an empty one')
 }
 
-/** Wrong usage is thrown, not printed: one place says it, in one form. */
+/** Makes commander throw wrong usage instead of printing it: `runCli` prints all errors in one form. */
 export const quiet = <C extends Commander>(command: C): C =>
   command
     .exitOverride()
     .configureOutput({ outputError: () => {} })
-    // Beside a long subcommand, in a narrow terminal, there is less room than the 40 columns that commander wraps in at the least.
+    // Beside a long subcommand a narrow terminal has less space than commander's minimum of 40 columns.
     .configureHelp({ minWidthToWrap: 15 })
 
-/** Lines of a help, broken where the terminal ends. */
+/** Wraps help text to the width of the terminal. */
 export const fitted = (command: Command, text: string): string =>
   command.createHelp().boxWrap(text, command.io.out.columns ?? 80)
 
-/** What the help of one command says of an option in place of the table's words. */
+/** Help texts of one command, by option, that replace those of the table. */
 type OwnWords = { readonly [Name in keyof Config]?: string }
 
 const sharedHeading = 'Shared options:'
-/** Those of them that newcomers need. */
+/** Shared options that newcomers need. */
 const alwaysShown = ['--base-path', '--sandbox', '--port']
 
-/** Leaves what commands share out of the help of this one and those below it, and says how to see it. */
+/** Hides most shared options in the help of a command and its subcommands, and says how to see them. */
 export function hideShared(command: Command): void {
   for (const one of command.commands) hideShared(one)
   for (const option of command.options.filter(({ helpGroupHeading }) => helpGroupHeading === sharedHeading))
@@ -204,7 +219,7 @@ export function addConfigOptions<C extends Commander>(command: C, name: CommandN
     const option = new Option(flags, `${help} [${spec.env}]`)
     if (spec.repeatable)
       option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
-    // What a command shares with others stands behind its own.
+    // Shared options come after the command's own.
     if (command.name() !== name) option.helpGroup(sharedHeading)
     command.addOption(option)
   }
@@ -212,25 +227,32 @@ export function addConfigOptions<C extends Commander>(command: C, name: CommandN
 }
 
 /**
- * The Config of a command's options, its environment and the defaults.
+ * Reads the Config from a command's options, its environment and the defaults.
  *
- * @param preset what this command decides itself
- * @param usual its defaults, where they are not those of the table
+ * @param preset values that the command sets itself
+ * @param usual defaults that replace those of the table
  * @throws SvcError `invalid_arguments` naming the option
  */
 export const configFrom = (command: Command, preset: Flags = {}, usual: Usual = {}): Config =>
   readConfig({ ...command.opts<Flags>(), ...preset }, command.io.env, usual)
 
-/** Settings of a command that does one thing: quiet, and its own sandbox takes any free port. */
+/**
+ * Reads the settings of a command that does one thing: few log lines, and its own sandbox takes any free
+ * port.
+ */
 export const toolConfig = (command: Command): Config =>
   configFrom(command, { port: '0', sandboxPort: '0' }, toolUsual)
 
-/** An argument that has one of these values. */
+/**
+ * Creates an argument that takes one of these values.
+ *
+ * @throws SvcError `invalid_arguments` for another value
+ */
 export const choice = (name: string, about: string, values: readonly string[]) =>
   new Argument(name, about).choices(values).argParser<string>(value => {
     if (values.includes(value)) return value
     const meant = meantAmong(value, values)
-    // Where all of them are alike, the list says it.
+    // If every value is similar, the list above is enough.
     const guess =
       meant.length > 0 && meant.length < values.length ? ` (Did you mean ${meant.join(' or ')}?)` : ''
     throw badArgument(name, `expected one of ${values.join(', ')}, got '${value}'${guess}`, {
@@ -238,7 +260,10 @@ export const choice = (name: string, about: string, values: readonly string[]) =
     })
   })
 
-/** An option that takes several of these values, separated by commas. What takes the value checks it. */
+/**
+ * An option that takes several of these values, separated by commas. The command that reads the value checks
+ * it.
+ */
 export class ListOption extends Option {
   constructor(flags: string, about: string, values: readonly string[]) {
     super(flags, about)
@@ -246,7 +271,7 @@ export class ListOption extends Option {
   }
 }
 
-/** The words that begin with this one; else those that the library, which suggests commands, finds similar. */
+/** Returns the words that begin with this one; if none does, those that commander finds similar. */
 export function meantAmong(word: string, words: readonly string[]): readonly string[] {
   const longer = words.filter(one => word !== '' && one.startsWith(word))
   if (longer.length > 0) return longer
@@ -258,39 +283,42 @@ export function meantAmong(word: string, words: readonly string[]): readonly str
   return []
 }
 
-/** @throws CommanderError for a word that is none of these, with those that the library finds similar */
+/** @throws CommanderError if the word is not in the list, with the words that commander finds similar */
 export function refuseUnknown(word: string, words: readonly string[]): void {
   const probe = quiet(new Commander()).helpCommand(false)
   for (const one of words) probe.command(one)
   probe.parse([word], { from: 'user' })
 }
 
-/** What the library guesses that was meant: it says so in its message alone. */
+/** Returns commander's suggestions, which only the message of its error has. */
 export const meantIn = (message: string): string[] =>
   /\(Did you mean (?:one of )?(.+)\?\)/.exec(message)?.[1]?.split(', ') ?? []
 
-/** A command that only holds others. */
+/** Returns the `run` of a command that needs a subcommand. It always throws `invalid_arguments`. */
 export const chosen = (command: string, words: string) => async () => {
   throw badArgument(command, `expected ${words}`)
 }
 
-/** The flags that name the data directory, for command lines that we propose: another terminal has not this one's environment. */
+/**
+ * Returns the flags that name the data directory, for command lines that svc proposes. They are needed
+ * because another terminal may not have this one's environment.
+ */
 export function againFlags(command: Command): string {
   const { sandbox, basePath } = placeGiven(command.opts<Flags>(), command.io.env)
   return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
 }
 
-/** How the command line words what to do next; `command` is the one that runs, where it came to that. */
+/** Returns the command line's wording of advice. @param command the running command, if one was found */
 export const wordingOf = (command: Command | undefined, help?: string): Wording => ({
   door: 'cli',
   command: words => ['svc', ...words.map(proposed)].join(' ') + (command ? againFlags(command) : ''),
   help,
 })
 
-/** How else a field is called where it is typed. */
+/** Names of fields on the command line, if they differ. */
 const typedNames: Readonly<Record<string, string>> = { to: 'user', user_id: 'user' }
 
-/** An error in the words of the command: fields as its options and arguments. */
+/** Returns the error with its fields named as the command's options and arguments. */
 const asTyped = (command: Command, error: SvcError): SvcError =>
   renamed(error, ({ field, problem }) => {
     const key = field.replace(/\[\d+\]$/, '')

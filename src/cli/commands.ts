@@ -1,4 +1,7 @@
-/** The commands by their first word, in the order of the help. What declares them is loaded when a word is given. */
+/**
+ * The commands by their first word, in the order of the help. The file that declares a command is loaded on
+ * use.
+ */
 import type { CommandSpec } from './command.ts'
 
 type Load = () => Promise<{ readonly commands: readonly CommandSpec[] }>
@@ -9,7 +12,7 @@ const outbox: Load = () => import('./commands/outbox.ts')
 const serve: Load = () => import('./commands/serve.ts')
 const completion: Load = () => import('./commands/completion.ts')
 
-/** By first word, below its heading in the help of svc. */
+/** Loaders by heading in the help of svc, then by first word. */
 export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Talk:': {
     recv: messages,
@@ -45,19 +48,22 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
   },
 }
 
-/** Every first word; the shell asks `complete` at each Tab. */
+/** Loaders by first word. The completion scripts call `complete` at each Tab. */
 const loads: ReadonlyMap<string | undefined, Load> = new Map([
   ...Object.values(commandGroups).flatMap(words => Object.entries(words)),
   ['complete', completion],
 ])
 
-/** Whether it is the first word of a command. */
+/** Returns true if this is the first word of a command. */
 export const isCommand = (word: string | undefined): word is string => loads.has(word)
 
 const servers = ['openapi', 'mcp', 'admin']
 const quickWords = ['-h', '--help', '-v', '--version']
 
-/** Whether a command line goes on polling, as far as its words tell without being read: svc alone does too. */
+/**
+ * Guesses from the words alone whether a command line will keep polling. `svc` without a command counts as
+ * polling.
+ */
 export function isServing(args: readonly string[]): boolean {
   const [first = '-'] = args
   if (args.some(word => quickWords.includes(word))) return false
@@ -67,8 +73,11 @@ export function isServing(args: readonly string[]): boolean {
   return args.some(word => servers.includes(word)) || !args.some(isCommand)
 }
 
-/** The commands that a command line needs: none for the version, those of the word it names, or all, for the help and for typing errors. */
-export async function needed([word]: readonly string[]): Promise<CommandSpec[]> {
+/**
+ * Loads the commands that a command line needs: none for the version, those with its first word, or all
+ * commands for the help and for an unknown word.
+ */
+export async function loadNeededCommands([word]: readonly string[]): Promise<CommandSpec[]> {
   if (word === '-v' || word === '--version') return []
   const named = loads.get(word)
   const modules = await Promise.all([...new Set(named ? [named] : loads.values())].map(load => load()))

@@ -1,18 +1,23 @@
-/** What was meant and not said: a sandbox that runs while --sandbox was left out, variables that are written wrong. */
+/**
+ * Hints about likely mistakes: a forgotten `--sandbox` while a sandbox service runs, and misspelled SVC_
+ * variables.
+ */
 import { type Config, configOf, optionTable, unknownVariables } from '../config.ts'
 import type { Log } from '../platform/log.ts'
 import { againFlags, type Command, meantAmong } from './command.ts'
 import { isJson } from './print.ts'
 import { colours, oneLine } from './terminal.ts'
 
+/** Commands that were already checked: the hint is given once. */
 const told = new WeakSet<Command>()
 
 /**
- * For users who leave out `--sandbox`, so that they see an empty directory: nothing where a directory was named, where the
- * usual one has a session, or where it was asked for before.
+ * Returns a hint for users who leave out `--sandbox` and therefore see an empty directory.
  *
- * @param command its directory is looked at, if it acts on one
- * @param isOffered false: only where a sandbox service runs for this user
+ * @param command the command; one that takes no data directory or no `--sandbox` gets no hint
+ * @param isOffered false: give the hint only if a sandbox service of this user runs
+ * @returns undefined if the command names a directory, if the default directory has a session or is a
+ *   sandbox, or if this was already called for the command
  */
 export async function forgottenSandbox(command: Command, isOffered = true): Promise<string | undefined> {
   const takes = (name: string) => command.options.some(option => option.attributeName() === name)
@@ -31,14 +36,17 @@ export async function forgottenSandbox(command: Command, isOffered = true): Prom
   return isOffered ? 'For the simulated WeChat add --sandbox.' : undefined
 }
 
-/** Writes that hint to stderr; not beside JSON. */
+/** Writes the hint of `forgottenSandbox` to stderr, but not with `--json`. */
 export async function hintAtSandbox(command: Command, isOffered = true): Promise<void> {
   if (isJson(command)) return
   const hint = await forgottenSandbox(command, isOffered)
   if (hint) await command.io.err.write(`${colours.dim(oneLine(hint))}\n`)
 }
 
-/** The variables that svc does not know, each with the one that was meant, where one is near. Their values are left out. */
+/**
+ * Returns the names of unknown SVC_ variables, each with a similar known name if there is one. Leaves out
+ * values.
+ */
 export const unknownNamed = ({ io }: Command): string[] =>
   unknownVariables(io.env).map(name => {
     const known = optionTable.map(({ env }) => env.slice('SVC_'.length))
@@ -46,7 +54,7 @@ export const unknownNamed = ({ io }: Command): string[] =>
     return meant === undefined ? name : `${name} (did you mean SVC_${meant}?)`
   })
 
-/** Logs, as a service starts, what may have been meant otherwise. */
+/** Logs likely mistakes at the start of a service: unknown variables, a forgotten `--sandbox`. */
 export async function warnAtStart(command: Command, log: Log, { sandbox }: Config): Promise<void> {
   for (const name of unknownNamed(command))
     log.warn(`the environment variable ${name} is not known and ignored`)

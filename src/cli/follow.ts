@@ -1,4 +1,4 @@
-/** `svc recv --follow`: messages as they come. */
+/** Runs `svc recv --follow`: prints messages as they come. */
 import { badArgument } from '../model/error.ts'
 import { describeInbox, followMessages as followOperation } from '../operations/reading.ts'
 import { verbs } from '../operations/tools.ts'
@@ -10,22 +10,23 @@ import { noSession, silentText, writeFollowing } from './show.ts'
 import type { Typed } from './view.ts'
 
 /**
- * Polls, or follows the process that does and takes over when it ends. The consumer's position moves when a message has
- * been written, so Ctrl-C loses none, and neither does a kill: the one message in between comes again, marked.
+ * Polls WeChat, or follows the process that polls and takes over when that ends. The consumer's position
+ * moves after a message is written, so neither Ctrl-C nor a kill loses a message. After a kill the last
+ * message may come again, marked.
  */
 export async function followMessages({ command, config, input }: Typed): Promise<void> {
   const { ack, after, consumer = 'cli', limit, session } = verbs.recv.parse(input)
   if (ack !== undefined)
-    throw badArgument('--ack', 'not with --follow, where a message is dealt with once it is written')
+    throw badArgument('--ack', 'not with --follow, which acknowledges each message once it is written')
   const { err } = command.io
   using call = commandCall(command.io)
   await using opened = await openForCommand(config, command.io)
   const ask = asker(opened, call)
   const again = againFlags(command)
-  const place = after === undefined ? { consumer } : { after }
-  const followed = await ask(followOperation, { ...place, session, known: true })
+  const start = after === undefined ? { consumer } : { after }
+  const followed = await ask(followOperation, { ...start, session, known: true })
   const messages = followed.follow(call.signal)
-  // A consumer that is new begins at the end of the log as it is now: before polling adds to it.
+  // Fixes the start of a new consumer at the end of the log, before polling adds messages.
   let next = messages.next()
   try {
     await opened.gateway.start()
@@ -41,11 +42,11 @@ export async function followMessages({ command, config, input }: Typed): Promise
       if (done) break
       await writeResult(command, message, chatLines(message, again))
       if (count === limit) call.end()
-      // Asking for the next one says that this one is dealt with.
+      // Requesting the next message acknowledges this one.
       next = messages.next()
     }
   } finally {
-    // What is not written by now comes again.
+    // Messages that are not written yet come again.
     call.end()
     await messages.return()
   }

@@ -1,4 +1,7 @@
-/** The input of an operation as arguments and flags: how each key is called, and what was typed for it. */
+/**
+ * Arguments and flags for the input of an operation: declares them, reads what was typed, and names keys in
+ * errors.
+ */
 
 import { Argument, Option } from 'commander'
 import { faultIn, faultText } from '../model/bad-json.ts'
@@ -10,10 +13,14 @@ import { shellWord } from '../platform/format.ts'
 import { type Command, ListOption } from './command.ts'
 import { timeForms, typedTime } from './typed-time.ts'
 
-/** What flags are made of: an operation that has a command. */
+/** The parts of an operation with a command that flags are made from. */
 export type Flagged = Pick<Operation, 'examples' | 'inputSchema'> & { readonly cli: CommandShape }
 
-/** What was typed as an operation takes it, unchecked. @throws SvcError `invalid_arguments` for one thing said twice */
+/**
+ * Reads the typed input of an operation, unchecked.
+ *
+ * @throws SvcError `invalid_arguments` for a value typed twice
+ */
 export async function typedInput(shape: Flagged, command: Command): Promise<Record<string, unknown>> {
   const { cli } = shape
   const input: Record<string, unknown> = { ...cli.defaults }
@@ -34,7 +41,11 @@ export async function typedInput(shape: Flagged, command: Command): Promise<Reco
   return input
 }
 
-/** The typed times. `now` is Unix ms: the clock of a sandbox may be ahead of the machine's. */
+/**
+ * Reads the typed times as Unix ms.
+ *
+ * @param now Unix ms, from the sandbox's clock there, which may be ahead
+ */
 export const typedTimes = (shape: Flagged, command: Command, now: number): Record<string, number> =>
   Object.fromEntries(
     givenFor(shape, command).flatMap(([key, text]) =>
@@ -42,7 +53,7 @@ export const typedTimes = (shape: Flagged, command: Command, now: number): Recor
     ),
   )
 
-/** The error in the words of the command line: fields as the flags they were given by. */
+/** Returns the error with fields named as the flags or arguments that were typed. */
 export const inFlags = (shape: Flagged, command: Command, error: SvcError): SvcError =>
   renamed(error, ({ field, problem }) => ({
     field: asTyped(shape, field, command),
@@ -56,13 +67,13 @@ const schemaOf = (shape: Flagged, key: string): JsonSchema => shape.inputSchema.
 const isRequired = (shape: Flagged, key: string): boolean =>
   shape.inputSchema.required?.includes(key) ?? false
 
-/** What a key is called on the command line. */
+/** Returns the name of a key on the command line. */
 const nameOf = ({ cli }: Flagged, key: string): string => cli.names?.[key] ?? key.replaceAll('_', '-')
 
 const hasFlag = (shape: Flagged, key: string): boolean =>
   !(shape.cli.positionals.includes(key) && isRequired(shape, key))
 
-/** Adds arguments and options; those of `cli.series` note what they were given in the command's `series`. */
+/** Adds arguments and options. Options of `cli.series` add their values to the command's `series`. */
 export function declareFlags(shape: Flagged, command: Command): void {
   const { cli } = shape
   for (const key of cli.positionals) {
@@ -79,7 +90,7 @@ export function declareFlags(shape: Flagged, command: Command): void {
     const option = list
       ? new ListOption(flags, helpOf(shape, key), list.map(String))
       : new Option(flags, helpOf(shape, key))
-    // Shown in help and offered by the shell; our own parse is what checks.
+    // Only for help and shell completion: `parse` of the operation checks the value.
     if (schema.enum) option.argChoices = choicesOf(schema)
     if (cli.series?.entries[key]) option.argParser((text: string) => command.series.push([key, text]))
     else if (schema.type === 'array' || schema.type === 'object')
@@ -88,10 +99,14 @@ export function declareFlags(shape: Flagged, command: Command): void {
   }
 }
 
-/** What was typed, by key, without the flags of `cli.series`. @throws SvcError `invalid_arguments` for one given twice */
+/**
+ * Lists the typed values by key, without `cli.series`.
+ *
+ * @throws SvcError `invalid_arguments` for a value typed twice
+ */
 function givenFor(shape: Flagged, parsed: Command): [key: string, value: unknown][] {
   const flags = parsed.opts<Record<string, unknown>>()
-  const given: [string, unknown][] = []
+  const values: [string, unknown][] = []
   for (const key of Object.keys(shape.inputSchema.properties ?? {})) {
     const flagged = hasFlag(shape, key) ? flags[camelCase(nameOf(shape, key))] : undefined
     const nth = shape.cli.positionals.indexOf(key)
@@ -99,12 +114,15 @@ function givenFor(shape: Flagged, parsed: Command): [key: string, value: unknown
     if (flagged !== undefined && placed !== undefined)
       throw invalid([{ field: `--${nameOf(shape, key)}`, problem: 'given twice, once without the flag' }])
     const value = flagged ?? placed
-    if (value !== undefined && !shape.cli.series?.entries[key]) given.push([key, value])
+    if (value !== undefined && !shape.cli.series?.entries[key]) values.push([key, value])
   }
-  return given
+  return values
 }
 
-/** The field of an error as it was typed; for entries of `series.into`, the flags they came from. */
+/**
+ * Returns the field of an error as it was typed. For entries of `series.into`: the flags that they came
+ * from.
+ */
 function asTyped(shape: Flagged, field: string, command: Command): string {
   const { cli, inputSchema } = shape
   const [, key = '', at, rest = ''] = /^(\w+)(?:\[(\d+)\])?(.*)$/.exec(field) ?? []
@@ -120,7 +138,10 @@ function asTyped(shape: Flagged, field: string, command: Command): string {
   return `--${nameOf(shape, key)}${at === undefined ? '' : rest}`
 }
 
-/** The problem with the choices as help and shell have them. What may be typed in place of what is missing, help says. */
+/**
+ * Returns the problem with choices spelled as in the help. A missing value is only `missing`: the help
+ * describes it.
+ */
 function asShown(shape: Flagged, field: string, problem: string, typed: Typed): string {
   if (isRequired(shape, field) && typed[field] === undefined) return 'missing'
   const choices = choicesOf(schemaOf(shape, field))
@@ -129,26 +150,26 @@ function asShown(shape: Flagged, field: string, problem: string, typed: Typed): 
 
 const choicesOf = (schema: JsonSchema) => schema.enum?.map(one => String(one).toLowerCase())
 
-/** What a person is told besides: what was typed in place of a choice, and how such an object looks. */
+/** Returns what an error adds for a person: the typed value, or an example of a JSON object. */
 function more(shape: Flagged, field: string, typed: Typed): string {
   const [, key = '', at] = /^(\w+)(?:\[(\d+)\])?$/.exec(field) ?? []
   const { enum: choices, type } = schemaOf(shape, key)
   const value = typed[key]
-  const given: unknown = at !== undefined && Array.isArray(value) ? value[Number(at)] : value
-  if (typeof given !== 'string' && typeof given !== 'number') return ''
+  const entered: unknown = at !== undefined && Array.isArray(value) ? value[Number(at)] : value
+  if (typeof entered !== 'string' && typeof entered !== 'number') return ''
   if (type === 'array') {
-    const shown = shape.examples.map(
+    const exampleValues = shape.examples.map(
       ({ input = {} }) => Object.entries(input).find(([name]) => name === key)?.[1],
     )
-    const list = shown.find(Array.isArray)
+    const list = exampleValues.find(Array.isArray)
     return list ? ` as in ${JSON.stringify(list[0])}` : ''
   }
   if (!choices && type !== 'integer' && type !== 'number') return ''
-  const text = String(given)
+  const text = String(entered)
   return `, got ${JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)}`
 }
 
-/** What help says of a key: the schema's words, its range and its default. */
+/** Returns the help text of a key: the schema's description, its range and its default. */
 function helpOf(shape: Flagged, key: string): string {
   const { cli } = shape
   const schema = schemaOf(shape, key)
@@ -157,13 +178,14 @@ function helpOf(shape: Flagged, key: string): string {
   const { minimum, maximum } = schema
   const range =
     maximum !== undefined ? `${minimum ?? 0} to ${maximum}` : minimum ? `at least ${minimum}` : undefined
-  const usual = cli.defaults?.[key] ?? schema.default
-  const shown = usual === undefined || usual === '' || usual === false ? undefined : `default ${usual}`
-  const more = [range, shown].filter(Boolean).join('; ')
-  return more ? `${text} (${more})` : text
+  const preset = cli.defaults?.[key] ?? schema.default
+  const presetText =
+    preset === undefined || preset === '' || preset === false ? undefined : `default ${preset}`
+  const details = [range, presetText].filter(Boolean).join('; ')
+  return details ? `${text} (${details})` : text
 }
 
-/** What stands for a value in help; by it the shell knows what to offer. */
+/** Returns the placeholder of a value in help. Shell completion chooses its offers by it. */
 function placeholderOf(key: string, schema: JsonSchema): string {
   if (schema.items?.enum) return key
   if (schema.type === 'array') return 'json'
@@ -189,19 +211,22 @@ function timeTyped(key: string, text: string, now: number): number {
   return time
 }
 
-/** What was typed as the JSON that the schema wants; what does not look like it stays a text, and is refused. */
-async function typedValue(shape: Flagged, key: string, given: unknown): Promise<unknown> {
+/**
+ * Converts a typed value to the schema's JSON type. A value of another form stays a string, which `parse`
+ * rejects.
+ */
+async function typedValue(shape: Flagged, key: string, typed: unknown): Promise<unknown> {
   const schema = schemaOf(shape, key)
-  if (Array.isArray(given)) {
-    if (schema.type === 'object') return Object.fromEntries(given.map(text => pairIn(key, text)))
-    if (schema.items?.enum) return given.flatMap(listed)
-    return await Promise.all(given.map((text, nth) => parsedJson(text, `${key}[${nth}]`)))
+  if (Array.isArray(typed)) {
+    if (schema.type === 'object') return Object.fromEntries(typed.map(text => pairIn(key, text)))
+    if (schema.items?.enum) return typed.flatMap(listed)
+    return await Promise.all(typed.map((text, nth) => parsedJson(text, `${key}[${nth}]`)))
   }
-  if (typeof given !== 'string') return given
+  if (typeof typed !== 'string') return typed
   if (schema.type === 'integer' || schema.type === 'number')
-    return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(given) ? Number(given) : given
-  if (schema.enum) return schema.enum.find(one => String(one).toLowerCase() === given.toLowerCase()) ?? given
-  return given
+    return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(typed) ? Number(typed) : typed
+  if (schema.enum) return schema.enum.find(one => String(one).toLowerCase() === typed.toLowerCase()) ?? typed
+  return typed
 }
 
 const listed = (text: string) => text.split(',').map(part => part.trim())
@@ -212,7 +237,11 @@ function pairIn(key: string, text: string): [name: string, value: string] {
   throw badArgument(key, 'expected a name and a value, as in "Authorization: Bearer abc"')
 }
 
-/** @throws SvcError `invalid_arguments` for what begins as JSON and is none */
+/**
+ * Parses JSON. Other text is returned unchanged.
+ *
+ * @throws SvcError `invalid_arguments` for broken JSON (begins with [ or {)
+ */
 async function parsedJson(text: string, field: string): Promise<unknown> {
   try {
     return JSON.parse(text)
@@ -223,20 +252,23 @@ async function parsedJson(text: string, field: string): Promise<unknown> {
   }
 }
 
-/** As commander keeps the values of options. */
+/** Returns the key under which commander stores an option's value. */
 const camelCase = (name: string) => name.replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
 
-/** The operation's examples as command lines, those that fit on one, and the command line's own. */
+/**
+ * Formats the operation's examples as command lines, without those that have objects, and adds the command's
+ * own.
+ */
 export function exampleLines(shape: Flagged): (readonly [line: string, does: string])[] {
   const { cli } = shape
   const lines = (cli.ownExamples ? [] : shape.examples).flatMap(
     ({ summary, input = {} }): [string, string][] => {
-      const given = new Map(Object.entries(input).filter(([, value]) => value !== ''))
-      if ([...given.values()].some(value => typeof value === 'object')) return []
+      const values = new Map(Object.entries(input).filter(([, value]) => value !== ''))
+      if ([...values.values()].some(value => typeof value === 'object')) return []
       const words = ['svc', ...cli.path]
-      const bare = cli.positionals.filter(key => given.has(key))
-      for (const key of bare) words.push(shellWord(String(given.get(key))))
-      for (const [key, value] of given) {
+      const bare = cli.positionals.filter(key => values.has(key))
+      for (const key of bare) words.push(shellWord(String(values.get(key))))
+      for (const [key, value] of values) {
         if (bare.includes(key) || !hasFlag(shape, key)) continue
         words.push(`--${nameOf(shape, key)}`, ...(value === true ? [] : [shellWord(String(value))]))
       }

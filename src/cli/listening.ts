@@ -1,4 +1,7 @@
-/** Binds the addresses of a service, says in one line why one cannot be bound, and notes in the data directory where it listens. */
+/**
+ * Binds the addresses of a service, explains in one line why one cannot be bound, and notes in the data
+ * directory where the service listens.
+ */
 import { lookup } from 'node:dns/promises'
 import { resolve } from 'node:path'
 import process from 'node:process'
@@ -14,8 +17,11 @@ import { isLoopback } from '../server/auth.ts'
 import { behindProxy } from '../server/behind-proxy.ts'
 
 /**
- * The server of the service itself, on its socket, else on its port; noted in the data directory for those who look for
- * it, until `stack` ends.
+ * Starts the server of the service itself, on its socket or else its port. The data directory holds its
+ * address, for other commands, until `stack` is disposed.
+ *
+ * @throws SvcError if the address cannot be used, with the process that has it if that is svc on this
+ *   directory
  */
 export async function listenMain(
   { config, gateway, stack }: { config: Config; gateway: RunningGateway; stack: AsyncDisposableStack },
@@ -33,7 +39,7 @@ export async function listenMain(
   return server
 }
 
-/** What is wrong where the address is taken by a service of this directory. */
+/** Returns an error if a service on this directory already has the address; else undefined. */
 async function runsAlready(config: Config, error: unknown): Promise<SvcError | undefined> {
   const url = addressIn(config.socket === undefined ? config : { ...config, socket: resolve(config.socket) })
   const there = (await notedAddresses(config.basePath)).find(one => one.url === url)
@@ -49,18 +55,23 @@ async function runsAlready(config: Config, error: unknown): Promise<SvcError | u
   )
 }
 
-/** Notes where this process listens, or that it does so no more, beside what other services that run noted. */
+/**
+ * Notes in the data directory where this process listens. Addresses of other running services stay.
+ *
+ * @param own the address; undefined removes it
+ */
 async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promise<void> {
   const { pid } = process
   const path = localFiles(dir).address
   const noted = (await notedAddresses(dir)).filter(other => other.pid !== pid)
   if (own !== undefined) noted.push({ ...own, pid })
   const lines = noted.map(one => JSON.stringify(one))
-  // One that cannot be noted is found by its port. After a power cut nobody listens there, so the disk is not waited for.
+  // A failed write does no harm: other commands then try the default port. No fsync: after a power cut
+  // nobody listens.
   await (lines.length === 0 ? removeQuietly(path) : writeWhole(path, lines.join('\n')).catch(() => {}))
 }
 
-/** Notes beside it where the panel of this process is. */
+/** Adds the panel's address to the noted address of this process. */
 export async function notePanel(dir: string, panel: string): Promise<void> {
   const own = (await notedAddresses(dir)).find(({ pid }) => pid === process.pid)
   if (own) await noteAddress(dir, { ...own, panel })
@@ -81,7 +92,10 @@ async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promis
   })
 }
 
-/** What cannot be served, and why; an error that no system call gave stays as it is. */
+/**
+ * Returns an error that says what cannot be served and why. An error without a system code is returned
+ * unchanged.
+ */
 const unserved = (what: string, error: unknown, hint: string, field?: string): unknown =>
   errorCodeOf(error) === undefined
     ? error
@@ -95,7 +109,7 @@ const socketHints: Readonly<Record<string, string>> = {
   ENAMETOOLONG: 'Choose a path of at most 100 bytes.',
 }
 
-/** The server, or why there is none in one clear line. */
+/** Starts a server on this port. @throws SvcError with one clear line if the address cannot be used */
 export const listen = (config: Config, flag: string, port: number, fetch: ServeOptions['fetch']) =>
   serve({ hostname: config.host, port, fetch: behindProxy(config, fetch) }).catch(
     async (error): Promise<never> => {
@@ -103,18 +117,18 @@ export const listen = (config: Config, flag: string, port: number, fetch: ServeO
     },
   )
 
-/** A failed bind as one clear line; anything else as it is. */
+/** Converts a failed bind to an error of one clear line. Any other error is returned unchanged. */
 export async function listenError(
   error: unknown,
   flag: string,
   port: number,
   host: string,
 ): Promise<unknown> {
-  const given = errorCodeOf(error) ?? ''
-  if (['', 'EMFILE', 'ENFILE'].includes(given)) return error
-  // For a name that cannot be resolved Bun gives the code of whatever failed last, such as a port in use.
+  const systemCode = errorCodeOf(error) ?? ''
+  if (['', 'EMFILE', 'ENFILE'].includes(systemCode)) return error
+  // For a name that cannot be resolved, Bun gives the code of an earlier failure, such as a port in use.
   const code = await lookup(host).then(
-    () => given,
+    () => systemCode,
     () => 'ENOTFOUND',
   )
   const own = `port ${port} on ${host}`
@@ -130,7 +144,12 @@ export async function listenError(
   })
 }
 
-/** Listens for a moment where the service will: a start that cannot do that is to leave nothing behind in the directory. */
+/**
+ * Listens for a moment on every address of the service, before anything is made: a start that fails on an
+ * address leaves nothing in the data directory.
+ *
+ * @throws SvcError if an address cannot be used
+ */
 export async function tryAddresses(config: Config, isPhoneFree: boolean): Promise<void> {
   const { adminPort, basePath, host, metricsPort, port, sandbox, sandboxHost, sandboxPort, socket } = config
   const addresses: [host: string, flag: string, port: number | undefined][] = [
@@ -138,7 +157,7 @@ export async function tryAddresses(config: Config, isPhoneFree: boolean): Promis
     [host, '--admin-port', adminPort],
     [host, '--metrics-port', metricsPort],
   ]
-  // Where there is a sandbox already, another process may run it.
+  // Another process may already run an existing sandbox on that port.
   if (sandbox && !isPhoneFree && !(await fileExists(localFiles(basePath).sandbox)))
     addresses.push([sandboxHost, '--sandbox-port', sandboxPort])
   for (const [hostname, flag, port] of addresses)
@@ -147,7 +166,7 @@ export async function tryAddresses(config: Config, isPhoneFree: boolean): Promis
     })
 }
 
-/** @throws SvcError when nothing can listen there */
+/** Listens for a moment on this address. @throws SvcError if that fails */
 export async function tryAddress(hostname: string, flag: string, port: number | undefined): Promise<void> {
   if (port === undefined) return
   const starting = () => new Response('svc is starting\n', { status: 503 })

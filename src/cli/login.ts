@@ -1,4 +1,4 @@
-/** `svc login`: the code to scan, what becomes of it, and how it ended. */
+/** Runs `svc login`: prints the QR code, each change of the login, and how it ended. */
 import { SvcError } from '../model/error.ts'
 import type { LoginNotice, LoginStatus } from '../model/login.ts'
 import { adviceOf } from '../model/next-step.ts'
@@ -9,35 +9,40 @@ import { askPerson } from './ask.ts'
 import { againFlags, wordingOf } from './command.ts'
 import { asker, commandCall, openForCommand } from './open.ts'
 import { isJson, jsonLine, printError } from './print.ts'
+import { note } from './show.ts'
 import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
 import type { Typed } from './view.ts'
 
-/** Runs the command; with --json each change of the status is one line. */
+/** Runs the command. With `--json` it prints each change of the status as one line. */
 export async function runLogin({ command, config, input, line }: Typed): Promise<void> {
   const { io } = command
   const json = isJson(command)
-  const typed = askPerson(io, () => call.signal, { silent: json })
-  let given = input.verify_code === undefined ? undefined : String(input.verify_code)
+  const askForCode = askPerson(io, () => call.signal, { silent: json })
+  let typedCode = input.verify_code === undefined ? undefined : String(input.verify_code)
   using call = commandCall(io, {
     async ask(question) {
-      const code = given
-      given = undefined
-      return code ?? (await typed(question))
+      const code = typedCode
+      typedCode = undefined
+      return code ?? (await askForCode(question))
     },
   })
   try {
     await using opened = await openForCommand(config, io, { makes: true })
     const { phoneUrl } = opened
+    // The line helps if the directory's name was mistyped.
+    if (opened.isNew && !json) await io.err.write(note(`made the data directory ${oneLine(config.basePath)}`))
     const ask = asker(opened, call)
     const print = loginPrinter(io, phoneUrl)
-    // A new code is wanted, not how an earlier login ended; digits are for the one that asked for them.
-    if (given === undefined) await ask(forgetLogin, { session: String(input.session_name ?? '') })
+    // Forgets an ended login, to get a new code. Digits belong to the login that asked for them, so that one
+    // is kept.
+    if (typedCode === undefined) await ask(forgetLogin, { session: String(input.session_name ?? '') })
     const status = await followLogin(
       {
         signal: call.signal,
         call: next => ask(verbs.login, next),
       },
-      // Without a name this is not the login that somebody else has under way.
+      // Without a typed name, name the default session: a call without a name may join another caller's
+      // login.
       { session_name: defaultSessionName, ...input },
       async status => {
         if (status.status === 'confirmed') line.done = 'logged in'
@@ -67,16 +72,20 @@ function next(status: LoginStatus, again: string, sandboxed: boolean): string {
   return `${colours.dim(said)}\n`
 }
 
-/** One call waits this long. A change that another caller was told of, ours hears only at its end. */
+/**
+ * Timeout of one call, in s. A change that another caller already got is returned only at the end of the
+ * call.
+ */
 const waitS = 1
 
 /**
- * Follows a login to its end.
+ * Starts or joins a login and follows it to its end.
  *
  * @param call calls the tool login
- * @param input of the tool login; with `timeout` it is given up when nothing changes for so long
- * @param each is told of every status that is new, the first one included
- * @returns the last status; one that is not final when it was given up or the signal came
+ * @param input input of that tool; `timeout` is the longest wait for a change, in s; without it there is no
+ *   limit
+ * @param each called with the first status and with every new one
+ * @returns the last status. It is not final after the timeout or the signal
  */
 export async function followLogin(
   { call, signal }: { call(input: Record<string, unknown>): Promise<LoginStatus>; signal: AbortSignal },
@@ -90,10 +99,11 @@ export async function followLogin(
   let changedAt = performance.now()
   while (!isOver(status) && !signal.aborted) {
     const leftMs = patienceMs - (performance.now() - changedAt)
-    // Asked for digits and got none, or nobody did anything for as long as the caller wanted to wait.
+    // No digits came although the phone asked for them, or nothing changed within the timeout.
     if (status.status === 'need_verifycode' || leftMs <= 0) break
     const next = await call({
-      ...{ ...rest, session_name: status.session },
+      ...rest,
+      session_name: status.session,
       timeout: Math.min(waitS, leftMs / 1000),
     })
     const changed = next.status !== status.status || next.qr_url !== status.qr_url
@@ -105,11 +115,11 @@ export async function followLogin(
   return status
 }
 
-/** Nothing more will come of it; one that is being renewed still has a code to show. */
+/** Returns true if the status is final. A login that gets a new code still has one to show, so it is not. */
 const isOver = (status: LoginStatus): boolean =>
   status.status === 'confirmed' || (status.qr_url === undefined && status.status !== 'waiting')
 
-/** What each status says to the person; codes are drawn anew when they are. */
+/** Returns a function that prints a status for the person, and the QR code whenever that is new. */
 export function loginPrinter(io: Io, phoneUrl: string | undefined): (status: LoginStatus) => Promise<void> {
   const { write } = io.out
   let shown: string | undefined
@@ -136,7 +146,7 @@ export function loginPrinter(io: Io, phoneUrl: string | undefined): (status: Log
       need_verifycode: 'the phone shows a number',
       verify_code_blocked: 'too many wrong numbers',
       expired: 'the code has run out',
-      // Why, and what to do, stands in the error.
+      // The error says why, and what to do.
       already_bound: 'not logged in',
       confirmed: green(`connected: session ${name}${status.bot_id ? `, bot ${oneLine(status.bot_id)}` : ''}`),
     }
@@ -145,8 +155,8 @@ export function loginPrinter(io: Io, phoneUrl: string | undefined): (status: Log
 }
 
 /**
- * The code so that a phone can read it: black on white whatever the colours of the terminal are. Without colours as it
- * is, which most phones read on dark ground too.
+ * Formats the QR code so that a phone can read it: black on white, whatever the terminal's colours are.
+ * Without colours it is unchanged, which most phones read on a dark background too.
  */
 function drawnCode(io: Io, text: string): string {
   const lines = text.split('\n').filter(line => line !== '')
@@ -157,7 +167,12 @@ function drawnCode(io: Io, text: string): string {
   return lines.map(line => `\u001b[38;5;16;48;5;231m${line}\u001b[0m`).join('\n')
 }
 
-/** Why a login that ended without a session did; `sandboxed`: on the simulated phone; `typed`: as it was asked for. */
+/**
+ * Returns the error of a login that ended without a session.
+ *
+ * @param sandboxed true if the code was for the simulated phone
+ * @param typed the input, for the command line to propose
+ */
 export function loginFailure(
   { notice, session, status }: LoginStatus,
   sandboxed: boolean,

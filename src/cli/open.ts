@@ -1,4 +1,7 @@
-/** What a command that does one thing works with: the gateway, a second process beside a running service or alone, and a call that Ctrl-C cuts off. */
+/**
+ * Opens the gateway for a command that does one thing, alone or beside a running service, and makes the call
+ * that Ctrl-C aborts.
+ */
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
@@ -16,20 +19,28 @@ import { openSandboxFor } from './serving.ts'
 import type { Io } from './terminal.ts'
 import type { Ask } from './view.ts'
 
+/** A data directory opened for one command. */
 export interface Opened extends AsyncDisposable {
   readonly gateway: RunningGateway
   readonly log: Log
-  /** Of the simulated phone, with --sandbox. */
+  /** True if this command made the data directory. */
+  readonly isNew: boolean
+  /** Address of the simulated phone, with `--sandbox`. */
   readonly phoneUrl?: string
 }
 
 type SandboxOf = (...given: Parameters<typeof openSandboxFor>) => Promise<{ url: string }>
 
-/** Whether there is no data directory yet: then there is nothing to see, and a look is not to make one. */
+/** Returns true if there is no data directory. A command that only reads must not make one. */
 export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
   (await lookAtDirectory(basePath)).state === 'missing'
 
-/** What a look there is asked to choose by: no session is there, and nobody has a name. @throws SvcError as where there is one */
+/**
+ * Rejects a session or a user's name as a filter if there is no data directory: there are no sessions and no
+ * names.
+ *
+ * @throws SvcError the same errors as with an empty data directory
+ */
 export function refuseAbsent({ session, user }: { session?: unknown; user?: unknown }): void {
   const next = { action: 'login' } as const
   if (typeof session === 'string') throw sessionNotFound(session, { next })
@@ -44,11 +55,13 @@ interface OpenOptions {
 }
 
 /**
- * Opens the data directory for a command, until it is disposed of. With `--sandbox` the simulated WeChat that runs for the
- * directory is used, or one is run as long as the command.
+ * Opens the data directory for a command; disposing closes it. With `--sandbox` it uses the simulated WeChat
+ * that runs for the directory, or runs one as long as the command.
  *
- * @param options.makes whether a directory that is not there is made: by a mistyped name that is not what was meant
- * @throws SvcError `invalid_arguments` for a directory of another kind, `absent` where there is none, `store_unavailable`
+ * @param options.makes true: make a missing directory
+ * @param options.absent error code for a missing directory; `not_connected` by default
+ * @throws SvcError `invalid_arguments` for a directory of another kind, `absent` for a missing one,
+ *   `store_unavailable`
  */
 export async function openForCommand(config: Config, io: Io, options: OpenOptions = {}): Promise<Opened> {
   const { makes, absent = 'not_connected', sandboxOf = openSandboxFor } = options
@@ -60,17 +73,17 @@ export async function openForCommand(config: Config, io: Io, options: OpenOption
   spareLoopbackTheProxy()
   await using stack = new AsyncDisposableStack()
   const log = createLog(config.logLevel, io.log, config.logFormat)
-  await claimDirectory(config)
+  const isNew = await claimDirectory(config)
   const sandbox = config.sandbox ? await sandboxOf(config, log, stack) : undefined
   const gateway = stack.use(
     await openGateway({ config, log, version, oneShot: true, sandboxUrl: sandbox?.url }),
   )
-  return Object.assign(stack.move(), { gateway, log, phoneUrl: sandbox && `${sandbox.url}/phone` })
+  return Object.assign(stack.move(), { gateway, log, isNew, phoneUrl: sandbox && `${sandbox.url}/phone` })
 }
 
 /**
- * The settings of a command that only reads: without `--sandbox` it takes the directory as what it is, and so do the
- * command lines that it proposes.
+ * Reads the settings of a command that only reads. The directory of a sandbox implies `--sandbox`, also in
+ * the command lines that this command proposes.
  */
 export async function configToRead(command: Command): Promise<Config> {
   const config = toolConfig(command)
@@ -79,23 +92,23 @@ export async function configToRead(command: Command): Promise<Config> {
   return { ...config, sandbox: true }
 }
 
-/** The call of one command; disposing takes the signal handlers away. */
+/** The call of one command. Disposing removes the signal handlers. */
 interface CommandCall extends Call, Disposable {
-  /** The signal that ended it, if one did. */
+  /** The signal that aborted it; undefined if none did. */
   readonly cutBy: StopSignal | undefined
-  /** Aborts it without a signal from outside. */
+  /** Aborts it without a signal. */
   end(): void
-  /** The answer was written, or not. */
+  /** Reports whether the result was written. */
   done(delivered: boolean): void
 }
 
-/** Calls operations of what was opened, each as this call. */
+/** Returns a function that runs operations on the opened directory as this call. */
 export const asker =
   ({ gateway, log }: Pick<Opened, 'gateway' | 'log'>, call: Call): Ask =>
   (operation, input) =>
     invoke(operation, gateway, input, call, log)
 
-/** A call whose first SIGINT or SIGTERM aborts it; a second one ends the process. */
+/** Creates a call that the first SIGINT or SIGTERM aborts. A second signal ends the process. */
 export function commandCall(io: Io, more: Pick<Call, 'progress' | 'ask' | 'onward'> = {}): CommandCall {
   const stop = new AbortController()
   let cutBy: CommandCall['cutBy']

@@ -1,11 +1,14 @@
-/** Operations as commands: words, arguments, options and help come from the definition, and a view says what people see. */
+/**
+ * Makes commands from operations: words, arguments, options and help come from the operation's definition,
+ * and a view formats the result for people.
+ */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { CommandShape, TypedOperation } from '../operations/operation.ts'
 import type { CommandSpec } from './command.ts'
 import { declareFlags, exampleLines, inFlags } from './input-flags.ts'
 import type { View } from './view.ts'
 
-/** The command of an operation: its arguments and options are the fields of its input. */
+/** Returns the command of an operation. Its arguments and options are the fields of the operation's input. */
 export function operationCommand<I extends TObject, O extends TSchema>(
   operation: TypedOperation<I, O>,
   view: View<Static<I>, Static<O>>,

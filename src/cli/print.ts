@@ -1,4 +1,4 @@
-/** What every command prints alike: errors, results as JSON, the banner. */
+/** Output that is the same for every command: errors, JSON results, the banner. */
 
 import type { SvcError } from '../model/error.ts'
 import { type LogFormat, maskText } from '../platform/log.ts'
@@ -6,11 +6,15 @@ import { problemOf } from '../server/errors.ts'
 import type { Command } from './command.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
 
-// What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
+// Characters that JSON does not escape and that can act on a terminal: C1 controls, line and direction
+// controls.
 const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
 /**
- * `error: … (what to do)` on `err`, one line; for machines one JSON object, in the shape of every door, or of a log line.
+ * Prints an error to `err` on one line: `error: … (what to do)`.
+ *
+ * @param json true: print the error object that REST and the other interfaces use; `'log'`: print a JSON log
+ *   line
  */
 export function printError(err: Output, error: SvcError, hint: string, json: boolean | 'log'): void {
   const detail = maskText(error.message)
@@ -19,39 +23,39 @@ export function printError(err: Output, error: SvcError, hint: string, json: boo
   err.print(json === 'log' ? logLine('ERROR', detail, problem) : json ? jsonLine(problem) : plain())
 }
 
-/** What was typed, or came from elsewhere, may stand in an error. */
+/** Escapes control characters, since an error may quote typed or foreign text. */
 const harmless = (text: string) =>
   text.replace(/\p{Cc}/gu, ' ').replace(obeyed, character => `\\u{${character.charCodeAt(0).toString(16)}}`)
 
-/** Wrong options are wrong usage (2); everything else failed (1). */
+/** Returns true for wrong usage (exit status 2). Every other error is a failure (exit status 1). */
 export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_arguments'
 
-/** A value as one line of JSON that does nothing to a terminal; a parser reads the same value. */
+/** Formats a value as one line of JSON that cannot act on a terminal. Parsers read the same value. */
 export const jsonLine = (value: unknown): string =>
   JSON.stringify(value).replace(
     obeyed,
     character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 
-/** Whether a program reads what the command prints. */
+/** Returns true if the command was called with `--json`. */
 export const isJson = (command: Command): boolean => command.opts().json === true
 
-/** Writes a result: the value as JSON where a program reads it, else the text. */
+/** Writes a result to stdout: the value as JSON with `--json`, else the text. */
 export const writeResult = (command: Command, value: unknown, text: string): Promise<void> =>
   command.io.out.write(isJson(command) ? `${jsonLine(value)}\n` : text)
 
-/** What a service says beside its log: a line, and for programs what stands in it. */
+/** A line that a service prints beside its log, with the facts in it as fields for programs. */
 export interface Said {
   readonly text: string
   readonly url?: string
   readonly token?: string
 }
 
-/** A line of JSON in the form of the log's, whose `fields` are not masked. */
+/** Formats a JSON line like those of the log, but without masking `fields`. */
 export const logLine = (level: 'INFO' | 'ERROR', event: string, fields: object): string =>
   jsonLine({ time: new Date().toISOString(), level, room: '', event, ...fields })
 
-/** Says it on `output`, by the format of the log. */
+/** Returns a function that prints a service's line in the format of the log. */
 export const sayer =
   ({ print }: Output, format: LogFormat) =>
   ({ text, ...fields }: Said): void =>
@@ -65,10 +69,14 @@ ${colours.green(' /__/ \\_/_/  \\__| ')}  WeChat bot accounts as tools
 
 const { red, yellow, cyan, green } = colours
 const signs: Readonly<Record<string, readonly [string, (text: string) => string]>> = {
-  ...{ ok: ['✓', green], note: ['·', cyan], warning: ['!', yellow], error: ['✗', red], problem: ['✗', red] },
+  ok: ['✓', green],
+  note: ['·', cyan],
+  warning: ['!', yellow],
+  error: ['✗', red],
+  problem: ['✗', red],
 }
 
-/** What was found, and what to do about it: signs where there are colours, words elsewhere. */
+/** Formats a finding and its fix: with signs on a coloured terminal, with words elsewhere. */
 export function findingLines(
   { hasColours }: Output,
   { level, what, fix }: { level: string; what: string; fix: string | undefined },

@@ -1,21 +1,21 @@
-/** How far an upload or download is, as one line of stderr that is drawn over again. */
+/** Draws the progress of an upload or download as one line of stderr. */
 import type { Progress } from '../model/call.ts'
 import { byteSize } from '../platform/format.ts'
 import { cutTo } from './columns.ts'
 import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
 
 export interface ProgressBar {
-  /** For `Call.progress`. */
+  /** Draws the line. Passed as `Call.progress`. */
   step(progress: Progress): void
-  /** Takes the line away. */
+  /** Removes the line. */
   clear(): void
 }
 
-/** Drawn at most so often. */
+/** Shortest time between two drawings. */
 const everyMs = 80
 const barWidth = 24
 
-/** The bar, where stderr is a terminal. */
+/** Returns a progress bar if stderr is a terminal, else undefined. */
 export function progressBar(io: Io): ProgressBar | undefined {
   if (!io.err.isTerminal) return undefined
   let drawnAt = Number.NEGATIVE_INFINITY

@@ -1,4 +1,7 @@
-/** `svc` alone: from nothing to the first message that is answered, or how things stand where there is a session. */
+/**
+ * Runs `svc` without a command: leads to the first answered message, or prints the status if there is a
+ * session.
+ */
 
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
@@ -20,24 +23,24 @@ import { type Serving, serveOpenApi } from './serve.ts'
 import { colours, oneLine } from './terminal.ts'
 
 /**
- * Serves and logs in; where there is a session, or a service runs, it only tells so.
+ * Starts the service and logs in. If there is a session, or a service runs, it only prints the status.
  *
- * @param mayServe false: somebody who has no terminal asked for nothing, and is not to wait for a service's end
- * @returns whether it did anything
+ * @param mayServe false for a call without options and without a terminal: it must not block on a service
+ * @returns false if it did nothing
  */
 export async function quickStart(config: Config, command: Command, mayServe: boolean): Promise<boolean> {
   const isNew = await isAbsent(config)
   if (!mayServe && isNew) return false
   const again = againFlags(command)
   const { basePath, sandbox } = config
-  // The service says that it makes one.
+  // A missing directory is made later, by the service, which logs that.
   if (!isNew) await claimDirectory({ basePath, sandbox })
   const seen = await readStatus({ basePath, sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
     await command.io.out.write(`${statusText(seen)}\n${nextCommands(line => `svc ${line}${again}`, seen)}`)
     return true
   }
-  // A person follows the steps; a program that reads the log cannot.
+  // The steps are for a person. With a JSON log a program reads the output.
   const beside = config.logFormat === 'text' ? (serving: Serving) => beginner(serving, command) : undefined
   if (mayServe) await serveOpenApi(config, command, beside)
   return mayServe
@@ -60,7 +63,7 @@ function nextCommands(
   return `Next:\n${shown.map(([line, does]) => `  ${line.padEnd(width)}  ${colours.dim(does)}\n`).join('')}`
 }
 
-/** Step by step: scan, write, answer. The service goes on whatever becomes of it. */
+/** Leads a person through the steps: scan, write, answer. If a step fails, the service continues. */
 async function beginner(serving: Serving, command: Command): Promise<void> {
   const again = againFlags(command)
   const { phoneUrl, stopping } = serving

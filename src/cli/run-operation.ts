@@ -1,4 +1,4 @@
-/** One operation as a command: what was typed goes in, the result goes to stdout, for people or as JSON. */
+/** Runs one operation as a command: reads the typed input, and prints the result for people or as JSON. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
@@ -15,14 +15,14 @@ import { noDirectory, type Shown, writeNote } from './show.ts'
 import { type Io, NotPrinted, oneLine } from './terminal.ts'
 import type { Input, Run } from './view.ts'
 
-/** Runs it and prints its result. */
+/** Runs the operation and prints its result. @throws SvcError */
 export async function runOperation<I extends TObject, O extends TSchema>(run: Run<I, O>): Promise<void> {
   const { command, line, operation, view } = run
   const { meant = typed => typed } = view
   const typed = await typedInput(operation, command)
   const inputAt = (now: number) => meant({ ...typed, ...typedTimes(operation, command, now) }, command, now)
   const input = inputAt(command.io.clock.now())
-  // Before anything is opened or made: wrong usage leaves no trace.
+  // Parse before anything is opened or made: wrong usage leaves no trace.
   const parsed = operation.parse(input)
   refuseUnasked(command, operation.cli, input)
   const config = operation.effect === 'read' ? await configToRead(command) : toolConfig(command)
@@ -69,14 +69,14 @@ async function runOnce<I extends TObject, O extends TSchema>(
       call.done(delivered)
     }
   } catch (error) {
-    // You know that you pressed Ctrl-C: it is not an error to tell.
+    // You know that you pressed Ctrl-C, so no error is printed.
     const isCut = call.cutBy !== undefined && error instanceof SvcError && error.code === 'shutting_down'
     if (!isCut) throw error
   }
   line.cutBy = call.cutBy
 }
 
-/** The result on stdout, and the word about it on stderr. */
+/** Writes the result to stdout and its note to stderr. */
 async function tell<I extends TObject, O extends TSchema>(
   { command, line, view }: Run<I, O>,
   result: Static<O>,
@@ -87,12 +87,12 @@ async function tell<I extends TObject, O extends TSchema>(
   if (!isJson(command)) await writeNote(shown, command)
 }
 
-/** Whether somebody sees a question and can answer it. */
+/** Returns true if a person can see a question and answer it. */
 const canAsk = (io: Io): boolean => io.in.isTerminal && io.err.isTerminal
 
 /**
- * What takes something away, and asks nobody first, must have been told what: a script is not to hit the default one
- * by a word too few.
+ * Rejects a command that removes something without a question and without a name. A script that leaves out
+ * the name must not hit the default session.
  *
  * @throws SvcError `invalid_arguments`
  */
@@ -107,9 +107,9 @@ function refuseUnasked(command: Command, cli: CommandShape, input: Input): void 
 }
 
 /**
- * What takes something away asks the person at the terminal first, if there is one.
+ * Asks the person at the terminal, if there is one, before something is removed.
  *
- * @throws SvcError `forbidden` when the answer is not yes, `shutting_down` when a signal came instead of one
+ * @throws SvcError `forbidden` if the answer is not yes, `shutting_down` if a signal came before an answer
  */
 async function confirm(
   command: Command,

@@ -1,4 +1,7 @@
-/** `svc mcp`: the nine tools for agents, over standard input and output or over HTTP; MCP over HTTP is loaded at its first request, since most starts see none. */
+/**
+ * Runs `svc mcp`: serves the nine tools to agents, over standard input and output or over HTTP. The code of
+ * MCP over HTTP is loaded at its first request, since most services never get one.
+ */
 import { localFiles } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
@@ -23,9 +26,10 @@ import { listenMain } from './listening.ts'
 import { graceMs, type Opened, runService } from './serving.ts'
 
 /**
- * Serves until SIGINT or SIGTERM; over stdio also until the client is gone.
+ * Serves until SIGINT or SIGTERM; over stdio also until the client disconnects.
  *
- * @param isPhoneFree nobody chose the port of the simulated phone: over stdio another will do where it is taken
+ * @param isPhoneFree true: nobody chose the simulated phone's port, so over stdio any free port may replace
+ *   it
  */
 export async function serveMcp(
   config: Config,
@@ -37,7 +41,7 @@ export async function serveMcp(
 }
 
 async function serveOverStdio(config: Config, command: Command, isPhoneFree: boolean): Promise<void> {
-  // All that is printed goes to stderr here.
+  // Everything that svc prints must go to stderr.
   keepStdoutClean()
   const listens = config.adminPort !== undefined || config.metricsPort !== undefined
   const open = async (opened: Opened) => {
@@ -82,44 +86,47 @@ interface McpDoorOptions {
   readonly gateway: Gateway
   readonly config: Config
   readonly log: Log
-  /** Which transports are served: Streamable HTTP at /mcp, or that of 2024 at /sse and /messages. */
+  /**
+   * Transport: Streamable HTTP at /mcp (`http`, the default), or the one of 2024 at /sse and /messages
+   * (`sse`).
+   */
   readonly transport?: 'http' | 'sse'
 }
 
-/** Whether the request is for the door beside REST. */
+/** Returns true if the URL is that of MCP beside REST. */
 export const isMcpPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/mcp(?:[?#]|$)/.test(url)
 
-/** The tools that MCP clients get. @throws SvcError `invalid_arguments` for a name that there is not */
-export function offeredTools(wanted: Config['tools']): readonly Tool[] {
-  if (wanted === undefined) return tools
-  if (wanted === 'read-only') return tools.filter(({ effect }) => effect === 'read')
-  const unknown = wanted.find(name => !tools.some(tool => tool.name === name))
+/** Returns the tools that MCP clients get. @throws SvcError `invalid_arguments` for an unknown name */
+export function offeredTools(filter: Config['tools']): readonly Tool[] {
+  if (filter === undefined) return tools
+  if (filter === 'read-only') return tools.filter(({ effect }) => effect === 'read')
+  const unknown = filter.find(name => !tools.some(tool => tool.name === name))
   if (unknown !== undefined)
     throw badArgument('--tools', `there is no tool "${unknown}"`, {
       hint: `The tools are ${tools.map(({ name }) => name).join(', ')}.`,
     })
-  return tools.filter(({ name }) => wanted.includes(name))
+  return tools.filter(({ name }) => filter.includes(name))
 }
 
-/** What the parts of MCP share in this process. */
+/** Creates the dependencies that all MCP connections of this process share. */
 async function mcpShared({ gateway, config, log }: McpDoorOptions, by: Principal) {
   const { Announcements } = await import('../mcp/announcements.ts')
-  const room = log.child('mcp')
-  const changes = await invoke(followChanges, gateway, {}, directCall({ by }), room)
+  const mcpLog = log.child('mcp')
+  const changes = await invoke(followChanges, gateway, {}, directCall({ by }), mcpLog)
   return {
     gateway,
     version,
-    log: room,
+    log: mcpLog,
     basePath: config.basePath,
     tools: offeredTools(config.tools),
     confirmSend: config.confirmSend,
     structured: config.structured,
     ...(config.consumer !== undefined && { consumer: config.consumer }),
-    changes: new Announcements({ changes, log: room, clock: systemClock }),
+    changes: new Announcements({ changes, log: mcpLog, clock: systemClock }),
   }
 }
 
-/** Where it cannot be kept, sessions end with the process. */
+/** Returns the key that keeps MCP sessions valid over a restart; undefined if its file cannot be used. */
 async function sessionKeyOf({ config, log }: McpDoorOptions): Promise<string | undefined> {
   const { basePath } = config
   try {
@@ -130,9 +137,9 @@ async function sessionKeyOf({ config, log }: McpDoorOptions): Promise<string | u
   }
 }
 
-/** The door, opened by its first request. */
+/** Returns the MCP interface over HTTP. The first request loads it. */
 export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'close'> & { fetch: Answering } {
-  // A wrong name is told at the start, not to the first client.
+  // A wrong name in --tools fails the start, not the first request.
   offeredTools(options.config.tools)
   let door: Promise<McpHttpDoor> | undefined
   const open = async () => {
@@ -153,20 +160,20 @@ export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'close'>
     return (await door).fetch(request, peer)
   }
   const paths = new Set(['/mcp', '/sse', '/messages'])
-  const room = { gateway: options.gateway, log: options.log.child('mcp') }
+  const observer = { gateway: options.gateway, log: options.log.child('mcp') }
   return {
-    fetch: observed(fetch, room, path => (paths.has(path) ? path : undefined)),
+    fetch: observed(fetch, observer, path => (paths.has(path) ? path : undefined)),
     async close(graceMs) {
       await (await door)?.close(graceMs)
     },
   }
 }
 
-/** Whether the request is for what stands beside MCP where REST is not served: uploads, media, the outbox, health. */
+/** Returns true for the paths served beside MCP without REST: uploads, media, the outbox, health, metrics. */
 const isSidePath = (url: string): boolean =>
   /^[^/]*\/\/[^/]*\/(?:healthz|metrics|(?:media|outbox|shared)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
 
-/** The door of those, opened by its first request. */
+/** Returns the interface for these paths (`isSidePath`). The first request loads it. */
 function lazySideDoor(
   options: Pick<McpDoorOptions, 'gateway' | 'config' | 'log'>,
 ): Pick<OpenApiApp, 'fetch' | 'beginShutdown'> {

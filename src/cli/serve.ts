@@ -1,4 +1,4 @@
-/** The commands that serve over HTTP: open, bind, say where, wait for the signal, stop cleanly. */
+/** Runs `svc openapi` and `svc sandbox`, which serve over HTTP until a signal. */
 import { localFiles } from '../config/local-files.ts'
 import { type Config, notifySocket } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
@@ -29,10 +29,10 @@ import {
 } from './serving.ts'
 import { NobodyReads, oneLine } from './terminal.ts'
 
-/** A service that listens, for what goes on beside it. */
+/** A running service, for code that runs beside it, such as the quick start. */
 export interface Serving {
   readonly gateway: RunningGateway
-  /** With the token that callers must send, if they must. */
+  /** Configuration with the token that callers must send, if one is required. */
   readonly config: Config
   readonly log: Log
   readonly url: string
@@ -42,9 +42,9 @@ export interface Serving {
 }
 
 /**
- * `svc openapi`: the nine tools over REST, and over MCP beside it, until SIGINT or SIGTERM.
+ * Runs `svc openapi`: serves the nine tools over REST and MCP until SIGINT or SIGTERM.
  *
- * @param beside runs once it listens, and tells what comes next itself
+ * @param beside runs once the service listens, and prints the next steps itself
  */
 export const serveOpenApi = (
   given: Config,
@@ -62,7 +62,7 @@ export const serveOpenApi = (
     const over = new AbortController()
     const doors: Said[] =
       config.socket === undefined
-        ? ['docs', 'mcp'].map(door => ({ text: `${door} on ${url}/${door}`, url: `${url}/${door}` }))
+        ? ['docs', 'mcp'].map(path => ({ text: `${path} on ${url}/${path}`, url: `${url}/${path}` }))
         : [{ text: `call it as in: curl --unix-socket ${shellWord(config.socket)} http://localhost/tools` }]
     return {
       lines: [{ text: `listening on ${url}`, url }, ...doors],
@@ -79,14 +79,15 @@ export const serveOpenApi = (
       async stop() {
         await notifyManager(notifySocket(io.env), 'STOPPING=1')
         over.abort()
-        // First the waits end with their normal empty answers, then what is written gets out, then the files close.
+        // First, waiting calls end with their normal empty answer. Then responses are sent. Then the files
+        // close.
         app.beginShutdown()
         await Promise.all([mcp.close(graceMs), server.stop(graceMs)])
       },
     }
   })
 
-/** What to do where no account works. */
+/** Prints what to do if no account is connected. */
 async function sayWhatIsNext(opened: Opened): Promise<void> {
   const { config, io, sandbox } = opened
   const sessions = await asker(opened, directCall())(verbs.sessions, {})
@@ -102,7 +103,7 @@ async function sayWhatIsNext(opened: Opened): Promise<void> {
   }
 }
 
-/** `svc sandbox`: the simulated WeChat alone, for several processes. */
+/** Runs `svc sandbox`: only the simulated WeChat, for several processes. */
 export async function serveSandbox(config: Config, command: Command): Promise<void> {
   const { io } = command
   const stopping = stopSignal(io)

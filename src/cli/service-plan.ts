@@ -1,4 +1,4 @@
-/** Of a service: what it is to be, by what was typed and what the environment says, and how an installed one stands. */
+/** Plans a service from the typed options and the environment, and reads the state of an installed one. */
 import { join } from 'node:path'
 import { Command as Commander } from 'commander'
 import {
@@ -33,7 +33,7 @@ import { lastingCommand } from '../setup/setup.ts'
 import { addConfigOptions, type Command, configFrom, quiet } from './command.ts'
 import type { Io } from './terminal.ts'
 
-/** What was typed of which service is meant. */
+/** The typed flags that choose a service and how its command prints. */
 export interface NameFlags {
   readonly system?: boolean
   /** `true`: the service of this user; a name: the machine's, and the user it runs as. */
@@ -43,7 +43,7 @@ export interface NameFlags {
   readonly print?: boolean
 }
 
-/** How this program is started, and what people type for it. */
+/** Returns the command that starts this program (for a definition), and the word that people type for it. */
 export function ownProgram({ program }: Io): { command: string[]; word: string } {
   const { path } = userFolders()
   const command = isCompiled ? lastingCommand(program, path) : [...program]
@@ -52,7 +52,11 @@ export function ownProgram({ program }: Io): { command: string[]; word: string }
   return { command, word: isFound ? 'svc' : shellWord(first) }
 }
 
-/** Changes nothing. @throws SvcError of an option, a path, a user that will not do */
+/**
+ * Plans the service; changes nothing.
+ *
+ * @throws SvcError for an option, a path or a user that cannot be used
+ */
 export async function intended(
   command: Command,
   flags: NameFlags,
@@ -63,7 +67,7 @@ export async function intended(
   const account = isSystem ? await accountFor(flags, service.name, manager) : undefined
   const config = serves(command, service, account)
   const token = await givenToken(config)
-  // The one that runs would give way to one that refuses to start.
+  // Such a service would refuse to start, after the running one was stopped for it.
   if (token !== undefined && isExposed(config) && isGuessable(token)) throw guessableToken()
   const again = spelledOut('openapi', command.opts<Flags>(), config, {
     without: ['basePath', 'banner', 'token'],
@@ -84,30 +88,39 @@ export async function intended(
       port => port !== undefined && port > 0 && port < 1024,
     ),
     notifies: manager.title === 'systemd' && canNotify,
-    // What is only shown may be put in place on another machine.
+    // A printed definition may be meant for another machine, so it gets no proxy settings of this one.
     environment: { ...again.variables, ...(flags.print ? {} : networkEnvironment(command.io.env)) },
     token: config.token,
   }
   return { plan, config }
 }
 
-/** What the service is told. */
+/**
+ * Reads the configuration of the service.
+ *
+ * @throws SvcError `invalid_arguments` for options that no service can have
+ */
 function serves(command: Command, { scope, name }: ServiceName, account: Account | undefined): Config {
-  const given = configFrom(command)
-  if (given.socket !== undefined)
-    throw badArgument('--socket', 'expected a port', { hint: 'A service of the system is called at one.' })
-  if (given.port === 0)
-    throw badArgument('--port', 'expected a port that stays, got 0', {
-      hint: 'A service is called at the same place each time.',
+  const typed = configFrom(command)
+  if (typed.socket !== undefined)
+    throw badArgument('--socket', 'expected a port', {
+      hint: 'A service of the system listens on a port: use --port.',
     })
-  const isPlaceGiven = given.basePath !== readConfig({ sandbox: given.sandbox }, {}).basePath
-  if (scope === 'user' || isPlaceGiven) return given
-  const usual =
+  if (typed.port === 0)
+    throw badArgument('--port', 'expected a fixed port, got 0', {
+      hint: 'Callers need the same address after each restart.',
+    })
+  const isPathTyped = typed.basePath !== readConfig({ sandbox: typed.sandbox }, {}).basePath
+  if (scope === 'user' || isPathTyped) return typed
+  const defaultPath =
     userFolders().platform === 'darwin' ? join(account?.home ?? '', '.svc') : join(machineFolders.lib, name)
-  return configFrom(command, { basePath: given.sandbox ? `${usual}-sandbox` : usual })
+  return configFrom(command, { basePath: typed.sandbox ? `${defaultPath}-sandbox` : defaultPath })
 }
 
-/** The user of a service of the machine: the one that was named, else the one it was installed with. */
+/**
+ * Chooses the user of a machine service: the named one, else the one it was installed with, else the
+ * default.
+ */
 async function accountFor(
   { user, print }: NameFlags,
   name: string,
@@ -115,18 +128,18 @@ async function accountFor(
 ): Promise<Account> {
   const { platform } = userFolders()
   const installed = print ? undefined : userOf((await ownText(manager)) ?? '')
-  const usual = platform === 'darwin' ? calledBySudo() : 'svc'
-  const wanted = (typeof user === 'string' ? user : undefined) ?? installed ?? usual
-  if (wanted === undefined)
+  const defaultUser = platform === 'darwin' ? calledBySudo() : 'svc'
+  const chosen = (typeof user === 'string' ? user : undefined) ?? installed ?? defaultUser
+  if (chosen === undefined)
     throw badArgument('--user', 'expected the user whom the service runs as', {
       hint: 'Name one that exists.',
     })
-  if (!print) return accountOf(wanted, platform, join(machineFolders.lib, name))
-  if (wanted === 'root') throw runsAsRoot()
-  return { name: wanted, uid: -1, gid: -1, home: join('/Users', wanted) }
+  if (!print) return accountOf(chosen, platform, join(machineFolders.lib, name))
+  if (chosen === 'root') throw runsAsRoot()
+  return { name: chosen, uid: -1, gid: -1, home: join('/Users', chosen) }
 }
 
-/** Makes the folders of a service of the machine. @throws SvcError `forbidden` for those of another user */
+/** Makes the folders of a machine service. @throws SvcError `forbidden` for a folder of another user */
 export async function prepare(
   { account, dataDir, writes }: ServicePlan,
   manager: ServiceManager,
@@ -137,19 +150,24 @@ export async function prepare(
   await ensureFolders(account, [dataDir, ...writes], isSystemds)
 }
 
-/** The name of a service that was given no other. */
+/** Default name of a service. */
 export const usualName = 'svc'
-/** Longest wait for an answer of a service on this machine. */
+/** Longest wait for an answer from a service on this machine. */
 export const askWithinMs = 2000
 
-/** @throws SvcError where there is no manager that svc knows */
+/** Finds the service manager of this machine. @throws SvcError if svc knows none here */
 export function managerHere(service: ServiceName, io: Io): ServiceManager {
   const { home, platform, xdgConfig } = userFolders()
   const folders = { home, config: xdgConfig, ...machineFolders }
   return managerOf(platform, service, folders, ownProgram(io).command)
 }
 
-/** @returns undefined when there is none @throws SvcError `forbidden` for one that svc did not install */
+/**
+ * Reads the state of an installed service, and its answer to a health check if it runs.
+ *
+ * @returns undefined if there is no such service
+ * @throws SvcError `forbidden` if svc did not install it
+ */
 export async function lookAtService(service: ServiceName, io: Io): Promise<SeenService | undefined> {
   const { scope, name } = service
   const manager = managerHere(service, io)
@@ -160,13 +178,18 @@ export async function lookAtService(service: ServiceName, io: Io): Promise<SeenS
   const isSystem = scope === 'system'
   return {
     title: `${isSystem ? 'the' : 'your'} service ${name} of ${manager.title}`,
-    ...{ state, served, advice: manager.advice },
+    state,
+    served,
+    advice: manager.advice,
     answered: served && state.running ? await askHealth(served.url, askWithinMs) : undefined,
     install: `${isSystem ? 'sudo ' : ''}svc service install${name === usualName ? '' : ` --name ${name}`}`,
   }
 }
 
-/** What a definition starts; undefined for one of a version that knew other options. */
+/**
+ * Parses the command of a definition. Returns undefined if another version wrote it with options unknown
+ * here.
+ */
 export function servedAs(
   words: readonly string[],
 ): { program: string; config: Config; url: string } | undefined {
@@ -181,10 +204,10 @@ export function servedAs(
   }
 }
 
-/** Yours and the machine's, by their usual name: for svc doctor. */
+/** Finds your service and the machine's by their default name, for `svc doctor`. */
 export async function installedServices(io: Io): Promise<SeenService[]> {
   const scopes = ['user', 'system'] as const
-  // None where there is no manager that svc knows, and none of somebody else's.
+  // No service manager, and a service that svc did not install, count as none.
   const found = await Promise.all(
     scopes.map(async scope => lookAtService({ scope, name: usualName }, io).catch(() => undefined)),
   )

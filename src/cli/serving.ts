@@ -1,4 +1,7 @@
-/** The one way of the commands that serve: the directory, the sandbox, the token, the gateway, the socket; say where, wait for the end, stop cleanly. */
+/**
+ * Start and stop of every command that serves: opens the directory, the sandbox, the token, the gateway and
+ * the socket, prints the addresses, waits for the end, and stops cleanly.
+ */
 import { join } from 'node:path'
 import { localFiles } from '../config/local-files.ts'
 import { type Config, isJournalled } from '../config.ts'
@@ -17,21 +20,21 @@ import { listen, listenError, notePanel, tryAddresses } from './listening.ts'
 import { banner, type Said, sayer } from './print.ts'
 import type { Io } from './terminal.ts'
 
-/** What a command serves besides the panel and the metrics. */
+/** The interface that a command serves, besides the panel and the metrics. */
 export interface Door {
-  /** Where it is, as it is told once everything runs. */
+  /** Lines with its addresses, printed once everything runs. */
   readonly lines: readonly Said[]
-  /** For the panel, to lead to it. */
+  /** Its address, for links in the panel. */
   readonly links?: { rest_url?: string }
-  /** Runs when all is told. */
+  /** Runs after all lines are printed. */
   running?(phoneUrl: string | undefined): Promise<void> | void
-  /** Resolves when it ends by itself, with the reason. */
+  /** Resolves with the reason when the interface ends by itself. */
   readonly ended?: Promise<string>
-  /** Lets answers under way finish, and closes. */
+  /** Lets responses in progress finish, then closes. */
   stop(): unknown
 }
 
-/** Serves until SIGINT, SIGTERM, or the door's own end. `options` as of `openService`. */
+/** Serves until SIGINT, SIGTERM, or the interface ends by itself. `options` are those of `openService`. */
 export async function runService(
   given: Config,
   command: Command,
@@ -49,9 +52,10 @@ export async function runService(
   const panel = await openPanel(opened, { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) })
   const metrics = await openMetrics(opened)
   await gateway.start()
-  // Where a name was mistyped, that is not what was meant.
+  // The log line helps if the directory's name was mistyped.
   if (opened.isNew) log.info('a new data directory was made', { path: given.basePath })
-  // Of a client's child stdout is the protocol, and stderr a log: no token in there.
+  // A command that a client starts uses stdout for the protocol and stderr as a log: no token is printed
+  // there.
   const say = sayer(door.ended ? io.err : io.out, given.logFormat)
   if (given.banner && given.logFormat === 'text') io.out.print(banner(version))
   for (const said of [...door.lines, ...metrics, ...panel.lines]) say(said)
@@ -63,8 +67,8 @@ export async function runService(
 }
 
 /**
- * The log of a command that serves, with a warning of what may have been meant otherwise. As JSON it takes what the runtime
- * would print too.
+ * Creates the log of a command that serves, and logs likely mistakes in its settings. A JSON log also takes
+ * what the runtime itself would print.
  */
 export async function serverLog(config: Config, command: Command): Promise<Log> {
   const { io } = command
@@ -74,21 +78,22 @@ export async function serverLog(config: Config, command: Command): Promise<Log> 
   return log
 }
 
-/** `svc admin`: the panel alone. */
+/** Runs `svc admin`: serves only the panel. */
 export const serveAdmin = (config: Config, command: Command): Promise<void> =>
   runService(config, command, async () => ({ lines: [], stop() {} }))
 
 /** Resolves with the first signal to stop. */
 export const stopSignal = (io: Io) => new Promise<string>(resolve => io.onStop(resolve))
 
-/** Where the built panel lies: inside the binary, or beside the sources. */
+/** Folders that may hold the built panel: inside the binary, or beside the sources. */
 const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
 
 /**
- * Serves the panel on `--admin-port`; nothing without one.
+ * Serves the panel on `--admin-port`. Does nothing without that option.
  *
- * @param links addresses worth a link
- * @returns where it is, and the link that signs in where that is needed; `stop` ends live streams too
+ * @param links addresses that the panel links to
+ * @returns lines with its address and, if sign-in is required, the sign-in link; `stop` also ends live
+ *   streams
  */
 async function openPanel(
   { config, gateway, io, log, stack }: Opened,
@@ -123,29 +128,32 @@ async function openPanel(
   }
 }
 
-/** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */
+/** Responses in progress may take this long after a stop signal. The whole stop takes less than 5 s. */
 export const graceMs = 3000
 
-/** An open data directory, and what was decided on the way. */
+/** An open data directory, with everything that was set up for the service. */
 export interface Opened {
   readonly gateway: RunningGateway
   readonly sandbox: { url: string } | undefined
-  /** Set when others may reach the service and no token was given. */
+  /** The token that svc made. Set if other machines may reach the service and you gave no token. */
   readonly generated: EnsuredToken | undefined
-  /** The configuration with the token that callers must send, if they must. */
+  /** The configuration. `token` is the one that callers must send, or undefined if none is required. */
   readonly config: Config
-  /** The data directory was not there before. */
+  /** True if this start made the data directory. */
   readonly isNew: boolean
   readonly io: Io
   readonly log: Log
-  /** Closes what is opened. */
+  /** Closes everything that was opened. */
   readonly stack: AsyncDisposableStack
 }
 
 /**
- * Claims the data directory and opens the gateway over it; `stack` closes what was opened. Nothing is polled yet. Where
- * others may reach a service that `listens`, a token is made if none was given, and one that can be guessed is refused;
- * elsewhere it is warned of. `isPhoneFree` as of `openSandboxFor`.
+ * Claims the data directory and opens its gateway, without polling yet. `stack` closes what was opened. If
+ * `listens` and other machines may reach the service, a missing token is made and a guessable one is
+ * rejected. Otherwise a guessable token only gets a warning. `isPhoneFree` is that of `openSandboxFor`.
+ *
+ * @throws SvcError for a guessable token, an address that cannot be used, or a directory that cannot be
+ *   opened
  */
 async function openService(
   given: Config,
@@ -170,10 +178,10 @@ async function openService(
   return { gateway, sandbox, generated, config, isNew, io, log, stack }
 }
 
-/** Loaded on use: a service on the real WeChat starts without it. */
+/** Loads the sandbox only on use: a service on the real WeChat starts without it. */
 export const sandboxRoom = () => import('../sandbox/sandbox.ts')
 
-/** How the sandbox of this directory is started. */
+/** Returns the options that start the sandbox of this directory. */
 export const sandboxOptions = (config: Config, log: Log, host: string) => ({
   dir: localFiles(config.basePath).sandbox,
   host,
@@ -184,9 +192,10 @@ export const sandboxOptions = (config: Config, log: Log, host: string) => ({
 })
 
 /**
- * Starts the sandbox of this directory, or uses the one that another process runs for it, and takes its place when that ends.
+ * Starts the sandbox of this directory, or uses the one that another process runs and takes over when that
+ * process ends.
  *
- * @param isPhoneFree another port will do where the phone's is taken
+ * @param isPhoneFree true: if the phone's port is in use, take any free one
  */
 export async function openSandboxFor(
   config: Config,
@@ -211,18 +220,21 @@ export async function openSandboxFor(
       throw await listenError(error, '--sandbox-port', config.sandboxPort, config.sandboxHost)
     })
   stack.defer(() => sandbox.stop())
-  // Who wants to send without waiting is not to be refused for it by our own WeChat.
+  // With --pace off you want to send without waiting, so the simulated WeChat must not refuse bursts.
   if (config.pace === 'off') sandbox.world.core.setSwitches({ burst: 'off' })
   return sandbox
 }
 
-/** A generated token is shown the one time it is made; later, and to a journal that others read, only where it is. */
+/**
+ * Returns the line about a generated token. The token itself is printed only by the start that makes it, and
+ * never into a system journal, which others can read. Otherwise the line names its file.
+ */
 const tokenSaid = ({ token, created, path }: EnsuredToken, { env }: Io): Said =>
   created && !isJournalled(env)
     ? { text: `token ${token} (kept in ${path}; shown this once)`, token }
     : { text: `token as kept in ${path}; svc token prints it` }
 
-/** The port of `/metrics` alone, if one is wanted. @returns the line that says where it is */
+/** Serves only `/metrics` on `--metrics-port`, if that is set. @returns a line with its address */
 async function openMetrics({ config, gateway, log, stack }: Opened): Promise<Said[]> {
   if (config.metricsPort === undefined) return []
   const { createMetricsApp } = await import('../server/openapi.ts')

@@ -1,4 +1,4 @@
-/** What several commands say to people: a result, and the word about it. */
+/** Texts for people that several commands share: results, and notes about them. */
 import type { Waiting } from '../model/message.ts'
 import type { Session, SilentSession } from '../model/session.ts'
 import { localTime } from '../platform/format.ts'
@@ -6,24 +6,24 @@ import { type Column, table } from './columns.ts'
 import type { Command } from './command.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
 
-/** What goes to stdout, and a word about it that is no result, for stderr. */
+/** Output of a command: the result for stdout, and a note for stderr. */
 export interface Shown {
   readonly text?: string
   readonly note?: string
 }
 
-/** A word to stderr. */
+/** Formats a note for stderr. */
 export const note = (text: string) => `${colours.dim(text)}\n`
 
-/** Of recv, where nobody can write: waiting would help nobody. */
+/** Returns the note of recv if no session is logged in, so no message can come. */
 export const noSession = (again: string): string => note(`no session is logged in: svc login${again}`)
 
-/** Of what only looks, where there is nothing to look at. */
+/** Returns the output of a command that only reads, if there is no data directory. */
 export const noDirectory = (dir: string, again: string): Shown => ({
   note: note(`there is no data directory ${oneLine(dir)}: svc login${again}`),
 })
 
-/** Of recv: whose messages do not come, or may not. */
+/** Returns the note of recv about sessions whose messages do not come, or may not. */
 export function silentText(silent: readonly SilentSession[], again: string): string | undefined {
   if (silent.length === 0) return undefined
   const lines = silent.map(({ name, status, why }) => {
@@ -41,13 +41,17 @@ export async function writeNote({ note: said }: Shown, { io }: Command): Promise
   if (said !== undefined) await io.err.write(said)
 }
 
-/** Says on a terminal that more may come; `phoneUrl` of the simulated WeChat that runs here, or is used. */
+/**
+ * Prints on a terminal that the command waits for more.
+ *
+ * @param phoneUrl the phone of the simulated WeChat, if one is used
+ */
 export async function writeFollowing(err: Output, phoneUrl?: string): Promise<void> {
   const where = phoneUrl === undefined ? '' : ` what is written at ${phoneUrl}`
   if (err.isTerminal) await err.write(note(`following${where}; Ctrl-C ends it`))
 }
 
-/** What each table of sessions has. */
+/** Columns of every table of sessions. */
 export const sessionColumns: readonly Column<Session>[] = [
   ['  SESSION', ({ is_default, name }) => `${is_default ? '*' : ' '} ${oneLine(name)}`],
   ['STATUS', ({ status }) => status],
@@ -56,10 +60,11 @@ export const sessionColumns: readonly Column<Session>[] = [
   ['BOT', ({ bot_id = '–' }) => oneLine(bot_id)],
 ]
 
-/** The table of sessions. */
+/** Formats the table of sessions, with notes about sessions in trouble. */
 export function sessionsText(sessions: readonly Session[], again: string): Shown {
   if (sessions.length === 0) return { note: note(`no session yet: svc login${again}`) }
-  // Beside a service it alone knows when it polled: dashes would look as if it never did.
+  // Only the polling process knows when it polled. Beside it the column would show dashes, as if it never
+  // polled.
   const polled = sessions.some(session => session.last_poll_at !== undefined)
   const columns = polled
     ? sessionColumns.toSpliced(3, 0, ['LAST POLL', session => localTime(session.last_poll_at)])
@@ -91,6 +96,6 @@ const waits = {
   busy: 'a send to this user that is under way',
 } as const
 
-/** What a send waits for. */
+/** Describes what a send waits for, and until when. */
 export const waitOf = ({ waits_for, not_before }: Waiting): string =>
   `${waits_for === undefined ? 'somebody who polls' : waits[waits_for]}${not_before === undefined ? '' : `, until ${localTime(not_before)}`}`

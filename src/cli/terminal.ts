@@ -1,4 +1,7 @@
-/** The three streams of a command: which of them is a terminal, colours there, texts made safe for it, and writing that says when it is done. */
+/**
+ * The three streams of a command: detects terminals and colours, makes foreign text safe to print, and
+ * writes with a promise that resolves once the text is written.
+ */
 import { fstatSync, write } from 'node:fs'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
@@ -12,49 +15,57 @@ import type { Log } from '../platform/log.ts'
 import { onStopSignals, ownCommand, type StopSignal } from '../platform/process.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
-/** What a command reads and writes, and its clock: those of the process, or of a test. */
+/** Streams, environment and clock of a command: those of the process, or of a test. */
 export interface Io {
   readonly env: Environment
   readonly clock: Clock
-  /** How svc is started again: the program and its first arguments. */
+  /** The command that starts svc again: the program and its first arguments. */
   readonly program: readonly string[]
   readonly in: { readonly isTerminal: boolean; readonly stream: Readable & { unref?(): unknown } }
   readonly out: Output
   readonly err: Output
-  /** Takes the log, which goes to the stderr of the process otherwise. */
+  /** Writes log lines. Default: to the stderr of the process. */
   readonly log?: (lines: string) => void
-  /** From here on, what the runtime and libraries would print to stderr by themselves are lines of this log. */
+  /** From this call on, whatever the runtime and libraries would print to stderr goes to this log. */
   logRuntime?(log: Log): void
-  /** Calls `stop` on the first signal to stop. @returns takes that back */
+  /** Calls `stop` on the first SIGINT, SIGTERM or SIGHUP. @returns removes the listener */
   onStop(stop: (signal: StopSignal) => void): () => void
-  /** Dies of the signal. */
+  /** Ends the process by the signal. */
   die(signal: StopSignal): void
 }
 
-/** Where a command writes. Colours are taken out where they are not wanted. */
+/** An output stream of a command. It removes colours unless it shows them. */
 export interface Output {
   readonly isTerminal: boolean
   readonly hasColours: boolean
-  /** Of the terminal. */
+  /** Width of the terminal; undefined if this is no terminal. */
   readonly columns: number | undefined
-  /** Resolves once the text is written; on stderr whether it could be or not. @throws NobodyReads when the other end is closed, NotPrinted */
+  /**
+   * Resolves once the text is written. On stderr it never fails.
+   *
+   * @throws NobodyReads if the pipe is closed, NotPrinted for other errors
+   */
   write(text: string): Promise<void>
-  /** Writes a line and does not wait; it does not fail when nobody reads any more. */
+  /** Writes a line without waiting. Does not fail on a closed pipe. */
   print(line: string): void
 }
 
-/** What asks a descriptor loads the streams of Node, 5 ms of a start: only a device is asked. */
+/**
+ * Returns true for a terminal. Loading `node:tty` takes 5 ms of a start, so that is done only for a device.
+ */
 function isTerminal(descriptor: number): boolean {
   try {
     if (!fstatSync(descriptor).isCharacterDevice()) return false
   } catch {
-    // Closed.
+    // The descriptor is closed.
     return false
   }
   return process.getBuiltinModule('node:tty').isatty(descriptor)
 }
 
-/** The process's own. By the descriptors: opening the streams to ask them takes 6 ms of a start. */
+/**
+ * Returns the streams of the process. Checks descriptors, since opening the streams takes 6 ms of a start.
+ */
 export function processIo(): Io {
   return {
     env: ownEnvironment(),
@@ -63,7 +74,7 @@ export function processIo(): Io {
       return ownCommand()
     },
     in: {
-      // Of a service it is /dev/null, which is a device too, and nobody asks.
+      // A getter: a service's stdin is /dev/null, a device too, and a service never needs this.
       get isTerminal() {
         return isTerminal(0)
       },
@@ -79,9 +90,9 @@ export function processIo(): Io {
   }
 }
 
-/** Warnings, what libraries print to stderr, and the error that ends the process. */
+/** Logs warnings, what libraries print to stderr, and the error that ends the process. */
 function logRuntime(log: Log): void {
-  // The listener that is there prints them.
+  // The default listener prints warnings to stderr.
   process.removeAllListeners('warning')
   process.on('warning', ({ name, message }) => log.warn(message, { name }))
   console.error = (...values) => log.error(format(...values))
@@ -101,7 +112,7 @@ function logRuntime(log: Log): void {
 function outputTo(descriptor: 1 | 2): Output {
   const isShown = isTerminal(descriptor)
   const hasColours = isShown && wantsColours(ownEnvironment())
-  // By the console, which opens no stream for it.
+  // The console writes without opening a stream.
   const { error } = console
   const stream = () => (descriptor === 1 ? process.stdout : process.stderr)
   const text = hasColours ? (text: string) => text : withoutColours
@@ -111,24 +122,24 @@ function outputTo(descriptor: 1 | 2): Output {
     get columns() {
       return (isShown && stream().columns) || undefined
     },
-    // A terminal by its stream, which knows how a console takes text.
-    async write(given) {
-      const writing = isShown ? shown(stream(), text(given)) : written(descriptor, text(given))
-      // What a command did does not depend on who can be told about it.
+    // A terminal is written through its stream, which knows the console's encoding.
+    async write(output) {
+      const writing = isShown ? shown(stream(), text(output)) : written(descriptor, text(output))
+      // A command does not fail because stderr cannot be written.
       await (descriptor === 1 ? writing : writing.catch(() => {}))
     },
     print: line => (descriptor === 1 ? console.log : error)(text(line)),
   }
 }
 
-/** Whether a terminal shows colours, as NO_COLOR, FORCE_COLOR and TERM say it. */
+/** Returns true if the environment (NO_COLOR, FORCE_COLOR, CI, TERM) allows colours on a terminal. */
 const wantsColours = ({ CI, FORCE_COLOR, NO_COLOR, TERM }: Environment): boolean =>
   !NO_COLOR && (Boolean(FORCE_COLOR || CI) || process.platform === 'win32' || TERM !== 'dumb')
 
-/** Loaded where there is a terminal: it reads the environment, which Deno may forbid. */
+/** Loaded only with a terminal: picocolors reads the environment, which Deno may not allow. */
 const painted = isTerminal(1) || isTerminal(2) ? (await import('picocolors')).createColors(true) : undefined
 const plain = (text: string): string => text
-/** Colours, for every output: one that shows none takes them out. */
+/** Functions that colour text. An output without colours removes them again. */
 export const colours = {
   red: painted?.red ?? plain,
   green: painted?.green ?? plain,
@@ -138,18 +149,18 @@ export const colours = {
   bold: painted?.bold ?? plain,
 } as const
 
-/** The text without them. What comes from outside has no escapes left by then. */
+/** Removes colours. Foreign text has no escape sequences at this point. */
 export const withoutColours = (text: string): string =>
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression removes control characters
   text.replace(/\u001b\[\d+m/g, '')
 
-/** Columns of the terminal; 80 where there is none. */
+/** Returns the width of the terminal; 80 without one. */
 export const columnsOf = ({ err, out }: Io): number => out.columns ?? err.columns ?? 80
 
 /** The other end of the pipe is closed. */
 export class NobodyReads extends Error {}
 
-/** What a command had to say could not be written, as to a full disk. */
+/** The output of a command could not be written, for example to a full disk. */
 export class NotPrinted extends SvcError {
   constructor(cause: unknown) {
     super('internal', `the result could not be printed: ${reasonOf(cause)}`, {
@@ -164,7 +175,7 @@ const shown = (stream: Writable, text: string): Promise<void> =>
     stream.write(text, error => (error ? reject(writeError(error)) : resolve())),
   )
 
-/** By the descriptor, off the event loop: a reader who is slow does not keep signals and leases waiting. */
+/** Writes to the descriptor off the event loop, so that a slow reader does not delay signals and leases. */
 async function written(descriptor: 1 | 2, text: string): Promise<void> {
   const bytes = new TextEncoder().encode(text)
   for (let at = 0; at < bytes.length; ) at += await writeSome(descriptor, bytes.subarray(at))
@@ -174,7 +185,7 @@ const writeSome = (descriptor: number, bytes: Uint8Array): Promise<number> =>
   new Promise((resolve, reject) =>
     write(descriptor, bytes, (error, count) => {
       if (!error) resolve(count)
-      // The other end made the pipe non-blocking, and it is full.
+      // The pipe is full, and its other end made it non-blocking.
       else if (error.code === 'EAGAIN') setTimeout(() => resolve(0), 5)
       else reject(writeError(error))
     }),
@@ -183,18 +194,24 @@ const writeSome = (descriptor: number, bytes: Uint8Array): Promise<number> =>
 const writeError = (error: Error): Error =>
   errorCodeOf(error) === 'EPIPE' ? new NobodyReads(error.message, { cause: error }) : new NotPrinted(error)
 
-/** Text from outside on one line: whatever a terminal would obey, and what turns the direction of writing, by number. */
+/**
+ * Makes foreign text safe and puts it on one line: shows control and direction characters by their number.
+ */
 export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))
 
-/** Characters of a text that a list shows. */
+/** Characters of a text that a list prints. */
 const listedText = 300
 
-/** A text as a list shows it, to be made safe: of a long one the beginning, and `whole`, which says how to read all of it. */
+/**
+ * Shortens a long text for a list, without making it safe to print.
+ *
+ * @param whole says how to read the whole text; appended to a shortened one
+ */
 export const listed = (text: string, whole: string): string =>
   text.length <= listedText
     ? text
     : `${text.slice(0, listedText).replace(/[\ud800-\udbff]$/, '')}… (${text.length} characters; ${whole})`
 
-/** The lines of a text from outside, each made safe. */
+/** Splits foreign text into lines and makes each safe to print. */
 export const safeLines = (text: string): string[] =>
   text.split(/\r\n|[\n\v\f\u0085\u2028\u2029]/).map(line => seen(line))

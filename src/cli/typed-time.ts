@@ -1,4 +1,4 @@
-/** A time as a person types it: by the clock on the wall, or as a span before now. */
+/** Parses times as people type them: local times, or a span before now. */
 import { badArgument } from '../model/error.ts'
 import { type EventStart, eventStart } from '../model/webhook.ts'
 import { parseTime } from '../operations/schema.ts'
@@ -12,14 +12,15 @@ const unitMs: Readonly<Record<string, number>> = {
   w: 604_800_000,
 }
 
-/** What may be typed. */
+/** Description of the accepted forms, for errors. */
 export const timeForms =
   'a time: 2026-01-31 or 2026-01-31 08:00 (by the clock of this machine, or with a zone, as history prints it), 30m, 1h, 3d, today, yesterday, or Unix milliseconds'
 
 /**
- * Unix milliseconds; undefined for what is no time. Without a zone it is a time of this machine's zone.
+ * Parses a time. A time without a zone is in this machine's zone.
  *
  * @param now Unix ms
+ * @returns Unix ms; undefined if the text is no time
  */
 export function typedTime(text: string, now: number): number | undefined {
   const [, count, unit = ''] = /^(\d{1,6}) ?([smhdw])(?: ago)?$/i.exec(text) ?? []
@@ -40,7 +41,8 @@ export function typedTime(text: string, now: number): number | undefined {
 }
 
 /**
- * Where to begin in the log of events: at one, or at such a time, counted from the `now` that is known later.
+ * Parses a starting point in the event log: an event's id or a time. Checks the text at once, and returns a
+ * function that computes the start when `now` (Unix ms) is known.
  *
  * @throws SvcError `invalid_arguments`
  */

@@ -1,9 +1,9 @@
-/** The address of a running service, as it is typed with `--url`. */
+/** Parses the address of a running service, typed as `--url`. */
 import { httpUrl } from '../config/values.ts'
 import { badArgument } from '../model/error.ts'
 import type { Command } from './command.ts'
 
-/** The address of a service. @throws SvcError `invalid_arguments` for what is none */
+/** Parses the address of a service. @throws SvcError `invalid_arguments` if it is not an http or https URL */
 export function typedUrl(text: string, path = ''): string {
   const url = httpUrl(text)
   if (url !== undefined) return url
@@ -12,13 +12,18 @@ export function typedUrl(text: string, path = ''): string {
   })
 }
 
-/** The same, of MCP: `/mcp` is added where no path of svc's MCP stands at the end. */
+/** Parses the address of a service's MCP interface. Adds `/mcp` unless it ends with `/mcp` or `/sse`. */
 export function typedMcpUrl(text: string): string {
   const typed = typedUrl(text, '/mcp')
   return /\/(mcp|sse)$/.test(new URL(typed).pathname) ? typed : `${typed}/mcp`
 }
 
-/** With `--url` those of a service's options cannot be given. @throws SvcError `invalid_arguments` naming one that was typed */
+/**
+ * Rejects options that have no effect beside `--url`, since the service at that address decides them.
+ *
+ * @param names attribute names of these options
+ * @throws SvcError `invalid_arguments` with the first one that was typed
+ */
 export function refuseBesideUrl(command: Command, names: readonly string[]): void {
   const typed = command.options.find(
     option =>

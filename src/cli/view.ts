@@ -1,4 +1,4 @@
-/** What the command line says of an operation besides its definition, and what was typed for it. */
+/** Types for commands made from operations: the typed input, and the view that prints the result. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Config } from '../config.ts'
 import type { ErrorCode, SvcError } from '../model/error.ts'
@@ -7,10 +7,10 @@ import type { GivenInput } from '../operations/schema.ts'
 import type { Command, CommandLine } from './command.ts'
 import type { Shown } from './show.ts'
 
-/** As it was typed: what `parse` has not converted. */
+/** Input as typed, before `parse` converts it. */
 export type Input = Record<string, unknown>
 
-/** What was typed for an operation, checked, with the settings. */
+/** The checked input of an operation's command, with the settings. */
 export interface Typed {
   readonly command: Command
   readonly line: CommandLine
@@ -18,44 +18,55 @@ export interface Typed {
   readonly input: Input
 }
 
-/** What another operation gives to the caller of a command. @throws SvcError as `invoke` */
+/**
+ * Calls another operation as the caller of this command and returns its result.
+ *
+ * @throws SvcError as `invoke`
+ */
 export type Ask = <I extends TObject, O extends TSchema>(
   operation: TypedOperation<I, O>,
   input: GivenInput<I>,
 ) => Promise<Static<O>>
 
-/** What the command line adds to an operation: how people see its result, and what else may be typed. */
+/**
+ * What the command line adds to an operation: text for people, further options, and errors in its own words.
+ */
 export interface View<I, T> {
-  /** The result for people; `again` as of `againFlags`. */
+  /** Formats the result for people. @param again the flags from `againFlags` */
   show(result: T, again: string, of: { input: I; ask: Ask }): Shown | Promise<Shown>
-  /** The command did not reach what it was called for: exit status 1. */
+  /** Returns true if the command did not reach its goal: then the exit status is 1. */
   failed?(result: T): boolean
-  /** What `--json` prints. */
+  /** Help text of `--json`. */
   json?: string
-  /** Options besides those of the input. */
+  /** Adds options that are no field of the input. */
   takes?(command: Command): unknown
-  /** What was typed, as the operation takes it, where that is not the same; `now` is Unix ms. */
+  /** Converts the typed input to the operation's input. @param now Unix ms */
   meant?(typed: Input, command: Command, now: number): Input
-  /** An error in words of this command. */
+  /** Rewords an error for this command. */
   told?(error: SvcError): SvcError
-  /** What there is to see where there is no data directory: then none is made. */
+  /** Returns the result for a missing data directory. Such a command does not make the directory. */
   nothing?(input: I): T
-  /** The error where there is no data directory; `not_connected` without it. */
+  /** Error code for a missing data directory. Default: `not_connected`. */
   absent?: ErrorCode
-  /** What it has changed, such as `removed`, for somebody who cannot be shown the result. */
+  /** What the command has changed, such as `removed`. Printed if the result itself cannot be printed. */
   done?: string | ((result: T) => string)
-  /** Of a result that matters more than the deed: takes that back as far as possible. @throws what to tell */
+  /**
+   * Undoes the change as far as possible, if the result cannot be printed and the change is useless without
+   * it.
+   *
+   * @throws SvcError the error to print
+   */
   unprinted?(ask: Ask, result: T): Promise<never>
-  /** As of a call. */
+  /** Same meaning as `Call.onward`. */
   onward?(command: Command): boolean
-  /** A command that goes on: with which options it does, and what it does then instead of one call. */
+  /** For a command that can run for long: `when` says with which options, `run` replaces the single call. */
   lasting?: {
     when(command: Command): boolean
     run(typed: Typed): Promise<unknown>
   }
 }
 
-/** A command of an operation under way. */
+/** An operation's command that is running. */
 export interface Run<I extends TObject, O extends TSchema> {
   readonly operation: TypedOperation<I, O> & { readonly cli: CommandShape }
   readonly view: View<Static<I>, Static<O>>

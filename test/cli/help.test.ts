@@ -1,7 +1,7 @@
 /** The help of every command there is, and readers of any output who have had enough of it. */
 import { describe, expect, test } from 'bun:test'
 import { addCommand, Command } from '../../src/cli/command.ts'
-import { needed } from '../../src/cli/commands.ts'
+import { loadNeededCommands } from '../../src/cli/commands.ts'
 import { processIo } from '../../src/cli/terminal.ts'
 import { svc, svcOnTerminal } from '../support/command.ts'
 import { commanded, nameOf } from '../support/command-lines.ts'
@@ -14,7 +14,8 @@ const home = folderOfFile()
 async function everyCommand(columns = 80): Promise<[words: string[], command: Command][]> {
   const io = processIo()
   const program = new Command('svc', { ...io, out: { ...io.out, columns } }).enablePositionalOptions()
-  for (const spec of await needed([])) addCommand({ program, needed, status: 0 }, spec)
+  for (const spec of await loadNeededCommands([]))
+    addCommand({ program, needed: loadNeededCommands, status: 0 }, spec)
   const below = (command: Command, words: string[]): [string[], Command][] =>
     command.commands
       .filter(one => one.name() !== 'complete')

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { askPerson } from '../../src/cli/ask.ts'
 import { Command } from '../../src/cli/command.ts'
-import { needed } from '../../src/cli/commands.ts'
+import { loadNeededCommands } from '../../src/cli/commands.ts'
 import { processIo } from '../../src/cli/terminal.ts'
 import { SvcError } from '../../src/model/error.ts'
 import { svc } from '../support/command.ts'
@@ -88,7 +88,7 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
 
 /** The error of a command that has no `--json`, as it is thrown. */
 async function chosenWrong(word: string, typed: string): Promise<SvcError> {
-  const [spec] = await needed([word])
+  const [spec] = await loadNeededCommands([word])
   const command = new Command(word, processIo())
   spec?.takes?.(command)
   try {

@@ -1,11 +1,13 @@
 /** All commands, each with a valid command line. */
 import type { CommandSpec } from '../../src/cli/command.ts'
-import { needed } from '../../src/cli/commands.ts'
+import { loadNeededCommands } from '../../src/cli/commands.ts'
 import type { CommandShape, Operation } from '../../src/operations/operation.ts'
 import { operations } from '../../src/operations/operations.ts'
 
 /** All commands except `complete`, which the shell runs at each Tab. */
-export const specs: readonly CommandSpec[] = (await needed([])).filter(({ words }) => words !== 'complete')
+export const specs: readonly CommandSpec[] = (await loadNeededCommands([])).filter(
+  ({ words }) => words !== 'complete',
+)
 
 /** An operation with a command. */
 export type Commanded = Operation & { readonly cli: CommandShape }

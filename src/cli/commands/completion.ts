@@ -1,6 +1,6 @@
 /**
- * What the Tab key offers: read off the commands themselves each time, so it is never older than svc. The scripts only
- * hand the words over and show the answers; where there are none they offer files.
+ * Shell completion. The offers come from the commands themselves at each Tab, so they always match this
+ * version. The scripts only pass the words on and show the answers; without an answer they offer files.
  */
 import type { Option } from 'commander'
 import { optionTable, readConfig } from '../../config.ts'
@@ -15,10 +15,13 @@ import {
 } from '../command.ts'
 import { type Io, oneLine } from '../terminal.ts'
 
-/** Completes by asking `svc complete -- <words>`; each line is a word, a tab, and what it means. */
+/**
+ * Completion scripts by shell. They call `svc complete -- <words>`, which prints lines of a word, a tab and
+ * a help text.
+ */
 const scripts: Readonly<Record<string, string>> = {
-  // bash hands the words over in pieces, cut at signs such as `@` and `=`, and puts what is offered in the place of the
-  // last piece ($2): the words are put together again as they stand in the line, and the pieces before $2 left out.
+  // bash splits words at characters such as `@` and `=`, and replaces only the last piece ($2) by the offer.
+  // So the script joins the pieces to the words of the line, and removes the part before $2 from each offer.
   bash: `_svc() {
   local line=\${COMP_LINE:0:COMP_POINT} piece nth=-1 before
   local -a words=()
@@ -87,36 +90,39 @@ export const commands: readonly CommandSpec[] = [
   },
 ]
 
-/** Which commands a command line needs, and where it is typed. */
+/** Loads commands, and gives access to the environment. */
 type Ground = Pick<CommandLine, 'needed'> & { readonly io: Io }
 
 type Offer = readonly [word: string, means: string]
 
-/** Words that fit what stands at the cursor, the last of `words`; none: any file may. */
-export async function completions(words: readonly string[], ground: Ground): Promise<string[]> {
+/** Returns completions of the last word, each as a word, a tab and a help text. None means: offer files. */
+export async function completions(words: readonly string[], context: Ground): Promise<string[]> {
   const last = words.at(-1) ?? ''
   const assigned = /^(--[^=]+)=(.*)$/.exec(last)
   const current = assigned?.[2] ?? last
   // `svc help send` is `svc send --help`.
   const before = words.slice(words[0] === 'help' ? 1 : 0, -1)
-  const offers = await offersFor(assigned?.[1] ? [...before, assigned[1]] : before, current, ground)
+  const offers = await offersFor(assigned?.[1] ? [...before, assigned[1]] : before, current, context)
   return offers
     .filter(([word]) => word.startsWith(current) && isPlain(word))
     .map(([word, means]) => `${assigned ? `${assigned[1]}=` : ''}${word}\t${means.split(/[.;] |\n/)[0]}`)
 }
 
-/** Names and ids come from elsewhere and stand unquoted in the line: nothing in them may mean something to a shell. */
+/**
+ * Returns true if the shell gives no character of the word a meaning: names and ids are inserted without
+ * quotes.
+ */
 const isPlain = (word: string) => /^[\p{L}\p{M}\p{N}@%+,./_-]+$/u.test(word)
 
-async function offersFor(before: readonly string[], current: string, ground: Ground): Promise<Offer[]> {
-  const { io, needed } = ground
+async function offersFor(before: readonly string[], current: string, context: Ground): Promise<Offer[]> {
+  const { io, needed } = context
   const program = addConfigOptions(new Command('svc', io).enablePositionalOptions(), 'openapi')
   for (const spec of await needed(before)) addCommand({ program, needed, status: 0 }, spec)
 
   let command: Command = program
   let placed = 0
   let waiting: Option | undefined
-  const given = new Set<Option>()
+  const typed = new Set<Option>()
   for (const word of before) {
     if (waiting) {
       waiting = undefined
@@ -125,7 +131,7 @@ async function offersFor(before: readonly string[], current: string, ground: Gro
     if (word.startsWith('-') && word !== '-') {
       const [flag] = word.split('=')
       const option = command.options.find(one => one.long === flag || one.short === flag)
-      if (option) given.add(option)
+      if (option) typed.add(option)
       if (option && (option.required || option.optional) && !word.includes('=')) waiting = option
       continue
     }
@@ -144,7 +150,7 @@ async function offersFor(before: readonly string[], current: string, ground: Gro
   if (current.startsWith('-')) {
     return [
       ...command.options
-        .filter(option => !option.hidden && !given.has(option))
+        .filter(option => !option.hidden && !typed.has(option))
         .flatMap(({ long, description }) => (long ? [[long, description] as const] : [])),
       ['--help', 'show help'],
     ]
@@ -164,7 +170,9 @@ const visible = (command: Command): Offer[] =>
     .filter(one => one.name() !== 'help')
     .map(one => [one.name(), one.summary()] as const)
 
-/** What the data directory knows by that name. A look at its files, nothing is opened or made. */
+/**
+ * Returns sessions, users or webhooks of the data directory. Only reads its files; opens and makes nothing.
+ */
 async function named(what: string | undefined, before: readonly string[], { env }: Io): Promise<Offer[]> {
   const isWebhook = what === 'id' && before[0] === 'webhook'
   if (what !== 'session' && what !== 'user' && !isWebhook) return []
@@ -178,12 +186,13 @@ async function named(what: string | undefined, before: readonly string[], { env 
       },
       env,
     )
-    const sight = sightOf(basePath)
-    if (isWebhook) return (await sight.named()).webhooks.map(({ id, url }) => [id, oneLine(url)] as const)
-    const { sessions } = await sight.sessions()
+    const inspection = sightOf(basePath)
+    if (isWebhook)
+      return (await inspection.named()).webhooks.map(({ id, url }) => [id, oneLine(url)] as const)
+    const { sessions } = await inspection.sessions()
     if (what === 'session') return sessions.map(({ name }) => [name, 'session'] as const)
     const ids = sessions.flatMap(({ name, users }) => [...users.keys()].map(user => [user, name] as const))
-    const { users } = await sight.named().catch(() => ({ users: [] }))
+    const { users } = await inspection.named().catch(() => ({ users: [] }))
     return [...users.map(({ name, session }) => [name, session] as const), ...ids]
   } catch {
     return []

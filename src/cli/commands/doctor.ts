@@ -1,4 +1,4 @@
-/** `svc doctor`: the report, for people and for programs. */
+/** Declares and runs `svc doctor`: prints the report for people or as JSON. */
 import type { Report } from '../../doctor/examine.ts'
 import { subjects } from '../../doctor/finding.ts'
 import { notedAddresses } from '../../inspect/healthz.ts'
@@ -32,7 +32,7 @@ export const commands: readonly CommandSpec[] = [
   },
 ]
 
-/** @returns the exit status: 1 when a finding is an error */
+/** Runs the command. @returns the exit status: 1 if a finding is an error */
 async function runDoctor(command: Command): Promise<0 | 1> {
   const { timeout } = command.opts<{ timeout: string }>()
   const config = configFrom(command)
@@ -60,7 +60,10 @@ async function runDoctor(command: Command): Promise<0 | 1> {
   return report.ok ? 0 : 1
 }
 
-/** Grouped by subject; signs and colours on a terminal that has them, words elsewhere. */
+/**
+ * Formats the report, grouped by subject: with signs and colours on a coloured terminal, with words
+ * elsewhere.
+ */
 function reportText({ findings, counts, base_path }: Report, out: Output): string {
   const lines = [colours.dim(`the data directory is ${oneLine(base_path)}`)]
   for (const subject of subjects) {

@@ -1,4 +1,4 @@
-/** `svc events`: what happened, and what happens. */
+/** Declares and runs `svc events`: prints past events, or new ones as they happen. */
 import { whole } from '../../config/values.ts'
 import { badArgument } from '../../model/error.ts'
 import { type Event, eventTypes } from '../../model/event.ts'
@@ -59,7 +59,7 @@ export const commands: readonly CommandSpec[] = [
 
 async function showEvents(command: Command): Promise<void> {
   const { follow, after, types, json, session, user, limit } = command.opts<Flags>()
-  const asked = { types, session, user }
+  const filter = { types, session, user }
   const start = after === undefined || after === '0' ? undefined : typedStart('--after', after)
   const most = limit === undefined ? undefined : whole(1, 1000)(limit)
   if (limit !== undefined && most === undefined)
@@ -67,7 +67,7 @@ async function showEvents(command: Command): Promise<void> {
   const { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } = await import('../open.ts')
   const config = await configToRead(command)
   if (!follow && (await isAbsent(config))) {
-    refuseAbsent(asked)
+    refuseAbsent(filter)
     if (!json) await writeNote(sessionsText([], againFlags(command)), command)
     return
   }
@@ -78,27 +78,27 @@ async function showEvents(command: Command): Promise<void> {
   const now = gateway.clock.now()
   const begin = after === undefined ? undefined : placeOf(start?.(now), after)
   const from = begin ?? (follow ? undefined : new Date(now - dayMs).toISOString())
-  const events = await invoke(followEvents, gateway, { ...asked, after: from }, call, log)
+  const events = await invoke(followEvents, gateway, { ...filter, after: from }, call, log)
   const onGone = () => void err.write('Some events were removed before they were read.\n')
   const found = events.follow(call.signal, { onGone, toEnd: !follow })
   if (follow && !json) await writeFollowing(err)
-  // From a place on it is the first of them; else the newest.
+  // --limit means the first events after a start, else the newest.
   const isTail = most !== undefined && begin === undefined && !follow
   const tail: Event[] = []
   const again = againFlags(command)
-  const tell = (event: Event) => out.write(json ? `${jsonLine(event)}\n` : lineOf(event, again))
+  const print = (event: Event) => out.write(json ? `${jsonLine(event)}\n` : lineOf(event, again))
   let count = 0
   for await (const event of found) {
     count++
-    if (!isTail) await tell(event)
+    if (!isTail) await print(event)
     else if (tail.push(event) > most) tail.shift()
     if (!isTail && count === most) break
   }
-  for (const event of tail) await tell(event)
+  for (const event of tail) await print(event)
   if (count === 0 && !follow && !json) await writeNote({ text: '', note: note('no events match') }, command)
 }
 
-/** The place as `follow_events` takes it; `0` is no start in words. */
+/** Converts the start for `follow_events`. A typed `0` has no parsed start and is passed on. */
 const placeOf = (start: EventStart | undefined, typed: string): string =>
   start && 'since' in start ? new Date(start.since).toISOString() : typed
 

@@ -1,4 +1,4 @@
-/** `svc health`: one question to a running service, one line, one exit status. */
+/** Declares and runs `svc health`: asks a running service once, prints one line, and sets the exit status. */
 import { type Config, type Flags, spelledOut, type Usual } from '../../config.ts'
 import {
   addressIn,
@@ -47,7 +47,7 @@ export const commands: readonly CommandSpec[] = [
 
 const deadlineMs = 2000
 
-/** Runs the command. @returns its exit status: 0 when the service works */
+/** Runs the command. @returns the exit status: 0 if the service works */
 async function runHealth(command: Command): Promise<0 | 1> {
   const { url: given } = command.opts<{ url?: string }>()
   spareLoopbackTheProxy()
@@ -55,10 +55,10 @@ async function runHealth(command: Command): Promise<0 | 1> {
   const answer = await askHealth(url, deadlineMs)
   const other = await notServed(answer, unnamed)
   const healthy = answer.kind === 'svc' && answer.status === 200 && other === undefined
-  // As GET /healthz says it; what is degraded works, and a restart would not help.
+  // The words are those of GET /healthz. A degraded service works, and a restart would not help.
   const word = !healthy ? 'unhealthy' : answer.seen.status === 'ok' ? 'healthy' : 'degraded'
   const what = saidOfHealth(answer, other)
-  // Whoever names a whole address may mean another machine.
+  // With --url the service may be on another machine, so no command to start it is proposed.
   const next =
     answer.kind === 'nobody' && given === undefined
       ? `; to start it: ${startLine(command)}. If it listens on another port, name it with --port.`
@@ -70,7 +70,11 @@ async function runHealth(command: Command): Promise<0 | 1> {
   return healthy ? 0 : 1
 }
 
-/** The data directory that should have named the service that answers, and is not the one it serves. */
+/**
+ * Returns `unnamed` if the service that answers serves another data directory.
+ *
+ * @param unnamed data directory that names no running service, from `configured`
+ */
 export async function notServed(
   answer: HealthAnswer,
   unnamed: string | undefined,
@@ -83,7 +87,7 @@ export async function notServed(
   return isOfAnother(answer.seen, polling) ? unnamed : undefined
 }
 
-/** The command that starts what was asked for. */
+/** Formats the command that starts the service in question. */
 function startLine(command: Command): string {
   const without = ['basePath', 'sandbox'] as const
   const { args } = spelledOut('health', command.opts<Flags>(), settings(command), {
@@ -93,17 +97,24 @@ function startLine(command: Command): string {
   return [`svc openapi${againFlags(command)}`, ...args.map(shellWord)].join(' ')
 }
 
-// Whatever the port of the phone: it is not asked, so it cannot be in the way.
+/** Reads the settings. The phone's port is not used here, so a clash with it must not be an error. */
 const settings = (command: Command, usual: Usual = {}) => configFrom(command, { sandboxPort: '0' }, usual)
 
-/** Whether neither flag nor environment says where the service listens. */
+/**
+ * Returns true if neither a flag nor the environment says where the service listens.
+ *
+ * @param read reads the settings with these defaults
+ */
 export function isOpen(read: (usual: { port: string; host: string }) => Config): boolean {
   const nowhere = { port: '0', host: '0.0.0.0' }
   const { host, port, socket } = read(nowhere)
   return socket === undefined && port === 0 && host === nowhere.host
 }
 
-/** Where the service is; `unnamed` the data directory that should say so and does not. */
+/**
+ * Returns the service's address, and as `unnamed` the data directory if it should name the address but does
+ * not.
+ */
 async function configured(command: Command): Promise<{ url: string; unnamed?: string }> {
   const config = settings(command)
   const isUsual = isOpen(usual => settings(command, usual))
@@ -113,13 +124,17 @@ async function configured(command: Command): Promise<{ url: string; unnamed?: st
   }
   if (config.port === 0 && config.socket === undefined) {
     throw badArgument('--port', 'expected the port the service listens on, got 0', {
-      hint: 'It stands in the line "listening on …" that the service prints.',
+      hint: 'The service prints it in the line "listening on …".',
     })
   }
   return { url: addressIn(config), ...(isUsual && { unnamed: config.basePath }) }
 }
 
-/** What the answer means, for people. @param other the data directory that it does not serve */
+/**
+ * Describes the answer for people.
+ *
+ * @param other the data directory that the answering service does not serve
+ */
 export function saidOfHealth(answer: HealthAnswer, other?: string): string {
   switch (answer.kind) {
     case 'svc': {
@@ -133,7 +148,7 @@ export function saidOfHealth(answer: HealthAnswer, other?: string): string {
             : 'follows another process'
       const failed = failing ? `, polls of ${failing} fail` : ''
       const but = store === 'ok' ? '' : ', its message store does not work'
-      // One of an older version says nothing of it.
+      // Versions without this check leave `disk` out.
       const low = disk === 'low' ? '; its disk is nearly full, so uploads and downloads are refused' : ''
       const whose =
         other === undefined ? '' : `; it is of another data directory: no service runs on ${other}`

@@ -1,8 +1,9 @@
 /**
- * `svc hook-poll`: what users wrote since the last prompt, as text that an agent's hook puts before its model.
+ * Declares and runs `svc hook-poll`: prints what users wrote since the last prompt, for the prompt hook of
+ * an agent.
  *
- * Nobody waits for it: beside a running service it only reads the store. Alone it asks WeChat first, which takes up to
- * a second and a half. The position moves when the text is on stdout.
+ * It does not make the prompt wait: beside a running service it only reads the store; alone it asks WeChat
+ * first, for up to 1.5 s. The consumer's position moves once the text is written.
  */
 import { localFiles } from '../../config/local-files.ts'
 import { type Config, type Flags, readConfig } from '../../config.ts'
@@ -23,14 +24,14 @@ export const commands: readonly CommandSpec[] = [
         .option('-n, --limit <count>', 'show at most this many; the rest follows next time', '20')
         .option(
           '-c, --consumer <name>',
-          'consumer to read for: each has its own place in the message log',
+          'consumer to read for: each has its own position in the message log',
           'hook',
         ),
     examples: [
       ['svc hook-poll', 'the command of a prompt hook; svc setup claude-code --hook adds it to the settings'],
       [
         'svc hook-poll --consumer night-shift --limit 5',
-        'a second agent with its own place, five messages at a time',
+        'a second agent with its own position, five messages at a time',
       ],
     ],
     after:
@@ -39,8 +40,12 @@ export const commands: readonly CommandSpec[] = [
   },
 ]
 
-/** Claude Code puts up to 10,000 characters of a hook's output before its model, of more only the beginning. */
+/**
+ * Most characters of all output. Claude Code takes up to 10,000 characters of a hook's output and cuts off
+ * the rest.
+ */
 const mostText = 5000
+/** Most characters of one message. */
 const longestText = 2000
 
 /** Runs the command. @throws SvcError */
@@ -49,10 +54,10 @@ async function hookPoll(command: Command): Promise<void> {
   const input = inputOf(command.opts())
   const { commandCall, openForCommand } = await import('../open.ts')
   const { lookAtDirectory } = await import('../../inspect/data-directory.ts')
-  // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
+  // An unused directory is left alone: a hook may run long before anyone logs in.
   if (!(await lookAtDirectory(config.basePath)).isUsed) return
   using call = commandCall(command.io, { onward: true })
-  await using opened = await openForCommand(config, command.io, { sandboxOf })
+  await using opened = await openForCommand(config, command.io, { sandboxOf: joinRunningSandbox })
   let isWritten = false
   try {
     const messages = await invoke(verbs.recv, opened.gateway, input, call, opened.log)
@@ -68,7 +73,7 @@ async function hookPoll(command: Command): Promise<void> {
   }
 }
 
-/** As recv takes them. @throws SvcError `invalid_arguments` */
+/** Converts the options to the input of recv. @throws SvcError `invalid_arguments` */
 function inputOf({ limit = '', consumer }: { limit?: string; consumer?: string }) {
   return verbs.recv.parse({ consumer, limit: /^\d+$/.test(limit) ? Number(limit) : limit, timeout: 0 })
 }
@@ -78,9 +83,9 @@ function headingOf(count: number, limit = 20): string {
   return `${count} new WeChat message${count === 1 ? '' : 's'}, by svc.${more}`
 }
 
-/** The simulated WeChat of the directory, if it runs: for one prompt none is started. */
-async function sandboxOf(config: Config): Promise<{ url: string }> {
+/** Returns the directory's simulated WeChat if it runs. None is started for one prompt. */
+async function joinRunningSandbox(config: Config): Promise<{ url: string }> {
   const { joinSandbox } = await import('../../sandbox/sandbox.ts')
-  // The port of nobody: what waits in the store is shown all the same.
+  // A port that nobody uses: messages in the store are printed without WeChat.
   return (await joinSandbox(localFiles(config.basePath).sandbox)) ?? { url: 'http://127.0.0.1:9' }
 }

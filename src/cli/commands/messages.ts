@@ -1,4 +1,4 @@
-/** `svc recv`, `svc send`, `svc download` and `svc history`: what people wrote, and answers. */
+/** Declares the commands for messages: `svc recv`, `svc send`, `svc download` and `svc history`. */
 import { errorCodes, SvcError, type SvcErrorOptions } from '../../model/error.ts'
 import type { HistoryPage, SendPart, SendResult } from '../../model/message.ts'
 import { adviceOf } from '../../model/next-step.ts'
@@ -15,7 +15,8 @@ export const commands = [
     json: 'Print the result as one JSON value; with --follow one message per line.',
     takes: command =>
       command.option('-f, --follow', 'Keep printing messages as they arrive, until Ctrl-C or --limit.'),
-    // The consumer of all commands is not one that acknowledges.
+    // `--ack` needs a named consumer: without -c the default consumer is removed, and the operation rejects
+    // the call.
     meant: (typed, command) =>
       typed.ack !== undefined && command.opts().consumer === undefined
         ? { ...typed, consumer: undefined }
@@ -32,7 +33,7 @@ export const commands = [
       const text = messages.map(message => chatLines(message, again)).join('')
       const last = messages.at(-1)
       if (last) {
-        const next = ack === undefined ? '' : note(`after all of these: --ack ${last.id}`)
+        const next = ack === undefined ? '' : note(`to acknowledge all of these: --ack ${last.id}`)
         return { text, note: next + (silent ?? '') }
       }
       if (now.connected) return { text, note: note('no new messages') + (silent ?? '') }
@@ -47,7 +48,7 @@ export const commands = [
   operationCommand(verbs.download, {
     absent: 'message_not_found',
     done: ({ path }) => `saved to ${oneLine(path)}`,
-    // The path alone on its line, for `$(svc download …)`.
+    // stdout has only the path, for `$(svc download …)`.
     show: ({ content_type, path, renamed, sha256, size }) => ({
       text: `${oneLine(path)}\n`,
       note: note(
@@ -67,7 +68,7 @@ export const commands = [
   }),
 ]
 
-/** What became of a send. */
+/** Formats the result of a send. */
 export function sendText(result: SendResult, to: string, again: string): string {
   const { green, red, yellow } = colours
   const ids = result.message_id === undefined ? '' : `  ${oneLine(result.message_id)}`
@@ -76,7 +77,7 @@ export function sendText(result: SendResult, to: string, again: string): string 
     `${paint(result.suspect ? 'accepted, but without an id' : result.status)}  ${oneLine(result.session)} → ${oneLine(to)}${ids}`,
   ]
   if (result.repeated)
-    lines.push('an earlier send had this key: this became of it, and nothing was sent again')
+    lines.push('an earlier send had this key: this is its result, and nothing was sent again')
   for (const part of result.parts) {
     const named = part.renamed ? `, named ${oneLine(part.file_name ?? '')} (${part.renamed})` : ''
     const renamed = `${part.kind !== part.sent_as ? `, sent as ${part.sent_as}` : ''}${named}`
@@ -90,7 +91,7 @@ export function sendText(result: SendResult, to: string, again: string): string 
       `it waits for ${waitOf(result)}; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
     )
   if (result.status === 'unknown')
-    lines.push('no answer came: it may have arrived. Look before sending it again.')
+    lines.push('no answer came: it may have arrived. Check before you send it again.')
   const until =
     result.window_expires_at === undefined || result.remaining === 0
       ? ''
@@ -99,7 +100,10 @@ export function sendText(result: SendResult, to: string, again: string): string 
   return `${lines.join('\n')}\n`
 }
 
-/** What to do about a part that failed: usual advice in the words of the command line, or that of the part. */
+/**
+ * Returns advice for a failed part: the default advice in the words of the command line, else the part's own
+ * hint.
+ */
 function adviceFor(
   { code, hint = '', retry_after: retryAfter }: NonNullable<SendPart['error']>,
   session: string,
@@ -107,13 +111,14 @@ function adviceFor(
 ): string {
   const known = errorCodes.find(one => one === code)
   const advice: SvcErrorOptions[] = [{ retryAfter }, { next: { action: 'login', session } }]
-  const usual = known && advice.map(one => new SvcError(known, '', one)).find(one => adviceOf(one) === hint)
-  return usual
-    ? adviceOf(usual, { door: 'cli', command: words => `${['svc', ...words].join(' ')}${again}` })
+  const standard =
+    known && advice.map(options => new SvcError(known, '', options)).find(error => adviceOf(error) === hint)
+  return standard
+    ? adviceOf(standard, { door: 'cli', command: words => `${['svc', ...words].join(' ')}${again}` })
     : hint
 }
 
-/** Oldest first, as one reads a conversation; the newest are the page. */
+/** Formats a page of the history, oldest message first. */
 function historyText(page: HistoryPage, again: string): Shown {
   const shown = page.messages.length
   const total = `${page.total}${page.total_is_lower_bound ? ' or more' : ''}`

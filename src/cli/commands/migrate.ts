@@ -1,4 +1,7 @@
-/** `svc migrate`: what comes over from another program, for people and for programs. */
+/**
+ * Declares and runs `svc migrate`: takes over data of another program and prints a report for people or as
+ * JSON.
+ */
 import { Option } from 'commander'
 import { folder } from '../../config/values.ts'
 import type { Applied } from '../../migrate/apply.ts'
@@ -18,7 +21,7 @@ import {
 import { findingLines, writeResult } from '../print.ts'
 import { colours, type Output, oneLine } from '../terminal.ts'
 
-/** The row of one program. @param from the option that names its folder */
+/** Declares the command for one program. @param from the option that names its folder */
 const movedFrom = (program: Program, summary: string, from: Option): CommandSpec => ({
   words: `migrate ${program}`,
   summary,
@@ -26,7 +29,7 @@ const movedFrom = (program: Program, summary: string, from: Option): CommandSpec
   noSandboxHint: 'ever',
   own: {
     basePath: 'data directory (~/.svc)',
-    sandbox: 'refused: a sandbox never holds real accounts',
+    sandbox: 'not allowed: a sandbox never holds real accounts',
   },
   takes: command =>
     command.addOption(from).option('--dry-run', 'only show what would be taken over; change nothing'),
@@ -63,14 +66,14 @@ export const commands: readonly CommandSpec[] = [
   ),
 ]
 
-/** Runs the command. @returns its exit status: 1 when something could not come over */
+/** Runs the command. @returns the exit status: 1 if something could not be taken over */
 async function runMigrate(program: Program, command: Command, line: CommandLine): Promise<0 | 1> {
   const flags = command.opts<{ from: string; dryRun?: true }>()
   const config = configFrom(command, {}, toolUsual)
-  // Whoever believes to be in the sandbox is not to change the real directory.
+  // A user who believes to work in the sandbox must not change the real directory.
   if (config.sandbox)
-    throw badArgument('--sandbox', 'real accounts never come over into the sandbox', {
-      hint: `Leave --sandbox and SVC_SANDBOX out; with --dry-run nothing is changed.`,
+    throw badArgument('--sandbox', 'real accounts are never taken over into the sandbox', {
+      hint: 'Leave --sandbox and SVC_SANDBOX out. With --dry-run nothing is changed.',
     })
   const from = folder(flags.from)
   if (from === undefined) throw badArgument('--from', 'expected a path')
@@ -80,7 +83,11 @@ async function runMigrate(program: Program, command: Command, line: CommandLine)
   ])
   const { clock, out } = command.io
   await using plan = await planMove({
-    ...{ program, from, into: config.basePath, upstreamUrl: config.upstreamUrl, now: clock.now() },
+    program,
+    from,
+    into: config.basePath,
+    upstreamUrl: config.upstreamUrl,
+    now: clock.now(),
     storeMaxAgeDays: config.storeMaxAgeDays,
   })
   const log = createLog(config.logLevel, command.io.log)
@@ -93,29 +100,38 @@ async function runMigrate(program: Program, command: Command, line: CommandLine)
 
 type Report = ReturnType<typeof reportOf>
 
-/** What is said of a move: no secrets in it. */
+/** Returns the report of a move, without secrets. */
 function reportOf(plan: Plan, applied: Applied | undefined) {
   const findings = [...plan.findings, ...(applied?.findings.list ?? [])]
   const { history, tally, program, from, into, running, defaultSession } = plan
   const sessions = plan.sessions.map(({ action, name, source }) => {
     const done = applied?.sessions.get(name)
-    // What happens, or happened, to the login.
+    // The planned action for the login, or its result.
     const login: keyof typeof logins = done === undefined ? action : 'failed' in done ? 'failed' : done.login
     const { bot_id, user_id, users } = source
-    // Whether polling goes on where the other program stopped.
+    // 'taken' if polling continues where the other program stopped.
     const cursor: Cursor =
       login === 'kept' ? 'kept' : login === 'failed' || source.cursor === '' ? 'none' : 'taken'
     return { name, from_name: source.name, bot_id, user_id, login, cursor, users: users.size }
   })
   return {
-    ...{ program, from, into, running, default_session: defaultSession, sessions },
+    program,
+    from,
+    into,
+    running,
+    default_session: defaultSession,
+    sessions,
     dry_run: applied === undefined,
-    /** Nothing was, or would be, left behind. */
+    /** True if everything was, or would be, taken over. */
     complete: !findings.some(({ level }) => level === 'problem'),
     history: history && {
-      ...{ messages: history.rows, received: tally.received, sent: tally.sent },
-      ...{ added: applied?.history.added, left_out: applied?.history.leftOut },
-      ...{ damaged: tally.damaged, media_lost: tally.mediaLost },
+      messages: history.rows,
+      received: tally.received,
+      sent: tally.sent,
+      added: applied?.history.added,
+      left_out: applied?.history.leftOut,
+      damaged: tally.damaged,
+      media_lost: tally.mediaLost,
     },
     findings,
   }
@@ -162,7 +178,7 @@ function textOf(report: Report, out: Output): string {
       ? 'nothing was changed: run it without --dry-run to do it'
       : 'nothing was changed, and there is nothing to take over'
     : report.complete
-      ? green('done: everything came over')
-      : yellow('done, and not everything came over: see above')
+      ? green('done: everything was taken over')
+      : yellow('done, but not everything was taken over: see above')
   return `${lines.join('\n')}\n\n${end}\n`
 }

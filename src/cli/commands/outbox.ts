@@ -1,4 +1,4 @@
-/** `svc outbox` and `svc approvals`: what waits until it may go, and what waits for a person to say yes. */
+/** Declares `svc outbox` (queued sends) and `svc approvals` (sends that wait for a person to say yes). */
 import { SvcError } from '../../model/error.ts'
 import type { Cancelled, OutboxEntry } from '../../model/message.ts'
 import * as outbox from '../../operations/outbox.ts'
@@ -40,7 +40,12 @@ const jsonShowsAll = '--json shows all'
 
 type WaitingPart = OutboxEntry['parts'][number]
 
-/** A table of what waits. `more` columns stand before the content; `partText` says what a part holds. */
+/**
+ * Formats a table of waiting sends.
+ *
+ * @param more columns before the content
+ * @param partText formats the content of a part
+ */
 function waitingTable(
   entries: readonly OutboxEntry[],
   more: readonly Column<OutboxEntry>[],
@@ -58,7 +63,7 @@ function waitingTable(
   return table(entries, columns, colours.bold)
 }
 
-/** The table of what waits. */
+/** Formats the queued sends. */
 function outboxText(entries: readonly OutboxEntry[]): Shown {
   if (entries.length === 0) return { note: note('nothing waits') }
   const partText = ({ text, file_name, kind }: WaitingPart) =>
@@ -66,7 +71,7 @@ function outboxText(entries: readonly OutboxEntry[]): Shown {
   return { text: waitingTable(entries, [['WAITS FOR', waitOf]], partText) }
 }
 
-/** What waits for a yes. */
+/** Formats the sends that wait for approval. */
 function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
   if (entries.length === 0) return { note: note('nothing waits for approval') }
   const partText = ({ kind, text = '', file_name = '', size = 0, source = '' }: WaitingPart) => {
@@ -79,14 +84,14 @@ function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
   }
 }
 
-/** What became of an approved send. */
+/** Formats the result of an approval. */
 function approvedText(entry: OutboxEntry): Shown {
   const parts = entry.parts.map(({ error, reason, status }) => error?.detail ?? reason ?? status)
   const words = entry.ended ? oneLine([...new Set(parts)].join(', ')) : `it waits for ${waitOf(entry)}`
   return { text: `approved: ${oneLine(entry.outbox_id)}, ${words}\n` }
 }
 
-/** What became of a cancellation. */
+/** Formats the result of a cancellation. @param done the verb for success, such as `cancelled` */
 const cancelledText = ({ success, outbox_id, cancelled }: Cancelled, done: string): Shown => ({
   text: success
     ? `${done}: ${oneLine(outbox_id)}, ${counted(cancelled, 'message')}\n`

@@ -1,9 +1,9 @@
-/** `svc openapi`, `svc mcp`, `svc admin`, `svc sandbox`: the commands that serve. */
+/** Declares the commands that serve: `svc openapi`, `svc mcp`, `svc admin`, `svc sandbox`. */
 
 import { badArgument } from '../../model/error.ts'
 import { type CommandSpec, configFrom } from '../command.ts'
 
-/** Where the panel listens unless told otherwise. */
+/** Default port of `svc admin`. */
 const usualPanelPort = 8080
 
 export const commands: readonly CommandSpec[] = [
@@ -47,14 +47,14 @@ export const commands: readonly CommandSpec[] = [
     serves: true,
     async run(command) {
       if (command.opts().url !== undefined) return (await import('../bridge.ts')).runBridge(command)
-      // Over stdio nothing listens on --port: unless it was given, it cannot be in the way.
+      // Over stdio nothing listens on --port, so its default must not clash with another port.
       const { transport, sandboxPort } = configFrom(command, {}, { port: '0', sandboxPort: '0' })
       const config = configFrom(command, {}, transport === 'stdio' ? { port: '0' } : {})
       if (transport === 'stdio' && command.getOptionValueSource('socket') === 'cli')
         throw badArgument('--socket', 'expected with --transport http or sse', {
           hint: 'Over stdio the client that starts svc is its only one.',
         })
-      // Over stdio nobody chose the port: a second client's phone may stand anywhere.
+      // Port 0 here means that nobody chose one: over stdio a second client's phone may take any free port.
       await (await import('../serve-mcp.ts')).serveMcp(config, command, { isPhoneFree: sandboxPort === 0 })
     },
   },
@@ -70,7 +70,7 @@ export const commands: readonly CommandSpec[] = [
     ],
     serves: true,
     async run(command) {
-      // It serves no REST, so that port cannot be in the way.
+      // The panel alone serves no REST, so the default of --port must not clash with another port.
       const config = configFrom(command, { port: '0' })
       const { serveAdmin } = await import('../serving.ts')
       await serveAdmin(Object.freeze({ ...config, adminPort: config.adminPort ?? usualPanelPort }), command)
@@ -98,7 +98,8 @@ export const commands: readonly CommandSpec[] = [
     noSandboxHint: 'ever',
     serves: true,
     async run(command) {
-      // Its directory is a sandbox's by default too, and it has no service port that could clash with its own.
+      // `sandbox: true` selects the default directory of the sandbox. No service port is used that could
+      // clash.
       const config = configFrom(command, { sandbox: true, port: '0' })
       await (await import('../serve.ts')).serveSandbox(config, command)
     },

@@ -1,4 +1,4 @@
-/** `svc service`: from what was typed to a service that runs, and back. */
+/** Declares and runs `svc service`: installs, updates and removes a service, and prints its state. */
 
 import { join } from 'node:path'
 import process from 'node:process'
@@ -39,7 +39,7 @@ import {
 import { colours, type Io, oneLine } from '../terminal.ts'
 import { saidOfHealth } from './health.ts'
 
-/** Which service is meant. */
+/** Adds the options that choose a service. */
 const ofOne = (command: Command) =>
   command
     .option('--system', 'the service of the machine (the default for root)')
@@ -118,15 +118,15 @@ function serviceOf({ system, user, name }: NameFlags): ServiceName {
   return { name, scope: isSystem ? 'system' : 'user' }
 }
 
-/** Only root changes what is the machine's. */
+/** @throws SvcError `forbidden` if the service is the machine's and the caller is not root */
 function needRoot({ scope }: ServiceName, what: string): void {
   if (scope === 'user' || isRoot()) return
-  throw new SvcError('forbidden', 'a service of the whole machine is a matter of root', {
-    hint: `sudo svc service ${what}; without --system it is yours alone.`,
+  throw new SvcError('forbidden', 'only root can change a service of the machine', {
+    hint: `Run sudo svc service ${what}, or leave --system out for a service of your own.`,
   })
 }
 
-/** Runs `svc service install`. @returns its exit status: 0 when the service is healthy */
+/** Runs `svc service install`. @returns the exit status: 0 if the service is healthy */
 async function runInstall(command: Command, flags: NameFlags): Promise<0 | 1> {
   const { err, out } = command.io
   const service = serviceOf(flags)
@@ -152,7 +152,7 @@ async function runInstall(command: Command, flags: NameFlags): Promise<0 | 1> {
   return isHealthy(answer) ? 0 : 1
 }
 
-/** What keeps the service from starting: a part of it lies where it does not look. */
+/** Returns an error if the service could not see one of its files: systemd gives it a /tmp of its own. */
 function unseenBy(plan: ServicePlan): SvcError | undefined {
   const path = unseen(plan)
   return path === undefined
@@ -162,7 +162,7 @@ function unseenBy(plan: ServicePlan): SvcError | undefined {
       })
 }
 
-/** What is to be done first: the unit names a user whom this machine does not have. */
+/** Returns an error with the command to run first, if the service's user does not exist on this machine. */
 async function missingUser({ account, name }: ServicePlan): Promise<SvcError | undefined> {
   if (!account) return undefined
   try {
@@ -187,7 +187,7 @@ async function runUninstall(flags: NameFlags, io: Io): Promise<void> {
   if (dataDir !== undefined) print(`its data, the logins among them, stay in ${dataDir}`)
 }
 
-/** Runs `svc service status`. @returns its exit status: 0 when it runs and is healthy */
+/** Runs `svc service status`. @returns the exit status: 0 if the service runs and is healthy */
 async function runServiceStatus(flags: NameFlags, io: Io): Promise<0 | 1> {
   const { print, write } = io.out
   const service = await statusOf(flags, io)
@@ -201,11 +201,19 @@ async function runServiceStatus(flags: NameFlags, io: Io): Promise<0 | 1> {
   if (flags.json) {
     const seen = {
       healthy,
-      ...{ name: service.name, scope: service.scope, manager: manager.title, path: definitionOf(manager) },
+      name: service.name,
+      scope: service.scope,
+      manager: manager.title,
+      path: definitionOf(manager),
       installed: found !== undefined,
       ...state,
-      ...{ base_path: served?.config.basePath, program: served?.program, url: served?.url },
-      ...{ running_version: health?.version, version, outdated, health },
+      base_path: served?.config.basePath,
+      program: served?.program,
+      url: served?.url,
+      running_version: health?.version,
+      version,
+      outdated,
+      health,
     }
     await write(`${jsonLine(seen)}\n`)
     return healthy ? 0 : 1
@@ -222,12 +230,12 @@ async function runServiceStatus(flags: NameFlags, io: Io): Promise<0 | 1> {
   print(`${dim('state')}      ${stateLine(state, service)}`)
   print(`${dim('health')}     ${said}`)
   if (served) print(`${dim('directory')}  ${oneLine(served.config.basePath)}`)
-  else print(yellow('its options cannot be read: install it anew'))
+  else print(yellow('its options cannot be read: install it again'))
   if (outdated) print(yellow(`it runs ${health.version}, this is ${version}: ${advice.restart}`))
   return healthy ? 0 : 1
 }
 
-/** The user's own, else that of the machine. */
+/** Chooses the user's own service, or the machine's if that exists and the own one does not. */
 async function statusOf(flags: NameFlags, io: Io): Promise<ServiceName> {
   const own = serviceOf(flags)
   const isThere = (service: ServiceName) => fileExists(definitionOf(managerHere(service, io)))
@@ -236,7 +244,7 @@ async function statusOf(flags: NameFlags, io: Io): Promise<ServiceName> {
   return (await isThere(machines)) ? machines : own
 }
 
-/** Its answer, once it is well; else the last one. */
+/** Waits until the service is healthy, for at most 20 s. @returns its last answer */
 async function healthAt(url: string): Promise<HealthAnswer> {
   for (const deadline = Date.now() + healthyWithinMs; ; await wait(betweenMs)) {
     const answer = await askHealth(url, askWithinMs)
@@ -271,7 +279,7 @@ function stateLine(
     .join(', ')
 }
 
-/** What to know, and do, after an install. */
+/** Returns lines about what to know and do after an install. */
 async function nextSteps(
   { account, dataDir, scope, name, token }: ServicePlan,
   config: Config,

@@ -1,4 +1,7 @@
-/** `svc sessions`, `svc login`, `svc logout` and `svc check`: the accounts. */
+/**
+ * Declares the commands for accounts: `svc sessions` with its subcommands, `svc login`, `svc logout`, `svc
+ * check`.
+ */
 import type { SessionCheck } from '../../model/session.ts'
 import { checkSessions } from '../../operations/check.ts'
 import { verbs } from '../../operations/tools.ts'
@@ -40,7 +43,7 @@ export const commands = [
 
 const isWell = ({ answered, status }: SessionCheck) => answered && status === 'connected'
 
-/** What WeChat says of each. */
+/** Formats what WeChat answered for each session. */
 function checksText(checks: readonly SessionCheck[], again: string): Shown {
   if (checks.length === 0) return sessionsText([], again)
   const lines = checks.map(check => {

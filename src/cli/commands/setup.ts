@@ -1,4 +1,4 @@
-/** `svc setup`: from what was typed to what is written, and what to do next. */
+/** Declares and runs `svc setup`: writes an agent's settings and prints what to do next. */
 
 import { type Config, type Flags, spelledOut, userFolders } from '../../config.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
@@ -51,7 +51,7 @@ export const commands: readonly CommandSpec[] = [
   },
 ]
 
-/** What was typed, besides how svc is served. */
+/** Typed options of the command itself. */
 interface SetupFlags {
   readonly project?: boolean
   readonly url?: string
@@ -65,7 +65,7 @@ interface SetupFlags {
 
 const usualVariable = 'SVC_TOKEN'
 
-/** Runs the command. @throws SvcError of what was typed, or of a file that was left alone */
+/** Runs the command. @throws SvcError for wrong options, or for a file that was not changed */
 async function runSetup(command: Command): Promise<void> {
   const flags = command.opts<SetupFlags>()
   const { print } = command.io.out
@@ -74,7 +74,7 @@ async function runSetup(command: Command): Promise<void> {
   const request = await requestOf(client, flags, command)
   if (flags.print) {
     show(await preview(request), print)
-    // Beside what is shown, for people who paste it.
+    // On stderr, so that stdout has only the entry to paste.
     if (!flags.remove) await sayMore(request, flags, client, { out: command.io.err, err: command.io.err })
     return
   }
@@ -85,7 +85,7 @@ async function runSetup(command: Command): Promise<void> {
   try {
     for (const result of await setUp(request)) print(saidOf(result, request, 'already'))
   } catch (error) {
-    // What could not be written can still be pasted.
+    // You can still paste an entry that could not be written.
     if (error instanceof SvcError && error.code === 'forbidden') show(await preview(request), print)
     throw error
   }
@@ -94,7 +94,7 @@ async function runSetup(command: Command): Promise<void> {
   print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
 }
 
-/** What to do besides, and what seems wrong: said of an entry that was written, and of one that is only shown. */
+/** Prints further steps and likely mistakes of an entry that was written or printed. */
 async function sayMore(
   { server }: SetupRequest,
   flags: SetupFlags,
@@ -106,19 +106,22 @@ async function sayMore(
     print(
       client.tokenInEntry
         ? 'next: put the token of the service into the entry, as its SVC_TOKEN.'
-        : `next: let ${client.title} have the token of the service, as ${server.tokenVariable}.`,
+        : `next: set ${server.tokenVariable} to the token of the service where ${client.title} starts.`,
     )
   if ('url' in server) await judgeAddress(server, flags.url ?? '', io)
   if ('command' in server && !server.command.includes('--any-file'))
     print(
-      `files: it may name those in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file opens the rest.`,
+      `files: it may use files in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file allows all others.`,
     )
 }
 
-/** What svc's MCP answers to a GET without a token, a Host of its own or a session. */
+/**
+ * Statuses with which svc's MCP interface may answer a plain GET: no token, no session, a Host that it does
+ * not know.
+ */
 const mcpStatuses: ReadonlySet<number> = new Set([400, 401, 403, 405, 406, 429])
 
-/** Says what was made of the address that was typed, and what seems wrong with it. */
+/** Prints the final address if it differs from the typed one, and warnings about it. */
 async function judgeAddress(
   { url, tokenVariable }: Extract<Server, { url: string }>,
   typed: string,
@@ -138,7 +141,7 @@ async function judgeAddress(
     )
 }
 
-/** What a service that runs there answers to a GET; undefined where none does. */
+/** Returns the HTTP status of a GET at this address; undefined if nothing answers within 2 s. */
 async function statusOf(url: string): Promise<number | undefined> {
   spareLoopbackTheProxy()
   const response = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch(() => undefined)
@@ -146,14 +149,14 @@ async function statusOf(url: string): Promise<number | undefined> {
   return response?.status
 }
 
-/** How svc serves the client, which is nothing to the hook. */
+/** Options of `svc mcp` that `svc hook-poll` does not have. */
 const howServed = ['confirmSend', 'anyFile', 'structured', 'tools', 'consumer', 'sandboxPort'] as const
 
 async function requestOf(client: Client, flags: SetupFlags, command: Command): Promise<SetupRequest> {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(flags.name))
     throw badArgument('--name', 'expected 1 to 64 letters (a-z), digits, "_" or "-"')
   const own = ownProgram(command.io).command
-  // What was set here goes along: the client has neither this folder nor this environment.
+  // The entry names every setting: the client starts svc in another folder and environment.
   const config = configFrom(command)
   const { offeredTools } = await import('../serve-mcp.ts')
   offeredTools(config.tools)
@@ -165,7 +168,7 @@ async function requestOf(client: Client, flags: SetupFlags, command: Command): P
     scope: flags.project ? 'project' : 'user',
     name: flags.name,
     server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], spelled(['consumer']), command),
-    // Clients that shared one would take messages from each other.
+    // Each client has its own consumer: clients that share one take messages from each other.
     consumer: { name: config.consumer ?? client.name, isChosen: config.consumer !== undefined },
     ...(isHookWanted && { hook: [...own, 'hook-poll', ...spelled(howServed)] }),
     force: flags.force ?? false,
@@ -193,7 +196,7 @@ function serverOf(
     throw badArgument('--token-env', 'expected the name of an environment variable', {
       hint: 'The token itself does not belong into settings.',
     })
-  // A service that others can reach asks everybody for its token.
+  // A service that other machines can reach requires its token of every caller.
   const isNeeded = !isLoopback(new URL(parsed).hostname)
   const tokenVariable = variable ?? (isNeeded ? usualVariable : undefined)
   return { url: parsed, bridge: [...start, '--url', parsed], tokenVariable }

@@ -1,4 +1,4 @@
-/** `svc status`: a data directory at a glance, for people and for programs. */
+/** Declares and runs `svc status`: prints the state of a data directory for people or as JSON. */
 import { svcCommand } from '../../inspect/advised-commands.ts'
 import type { StatusReport } from '../../inspect/status-report.ts'
 import { byteSize, counted, localTime, shellWord } from '../../platform/format.ts'
@@ -27,7 +27,7 @@ export const commands: readonly CommandSpec[] = [
   },
 ]
 
-/** @returns the exit status: 0 when every session is connected and a process polls */
+/** Runs the command. @returns the exit status: 0 if every session is connected and a process polls */
 async function runStatus(command: Command): Promise<0 | 1> {
   const { basePath, sandbox } = configFrom(command)
   const { readStatus } = await import('../../inspect/status-report.ts')
@@ -36,55 +36,57 @@ async function runStatus(command: Command): Promise<0 | 1> {
   return seen.ok ? 0 : 1
 }
 
-export function statusText(seen: StatusReport): string {
-  const { polling, sessions, store, outbox, session_count, connected_count, base_path } = seen
+/** Formats the report: labelled lines, then the table of sessions. */
+export function statusText(report: StatusReport): string {
+  const { polling, sessions, store, outbox, session_count, connected_count, base_path } = report
   const { green, red, yellow, bold, dim } = colours
-  const advised = (words: string) => svcCommand(words, base_path, seen.sandbox)
+  const advised = (words: string) => svcCommand(words, base_path, report.sandbox)
   const who = polling.pid === undefined ? 'a process' : `process ${polling.pid}`
   const service = polling.active
     ? `${green('polls')}: ${who} since ${localTime(polling.since)}`
     : polling.stalled
-      ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${advised('doctor')}`
+      ? `${red('stalled')}: ${who} keeps the lock and does not respond; see ${advised('doctor')}`
       : `${yellow('nobody polls')}: ${advised('openapi')}`
-  const { service_pid, service_url } = seen
+  const { service_pid, service_url } = report
   const listens = service_pid === polling.pid ? '' : `; process ${service_pid} listens`
   const at = service_url === undefined ? '' : `${listens} at ${oneLine(service_url)}`
   const waits = outbox.sends === 0 ? '' : `, ${counted(outbox.sends, 'send')} waiting: ${advised('outbox')}`
-  const asks = seen.approvals === 0 ? '' : `, ${seen.approvals} waiting for approval: ${advised('approvals')}`
+  const asks =
+    report.approvals === 0 ? '' : `, ${report.approvals} waiting for approval: ${advised('approvals')}`
   const lost = sessions.find(session => !session.connected && !session.unreadable)
   const connected = `${connected_count} of ${session_count} connected`
-  const sight =
+  const connection =
     lost === undefined
       ? (connected_count < session_count ? red : green)(connected)
       : `${red(connected)}; log in again: ${advised(`login ${shellWord(lost.name)}`)}`
   let text = ''
-  const say = (paint: (text: string) => string, label: string, what: string) => {
+  const addLine = (paint: (text: string) => string, label: string, what: string) => {
     text += `${paint(label)}${' '.repeat(11 - label.length)}${what}\n`
   }
-  say(dim, 'directory', `${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`)
-  say(dim, 'service', `${service}${at}`)
-  say(dim, 'sessions', session_count === 0 ? `none yet: ${advised('login')}` : sight)
+  addLine(dim, 'directory', `${oneLine(base_path)}${report.sandbox ? ' (sandbox)' : ''}`)
+  addLine(dim, 'service', `${service}${at}`)
+  addLine(dim, 'sessions', session_count === 0 ? `none yet: ${advised('login')}` : connection)
   const messages = store && `${counted(store.messages, 'message')}, ${byteSize(store.size_bytes)}`
-  say(dim, 'store', messages ? `${messages}${waits}${asks}` : 'none')
+  addLine(dim, 'store', messages ? `${messages}${waits}${asks}` : 'none')
   for (const { name, suspect_count = 0 } of sessions) {
     const some = `${counted(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)}`
-    if (suspect_count > 0) say(yellow, 'shown?', `${some} may not have been shown`)
+    if (suspect_count > 0) addLine(yellow, 'shown?', `${some} may not have been shown`)
   }
   const seeDoctor = `see ${advised('doctor')}`
   for (const { name, muted_since } of sessions)
     if (muted_since !== undefined)
-      say(
+      addLine(
         red,
         'muted?',
         `WeChat may have muted ${oneLine(name)} since ${localTime(muted_since)}; ${seeDoctor}`,
       )
   for (const { name, failing_since, poll_error } of sessions) {
     const since = `those of ${oneLine(name)} fail since ${localTime(failing_since)}`
-    if (poll_error !== undefined) say(red, 'polls', `${since}: ${oneLine(poll_error)}; ${seeDoctor}`)
+    if (poll_error !== undefined) addLine(red, 'polls', `${since}: ${oneLine(poll_error)}; ${seeDoctor}`)
   }
-  for (const { id, status, why } of seen.webhooks ?? [])
-    say(red, 'webhook', `${id} is ${status}: ${oneLine(why)}; ${advised('webhook')}`)
-  for (const what of seen.trouble) say(red, 'trouble', `${oneLine(what)}; ${seeDoctor}`)
+  for (const { id, status, why } of report.webhooks ?? [])
+    addLine(red, 'webhook', `${id} is ${status}: ${oneLine(why)}; ${advised('webhook')}`)
+  for (const what of report.trouble) addLine(red, 'trouble', `${oneLine(what)}; ${seeDoctor}`)
   if (sessions.length === 0) return text
   const columns: Column<StatusReport['sessions'][number]>[] = [...sessionColumns]
   columns.splice(4, 0, [

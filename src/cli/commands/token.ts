@@ -1,4 +1,4 @@
-/** `svc token`: the token for a program that is to call the service. */
+/** Declares `svc token`: prints the token that callers of the service must send. */
 import { SvcError } from '../../model/error.ts'
 import { currentToken, tokenPath } from '../../server/token.ts'
 import { type CommandSpec, configFrom } from '../command.ts'

@@ -1,4 +1,4 @@
-/** `svc typing`: shown again and again, since it fades in some seconds. */
+/** Declares and runs `svc typing`: repeats the typing indicator, since WeChat hides it after some seconds. */
 import { type Call, directCall } from '../../model/call.ts'
 import { badArgument } from '../../model/error.ts'
 import { invoke } from '../../operations/gate.ts'
@@ -7,10 +7,10 @@ import { type CommandSpec, toolConfig } from '../command.ts'
 import { jsonLine } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
 
-/** It is shown anew after this. */
-const fadesMs = 4500
-/** Nobody waits longer for WeChat to take it back. */
-const lastWordMs = 1500
+/** Time after which the indicator is shown again. */
+const repeatMs = 4500
+/** Longest wait for WeChat to hide the indicator at the end. */
+const hideTimeoutMs = 1500
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -29,33 +29,34 @@ export const commands: readonly CommandSpec[] = [
     async run(command) {
       const [to = ''] = command.args
       const { seconds, session, json } = command.opts<{ seconds: string; session?: string; json?: boolean }>()
-      const longest = /^\d{1,3}$/.test(seconds) ? Number(seconds) : 0
-      if (longest < 1 || longest > 300) throw badArgument('--seconds', 'expected 1 to 300 seconds')
+      const durationS = /^\d{1,3}$/.test(seconds) ? Number(seconds) : 0
+      if (durationS < 1 || durationS > 300) throw badArgument('--seconds', 'expected 1 to 300 seconds')
       const config = toolConfig(command)
       const { clock } = command.io
       const { commandCall, openForCommand } = await import('../open.ts')
       using call = commandCall(command.io)
       await using opened = await openForCommand(config, command.io)
       const { gateway, log } = opened
-      const show = (typing: boolean, by: Call) =>
+      const setTyping = (typing: boolean, by: Call) =>
         invoke(showTyping, gateway, { to, session, typing }, by, log)
-      const until = clock.monotonic() + longest * 1000
+      const until = clock.monotonic() + durationS * 1000
       try {
         for (let nth = 0; !call.signal.aborted && clock.monotonic() < until; nth++) {
-          const result = await show(true, call)
-          const text = `${colours.green('typing')}  ${oneLine(result.session)} → ${oneLine(to)}, for ${longest} s`
+          const result = await setTyping(true, call)
+          const text = `${colours.green('typing')}  ${oneLine(result.session)} → ${oneLine(to)}, for ${durationS} s`
           if (nth === 0) await command.io.out.write(`${json ? jsonLine(result) : text}\n`)
           const leftMs = until - clock.monotonic()
-          await clock.sleep(Math.max(0, Math.min(fadesMs, leftMs)), call.signal)
+          await clock.sleep(Math.max(0, Math.min(repeatMs, leftMs)), call.signal)
         }
       } catch (error) {
         if (!call.signal.aborted) throw error
       }
-      // Ctrl-C has ended the call by now. Where this does not get through, it fades.
+      // Ctrl-C may have aborted the call, so this is another one. If it fails, WeChat hides the indicator by
+      // itself.
       const end = new AbortController()
       const last = directCall({ signal: end.signal })
-      const sent = show(false, last).catch(() => undefined)
-      await Promise.race([sent, clock.sleep(lastWordMs, end.signal)])
+      const hidden = setTyping(false, last).catch(() => undefined)
+      await Promise.race([hidden, clock.sleep(hideTimeoutMs, end.signal)])
       end.abort()
     },
   },

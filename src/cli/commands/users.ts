@@ -1,4 +1,4 @@
-/** `svc users`: who has written, and what they are called. */
+/** Declares `svc users`: lists who has written, and names users. */
 import { badArgument } from '../../model/error.ts'
 import type { Bearer } from '../../model/next-step.ts'
 import type { KnownUser } from '../../model/session.ts'
@@ -17,11 +17,11 @@ export const commands = [
       if (users.length > 0) return usersText(users)
       if ((await ask(verbs.sessions, {})).length === 0) return sessionsText([], again)
       const { total } = await ask(verbs.history, { direction: 'received', limit: 1, session })
-      const said =
+      const text =
         total === 0
           ? 'nobody has written yet'
-          : `nobody has written since the login; who did before: svc history${again}`
-      return { note: note(said) }
+          : `nobody has written since the login; earlier messages: svc history${again}`
+      return { note: note(text) }
     },
   }),
   operationCommand(nameUser, {
@@ -40,9 +40,9 @@ export const commands = [
 ]
 
 const sharedText = (users: readonly Bearer[]) =>
-  `Has this name too: ${users.map(one => oneLine(`${one.user_id} of ${one.session}`)).join(', ')}. With it say of which session (-s), or give the id.`
+  `Other users with this name: ${users.map(user => oneLine(`${user.user_id} of ${user.session}`)).join(', ')}. To tell them apart, add the session (-s) or use the id.`
 
-/** The table of those who have written, and what may be answered. */
+/** Formats the table of users who have written, with the answers left. */
 function usersText(users: readonly KnownUser[]): Shown {
   const columns: Column<KnownUser>[] = [
     ['USER', ({ name, user_id }) => oneLine(name ?? user_id)],

@@ -1,4 +1,4 @@
-/** `svc webhook`: endpoints that events are delivered to. */
+/** Declares `svc webhook` and its subcommands, for endpoints that receive events. */
 import { SvcError } from '../../model/error.ts'
 import type { AddedWebhook, ReplayedWebhook, WebhookDelivery, WebhookEndpoint } from '../../model/webhook.ts'
 import * as webhook from '../../operations/webhooks.ts'
@@ -82,7 +82,7 @@ function listText(all: readonly WebhookEndpoint[]): Shown {
   return { text: table(all, columns, colours.dim) }
 }
 
-/** All there is to say of one. */
+/** Formats everything about one endpoint. */
 export function oneText(one: WebhookEndpoint): Shown {
   const lines = [
     `${statusOf(one)}  ${oneLine(one.id)} → ${oneLine(one.url)}`,
