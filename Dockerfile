@@ -1,27 +1,27 @@
 # svc in a container: the binary, the C library it is linked with, and nothing else.
 # `./scripts/image` builds it; `docker compose up` does too (compose.yaml).
 #
-# It is built for the platform that was asked for on the platform that builds: Bun compiles across, and nothing of the
-# other processor is ever run. So several platforms at once need no emulation:
+# The image is built for the requested platform on the platform of the builder: Bun cross-compiles, and nothing of the other
+# processor runs. So you can build several platforms at once without emulation:
 #   ./scripts/image --platform linux/amd64,linux/arm64 -t registry.example.org/svc --push
 
 FROM --platform=$BUILDPLATFORM node:24-bookworm-slim AS dependencies
 WORKDIR /svc
-# Changed seldom: as long as these stay, what follows comes from the cache.
+# These files change rarely. While they stay the same, the installed packages come from the cache.
 COPY package.json bun.lock bunfig.toml ./
 COPY test/mcp-tools/package.json test/mcp-tools/
 COPY test/openapi-tools/package.json test/openapi-tools/
 # Bun comes from npm, in the version that package.json names.
 RUN npx --yes --allow-scripts=bun "bun@$(node -p 'require("./package.json").devDependencies.bun')" install --frozen-lockfile
 
-# Of the platform that was asked for; only read, never run.
+# The system of the requested platform. It is only read, never run.
 FROM debian:bookworm-slim AS system
 
 FROM dependencies AS build
 ARG TARGETARCH
 COPY . .
-# The runtime that the binary is made from is kept between builds, and held against the lock file at each.
-# Engines that do not name the platform build for their own.
+# The runtime inside the binary is cached between builds, and checked against the lock file at each build.
+# Without TARGETARCH (some engines do not set it) the image is for the builder's own platform.
 RUN --mount=type=bind,from=system,target=/system \
     --mount=type=cache,target=/svc/.bun/runtimes \
     cpu=${TARGETARCH:-$(dpkg --print-architecture)} && \
@@ -34,8 +34,8 @@ COPY --from=build --chown=65532:65532 /image/own/ /
 COPY LICENSE /
 COPY --from=build /image/svc /svc
 
-# Inside a container loopback is nobody. Others need the token for all of it but the simulated WeChat's phone.
-# The last one spares the process a new start when it holds many accounts.
+# In a container nobody calls from loopback, so it listens on all addresses. Every caller then needs the token, except for the
+# simulated WeChat's phone. With the last variable the process need not restart itself when it holds many accounts.
 ENV PATH=/ \
     HOME=/data \
     SVC_BASE_PATH=/data \
@@ -50,7 +50,7 @@ ENTRYPOINT ["/svc"]
 CMD ["openapi", "--admin-port", "8080"]
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["/svc", "health"]
 
-# Last, since it changes most often. The version is the one of package.json, which scripts/image reads.
+# The labels come last since the version changes most often. scripts/image reads it from package.json.
 ARG VERSION=unreleased
 LABEL org.opencontainers.image.title="svc" \
       org.opencontainers.image.description="WeChat bot accounts as tools over REST, with a simulated WeChat built in" \
