@@ -40,7 +40,7 @@ export const listOutbox = operation({
   effect: 'read',
   right: 'outbox',
   description:
-    'Lists the messages with when_closed "queue" that wait until they may be sent, in the order in which they will be sent, and the messages that wait for a person\'s approval. Messages that were sent, expired or cancelled are not in the list: GET /outbox/{id} gives their status.',
+    'Lists the messages with when_closed "queue" that wait until they may be sent, in the order in which they will be sent, and the messages that wait for a person\'s approval. Messages that were sent, expired or cancelled are not in the list: for a week you can get their status by the outbox_id.',
   input: OutboxFilter,
   output: Entries,
   errors: ['session_not_found', 'store_unavailable'],
@@ -134,7 +134,7 @@ export const approveOutbox = operation({
   effect: 'write',
   right: 'approve',
   description:
-    'For a person, never for an agent. With --confirm-send, a send from an MCP client that cannot ask its user waits up to 24 hours, with waits_for "approval" in GET /outbox. This call sends it, and answers with its status. If it cannot be sent now, the call fails and the send goes on waiting for approval; with when_closed "queue" it waits for the user instead. DELETE /outbox/{id} declines it.',
+    'For a person, never for an agent. With --confirm-send, a send from an MCP client that cannot ask its user waits up to 24 hours, listed with waits_for "approval". This call sends it, and answers with its status. If it cannot be sent now, the call fails and the send goes on waiting for approval; with when_closed "queue" it waits for the user instead. Cancelling declines it.',
   input: OneEntry,
   output: OutboxEntry,
   errors: [
