@@ -15,11 +15,11 @@ export function operationCommand<I extends TObject, O extends TSchema>(
 ): CommandSpec {
   const { cli, title, description } = operation
   if (!cli) throw new Error(`${operation.name} has no command`)
-  const { path, also, summary = title.charAt(0).toLowerCase() + title.slice(1), about = description } = cli
+  const { path, summary = title.charAt(0).toLowerCase() + title.slice(1), about = description } = cli
   const shape = operation as typeof operation & { readonly cli: CommandShape }
   return {
     words: path.join(' '),
-    also,
+    also: cli.also,
     summary,
     about: about.replaceAll('`', ''),
     config: 'tool',

@@ -86,7 +86,7 @@ export const serveAdmin = (config: Config, command: Command): Promise<void> =>
 export const stopSignal = (io: Io) => new Promise<string>(resolve => io.onStop(resolve))
 
 /** Folders that may hold the built panel: inside the binary, or beside the sources. */
-const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
+const panelFolders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
 
 /**
  * Serves the panel on `--admin-port`. Does nothing without that option.
@@ -101,7 +101,7 @@ async function openPanel(
 ): Promise<Pick<Door, 'lines' | 'stop'>> {
   if (config.adminPort === undefined) return { lines: [], stop() {} }
   const { createAdminApp } = await import('../server/admin.ts')
-  const app = createAdminApp({ gateway, config, log, version, folders, links })
+  const app = createAdminApp({ gateway, config, log, version, folders: panelFolders, links })
   const server = await listen(config, '--admin-port', config.adminPort, (request, peer) =>
     app.fetch(request, peer),
   )
