@@ -39,10 +39,10 @@ function head(message: Message): string {
 
 function quoteLines({ ref_msg }: Message): string[] {
   if (!ref_msg) return []
-  const said = ref_msg.text
+  const lines = ref_msg.text
     ? safeLines(ref_msg.text)
     : [`[${(ref_msg.msg_type ?? 'a message').toLowerCase()}]`]
-  return said.map(line => colours.dim(`    │ ${line}`))
+  return lines.map(line => colours.dim(`    │ ${line}`))
 }
 
 function mediaLine(item: MessageItem, message: Message, nth: number, again: string): string {

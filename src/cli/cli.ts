@@ -55,8 +55,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  */
 export async function runCli(typed: readonly string[], io: Io = processIo()): Promise<number> {
   const { leading, rest } = isBare(typed) ? leadingOptions(typed) : { leading: [], rest: typed }
-  const { args: asked, all } = asHelp(rest)
-  let args = asked
+  const { args: typedArgs, all } = asHelp(rest)
+  let args = typedArgs
   // Help and version are collected and written like every result: commander's own write fails on a closed
   // pipe.
   let helpText = ''

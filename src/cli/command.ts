@@ -135,9 +135,12 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
   spec.takes?.(command)
   if (spec.json) command.option('--json', spec.json)
   if (spec.config) addConfigOptions(command, spec.config, spec.own)
-  const shown = examples.map(([line, does]) => `  # ${does}\n  ${line}\n`).join('')
+  const exampleText = examples.map(([line, does]) => `  # ${does}\n  ${line}\n`).join('')
   const status = `Exit status: 0 done, 1 failed, 2 wrong usage.${spec.after ? `\n${spec.after}` : ''}`
-  command.addHelpText('after', () => `${shown && `\nExamples:\n${shown}`}\n${fitted(command, status)}`)
+  command.addHelpText(
+    'after',
+    () => `${exampleText && `\nExamples:\n${exampleText}`}\n${fitted(command, status)}`,
+  )
   command.action(async () => {
     line.ran = command
     line.as = spec
@@ -211,11 +214,11 @@ export function addConfigOptions<C extends Commander>(command: C, name: CommandN
   for (const spec of optionTable) {
     if (!spec.flag || !spec.commands.includes(name)) continue
     const flags = `${spec.short ? `${spec.short}, ` : ''}${spec.flag}${spec.placeholder ? ` ${spec.placeholder}` : ''}`
-    const shown =
+    const presetText =
       (name === 'tool' ? toolUsual[spec.name] : undefined) ??
       spec.shownDefault ??
       (typeof spec.default === 'string' && spec.default !== '' ? spec.default : undefined)
-    const help = own[spec.name] ?? `${spec.help}${shown ? ` (${shown})` : ''}`
+    const help = own[spec.name] ?? `${spec.help}${presetText ? ` (${presetText})` : ''}`
     const option = new Option(flags, `${help} [${spec.env}]`)
     if (spec.repeatable)
       option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
@@ -230,11 +233,11 @@ export function addConfigOptions<C extends Commander>(command: C, name: CommandN
  * Reads the Config from a command's options, its environment and the defaults.
  *
  * @param preset values that the command sets itself
- * @param usual defaults that replace those of the table
+ * @param defaults defaults that replace those of the table
  * @throws SvcError `invalid_arguments` naming the option
  */
-export const configFrom = (command: Command, preset: Flags = {}, usual: Usual = {}): Config =>
-  readConfig({ ...command.opts<Flags>(), ...preset }, command.io.env, usual)
+export const configFrom = (command: Command, preset: Flags = {}, defaults: Usual = {}): Config =>
+  readConfig({ ...command.opts<Flags>(), ...preset }, command.io.env, defaults)
 
 /**
  * Reads the settings of a command that does one thing: few log lines, and its own sandbox takes any free

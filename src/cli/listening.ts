@@ -66,7 +66,7 @@ async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promis
   const noted = (await notedAddresses(dir)).filter(other => other.pid !== pid)
   if (own !== undefined) noted.push({ ...own, pid })
   const lines = noted.map(one => JSON.stringify(one))
-  // A failed write does no harm: other commands then try the default port. No fsync: after a power cut
+  // A failed write does no harm: the service is then found by its port. No fsync: after a power cut
   // nobody listens.
   await (lines.length === 0 ? removeQuietly(path) : writeWhole(path, lines.join('\n')).catch(() => {}))
 }

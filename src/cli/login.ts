@@ -65,11 +65,11 @@ export async function runLogin({ command, config, input, line }: Typed): Promise
 
 function next(status: LoginStatus, again: string, sandboxed: boolean): string {
   const where = sandboxed ? 'on the phone' : 'in WeChat'
-  const said =
+  const text =
     status.notice === 'already_connected'
       ? 'The session is connected already; --force logs it in again.'
       : `Next: svc recv --follow${again}, then write to the bot ${where}.`
-  return `${colours.dim(said)}\n`
+  return `${colours.dim(text)}\n`
 }
 
 /**
@@ -122,23 +122,23 @@ const isOver = (status: LoginStatus): boolean =>
 /** Returns a function that prints a status for the person, and the QR code whenever that is new. */
 export function loginPrinter(io: Io, phoneUrl: string | undefined): (status: LoginStatus) => Promise<void> {
   const { write } = io.out
-  let shown: string | undefined
-  let said: string | undefined
+  let printedUrl: string | undefined
+  let printedStatus: string | undefined
   return async status => {
     const { dim, green, yellow } = colours
-    if (status.qr_url !== undefined && status.qr_text !== undefined && status.qr_url !== shown) {
-      if (shown !== undefined) await write(`\n${yellow('The code was used up; here is a new one.')}\n`)
-      shown = status.qr_url
+    if (status.qr_url !== undefined && status.qr_text !== undefined && status.qr_url !== printedUrl) {
+      if (printedUrl !== undefined) await write(`\n${yellow('The code was used up; here is a new one.')}\n`)
+      printedUrl = status.qr_url
       await write(`\n${drawnCode(io, status.qr_text)}\n${dim(oneLine(status.qr_url))}\n\n`)
       await write(
         phoneUrl === undefined
           ? 'Scan this code with WeChat on the phone.\n'
           : `Scan this code on the simulated phone: open ${phoneUrl} and press "Scan and agree".\n`,
       )
-      said = 'waiting'
+      printedStatus = 'waiting'
     }
-    if (status.status === said) return
-    said = status.status
+    if (status.status === printedStatus) return
+    printedStatus = status.status
     const name = oneLine(status.session)
     const words: Readonly<Record<LoginStatus['status'], string>> = {
       waiting: 'waiting for the scan',

@@ -29,7 +29,7 @@ export interface Opened extends AsyncDisposable {
   readonly phoneUrl?: string
 }
 
-type SandboxOf = (...given: Parameters<typeof openSandboxFor>) => Promise<{ url: string }>
+type SandboxOf = (...args: Parameters<typeof openSandboxFor>) => Promise<{ url: string }>
 
 /** Returns true if there is no data directory. A command that only reads must not make one. */
 export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>

@@ -19,18 +19,18 @@ const barWidth = 24
 export function progressBar(io: Io): ProgressBar | undefined {
   if (!io.err.isTerminal) return undefined
   let drawnAt = Number.NEGATIVE_INFINITY
-  let shown = false
+  let isDrawn = false
   return {
     step({ what, done, total }) {
       const now = performance.now()
       if (now - drawnAt < everyMs && done !== total) return
       drawnAt = now
-      shown = true
+      isDrawn = true
       void io.err.write(`\r${drawn({ what, done, total }, columnsOf(io))}\u001b[K`)
     },
     clear() {
-      if (shown) void io.err.write('\r\u001b[K')
-      shown = false
+      if (isDrawn) void io.err.write('\r\u001b[K')
+      isDrawn = false
     },
   }
 }

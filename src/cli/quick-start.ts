@@ -35,9 +35,11 @@ export async function quickStart(config: Config, command: Command, mayServe: boo
   const { basePath, sandbox } = config
   // A missing directory is made later, by the service, which logs that.
   if (!isNew) await claimDirectory({ basePath, sandbox })
-  const seen = await readStatus({ basePath, sandbox, version })
-  if (seen.session_count > 0 || seen.polling.active) {
-    await command.io.out.write(`${statusText(seen)}\n${nextCommands(line => `svc ${line}${again}`, seen)}`)
+  const report = await readStatus({ basePath, sandbox, version })
+  if (report.session_count > 0 || report.polling.active) {
+    await command.io.out.write(
+      `${statusText(report)}\n${nextCommands(line => `svc ${line}${again}`, report)}`,
+    )
     return true
   }
   // The steps are for a person. With a JSON log a program reads the output.
@@ -48,19 +50,19 @@ export async function quickStart(config: Config, command: Command, mayServe: boo
 
 function nextCommands(
   typed: (line: string) => string,
-  seen: { session_count: number; polling: { active: boolean } },
+  report: { session_count: number; polling: { active: boolean } },
 ): string {
-  const shown: [line: string, does: string][] = [
+  const commands: [line: string, does: string][] = [
     [typed('recv --follow'), 'what people write, as they write it'],
     [typed('users'), 'who has written, and may be answered'],
     [typed("send USER 'Hello!'"), 'answer one of them'],
     [typed('login NAME'), 'another account'],
     ['svc --help', 'everything else'],
   ]
-  if (!seen.polling.active) shown.unshift([typed('openapi'), 'start the service'])
-  if (seen.session_count === 0) shown.unshift([typed('login'), 'log in by QR code'])
-  const width = Math.max(...shown.map(([line]) => line.length))
-  return `Next:\n${shown.map(([line, does]) => `  ${line.padEnd(width)}  ${colours.dim(does)}\n`).join('')}`
+  if (!report.polling.active) commands.unshift([typed('openapi'), 'start the service'])
+  if (report.session_count === 0) commands.unshift([typed('login'), 'log in by QR code'])
+  const width = Math.max(...commands.map(([line]) => line.length))
+  return `Next:\n${commands.map(([line, does]) => `  ${line.padEnd(width)}  ${colours.dim(does)}\n`).join('')}`
 }
 
 /** Leads a person through the steps: scan, write, answer. If a step fails, the service continues. */

@@ -55,11 +55,11 @@ async function runOnce<I extends TObject, O extends TSchema>(
       if (question) await confirm(command, () => before(question), call.signal)
       const result = await invoke(operation, gateway, input, call, log)
       bar?.clear()
-      const shown: Shown = isJson(command)
+      const output: Shown = isJson(command)
         ? {}
         : await view.show(result, againFlags(command), { input: operation.parse(input), ask })
       line.done = typeof view.done === 'function' ? view.done(result) : view.done
-      await tell(run, result, call.cutBy ? { text: shown.text } : shown).catch(error => {
+      await tell(run, result, call.cutBy ? { text: output.text } : output).catch(error => {
         if (view.unprinted && error instanceof NotPrinted) return view.unprinted(ask, result)
         throw error
       })
@@ -80,11 +80,11 @@ async function runOnce<I extends TObject, O extends TSchema>(
 async function tell<I extends TObject, O extends TSchema>(
   { command, line, view }: Run<I, O>,
   result: Static<O>,
-  shown: Shown,
+  output: Shown,
 ): Promise<void> {
   if (view.failed?.(result)) line.status = 1
-  await writeResult(command, result, shown.text ?? '')
-  if (!isJson(command)) await writeNote(shown, command)
+  await writeResult(command, result, output.text ?? '')
+  if (!isJson(command)) await writeNote(output, command)
 }
 
 /** Returns true if a person can see a question and answer it. */

@@ -58,8 +58,8 @@ async function serveOverStdio(config: Config, command: Command, isPhoneFree: boo
   await runService({ ...config, banner: false }, command, open, { listens, isPhoneFree })
 }
 
-const serveOverHttp = (given: Config, command: Command, transport: 'http' | 'sse'): Promise<void> =>
-  runService(given, command, async opened => {
+const serveOverHttp = (requested: Config, command: Command, transport: 'http' | 'sse'): Promise<void> =>
+  runService(requested, command, async opened => {
     const { config } = opened
     const mcp = lazyMcpDoor({ ...opened, transport })
     const side = lazySideDoor(opened)

@@ -47,11 +47,11 @@ export interface Serving {
  * @param beside runs once the service listens, and prints the next steps itself
  */
 export const serveOpenApi = (
-  given: Config,
+  requested: Config,
   command: Command,
   beside?: (serving: Serving) => Promise<void>,
 ): Promise<void> =>
-  runService(given, command, async opened => {
+  runService(requested, command, async opened => {
     const { config, gateway, io, log } = opened
     const app = createOpenApiApp({ gateway, config, log, version })
     const mcp = lazyMcpDoor(opened)
@@ -91,15 +91,17 @@ export const serveOpenApi = (
 async function sayWhatIsNext(opened: Opened): Promise<void> {
   const { config, io, sandbox } = opened
   const sessions = await asker(opened, directCall())(verbs.sessions, {})
-  const say = sayer(io.out, config.logFormat)
+  const printLine = sayer(io.out, config.logFormat)
   const [first] = sessions
   if (!first) {
-    say({
+    printLine({
       text: `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
     })
   } else if (sessions.every(({ status }) => status !== 'connected')) {
     const again = svcCommand(`login ${shellWord(first.name)}`, config.basePath, config.sandbox)
-    say({ text: `no session works: ${oneLine(first.name)} is ${first.status}; log in again with: ${again}` })
+    printLine({
+      text: `no session works: ${oneLine(first.name)} is ${first.status}; log in again with: ${again}`,
+    })
   }
 }
 
@@ -119,9 +121,9 @@ export async function serveSandbox(config: Config, command: Command): Promise<vo
   })
   stack.defer(() => sandbox.stop())
   if (isNew) log.info('a new data directory was made', { path: basePath })
-  const say = sayer(io.out, config.logFormat)
+  const printLine = sayer(io.out, config.logFormat)
   if (config.banner && config.logFormat === 'text') io.out.print(banner(version))
-  say({ text: `phone on ${sandbox.url}/phone`, url: `${sandbox.url}/phone` })
-  say({ text: `use it with: svc openapi --sandbox -d ${config.basePath}` })
+  printLine({ text: `phone on ${sandbox.url}/phone`, url: `${sandbox.url}/phone` })
+  printLine({ text: `use it with: svc openapi --sandbox -d ${config.basePath}` })
   log.info('stopping', { signal: await stopping })
 }

@@ -88,7 +88,7 @@ export async function intended(
       port => port !== undefined && port > 0 && port < 1024,
     ),
     notifies: manager.title === 'systemd' && canNotify,
-    // A printed definition may be meant for another machine, so it gets no proxy settings of this one.
+    // A printed definition may be meant for another machine, so it gets no network settings of this one.
     environment: { ...again.variables, ...(flags.print ? {} : networkEnvironment(command.io.env)) },
     token: config.token,
   }

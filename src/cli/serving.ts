@@ -36,16 +36,16 @@ export interface Door {
 
 /** Serves until SIGINT, SIGTERM, or the interface ends by itself. `options` are those of `openService`. */
 export async function runService(
-  given: Config,
+  requested: Config,
   command: Command,
   open: (opened: Opened) => Promise<Door>,
   options?: { listens?: boolean; isPhoneFree?: boolean },
 ): Promise<void> {
   const { io } = command
   const stopping = stopSignal(io)
-  const log = await serverLog(given, command)
+  const log = await serverLog(requested, command)
   await using stack = new AsyncDisposableStack()
-  const opened = await openService(given, { io, log, stack }, options)
+  const opened = await openService(requested, { io, log, stack }, options)
   const door = await open(opened)
   const { gateway, generated, sandbox } = opened
   const phoneUrl = sandbox && `${sandbox.url}/phone`
@@ -53,14 +53,14 @@ export async function runService(
   const metrics = await openMetrics(opened)
   await gateway.start()
   // The log line helps if the directory's name was mistyped.
-  if (opened.isNew) log.info('a new data directory was made', { path: given.basePath })
+  if (opened.isNew) log.info('a new data directory was made', { path: requested.basePath })
   // A command that a client starts uses stdout for the protocol and stderr as a log: no token is printed
   // there.
-  const say = sayer(door.ended ? io.err : io.out, given.logFormat)
-  if (given.banner && given.logFormat === 'text') io.out.print(banner(version))
-  for (const said of [...door.lines, ...metrics, ...panel.lines]) say(said)
-  if (phoneUrl) say({ text: `phone on ${phoneUrl}`, url: phoneUrl })
-  if (generated && !door.ended) say(tokenSaid(generated, io))
+  const printLine = sayer(door.ended ? io.err : io.out, requested.logFormat)
+  if (requested.banner && requested.logFormat === 'text') io.out.print(banner(version))
+  for (const line of [...door.lines, ...metrics, ...panel.lines]) printLine(line)
+  if (phoneUrl) printLine({ text: `phone on ${phoneUrl}`, url: phoneUrl })
+  if (generated && !door.ended) printLine(tokenSaid(generated, io))
   await door.running?.(phoneUrl)
   log.info('stopping', { reason: await Promise.race([stopping, ...(door.ended ? [door.ended] : [])]) })
   await Promise.all([door.stop(), panel.stop(), gateway.endSends()])
@@ -156,24 +156,24 @@ export interface Opened {
  *   opened
  */
 async function openService(
-  given: Config,
+  requested: Config,
   { io, log, stack }: Pick<Opened, 'io' | 'log' | 'stack'>,
   { listens = true, isPhoneFree = false } = {},
 ): Promise<Opened> {
   spareLoopbackTheProxy()
-  const token = await givenToken(given)
-  const exposed = listens && isExposed(given)
+  const token = await givenToken(requested)
+  const exposed = listens && isExposed(requested)
   if (exposed && token !== undefined && isGuessable(token)) throw guessableToken()
-  if (listens) await tryAddresses(given, isPhoneFree)
-  const isNew = await claimDirectory(given)
-  const sandbox = given.sandbox ? await openSandboxFor(given, log, stack, { isPhoneFree }) : undefined
-  const generated = exposed && token === undefined ? await ensureToken(given.basePath) : undefined
+  if (listens) await tryAddresses(requested, isPhoneFree)
+  const isNew = await claimDirectory(requested)
+  const sandbox = requested.sandbox ? await openSandboxFor(requested, log, stack, { isPhoneFree }) : undefined
+  const generated = exposed && token === undefined ? await ensureToken(requested.basePath) : undefined
   const required = token ?? generated?.token
   if (listens && required !== undefined && isGuessable(required)) {
     if (exposed) throw guessableToken(generated?.path)
     log.warn('the token can be guessed by other users of this machine: use a longer one, or --socket')
   }
-  const config = Object.freeze({ ...given, token: required })
+  const config = Object.freeze({ ...requested, token: required })
   const gateway = stack.use(await openGateway({ config, log, version, sandboxUrl: sandbox?.url }))
   return { gateway, sandbox, generated, config, isNew, io, log, stack }
 }

@@ -27,18 +27,18 @@ export const noDirectory = (dir: string, again: string): Shown => ({
 export function silentText(silent: readonly SilentSession[], again: string): string | undefined {
   if (silent.length === 0) return undefined
   const lines = silent.map(({ name, status, why }) => {
-    const shown = oneLine(name)
-    if (why !== undefined) return `${shown} brings no messages: ${oneLine(why)}; see svc doctor${again}`
+    const safeName = oneLine(name)
+    if (why !== undefined) return `${safeName} brings no messages: ${oneLine(why)}; see svc doctor${again}`
     return status === 'lapsed'
-      ? `${shown} is lapsed: WeChat answers and may bring no messages; see svc check ${shown}${again}`
-      : `${shown} is ${status} and brings no messages; log in again: svc login ${shown}${again}`
+      ? `${safeName} is lapsed: WeChat answers and may bring no messages; see svc check ${safeName}${again}`
+      : `${safeName} is ${status} and brings no messages; log in again: svc login ${safeName}${again}`
   })
   return note(lines.join('\n'))
 }
 
 /** Writes the note of a result to stderr. */
-export async function writeNote({ note: said }: Shown, { io }: Command): Promise<void> {
-  if (said !== undefined) await io.err.write(said)
+export async function writeNote({ note: text }: Shown, { io }: Command): Promise<void> {
+  if (text !== undefined) await io.err.write(text)
 }
 
 /**

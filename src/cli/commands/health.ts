@@ -49,9 +49,10 @@ const deadlineMs = 2000
 
 /** Runs the command. @returns the exit status: 0 if the service works */
 async function runHealth(command: Command): Promise<0 | 1> {
-  const { url: given } = command.opts<{ url?: string }>()
+  const { url: typedAddress } = command.opts<{ url?: string }>()
   spareLoopbackTheProxy()
-  const { url, unnamed } = given === undefined ? await configured(command) : { url: typedUrl(given) }
+  const { url, unnamed } =
+    typedAddress === undefined ? await configured(command) : { url: typedUrl(typedAddress) }
   const answer = await askHealth(url, deadlineMs)
   const other = await notServed(answer, unnamed)
   const healthy = answer.kind === 'svc' && answer.status === 200 && other === undefined
@@ -60,13 +61,13 @@ async function runHealth(command: Command): Promise<0 | 1> {
   const what = saidOfHealth(answer, other)
   // With --url the service may be on another machine, so no command to start it is proposed.
   const next =
-    answer.kind === 'nobody' && given === undefined
+    answer.kind === 'nobody' && typedAddress === undefined
       ? `; to start it: ${startLine(command)}. If it listens on another port, name it with --port.`
       : other === undefined
         ? ''
         : `; to start one: ${startLine(command)} --port 0${againFlags(command).startsWith(' --sandbox') ? ' --sandbox-port 0' : ''}`
-  const seen = { healthy, url, what, health: answer.kind === 'svc' ? answer.seen : undefined }
-  await writeResult(command, seen, `${word}: ${oneLine(what)} (${url})${next}\n`)
+  const report = { healthy, url, what, health: answer.kind === 'svc' ? answer.seen : undefined }
+  await writeResult(command, report, `${word}: ${oneLine(what)} (${url})${next}\n`)
   return healthy ? 0 : 1
 }
 
@@ -117,8 +118,8 @@ export function isOpen(read: (usual: { port: string; host: string }) => Config):
  */
 async function configured(command: Command): Promise<{ url: string; unnamed?: string }> {
   const config = settings(command)
-  const isUsual = isOpen(usual => settings(command, usual))
-  if (isUsual) {
+  const isUnset = isOpen(usual => settings(command, usual))
+  if (isUnset) {
     const [noted] = await notedAddresses(config.basePath)
     if (noted) return noted
   }
@@ -127,7 +128,7 @@ async function configured(command: Command): Promise<{ url: string; unnamed?: st
       hint: 'The service prints it in the line "listening on …".',
     })
   }
-  return { url: addressIn(config), ...(isUsual && { unnamed: config.basePath }) }
+  return { url: addressIn(config), ...(isUnset && { unnamed: config.basePath }) }
 }
 
 /**

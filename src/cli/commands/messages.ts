@@ -120,7 +120,7 @@ function adviceFor(
 
 /** Formats a page of the history, oldest message first. */
 function historyText(page: HistoryPage, again: string): Shown {
-  const shown = page.messages.length
+  const count = page.messages.length
   const total = `${page.total}${page.total_is_lower_bound ? ' or more' : ''}`
   return {
     text: page.messages
@@ -128,9 +128,9 @@ function historyText(page: HistoryPage, again: string): Shown {
       .map(message => chatLines(message, again))
       .join(''),
     note: note(
-      shown === 0
+      count === 0
         ? 'no messages match'
-        : `${shown} of ${total}${page.next_before === undefined ? '' : `; older ones: --before ${page.next_before}`}`,
+        : `${count} of ${total}${page.next_before === undefined ? '' : `; older ones: --before ${page.next_before}`}`,
     ),
   }
 }

@@ -199,7 +199,7 @@ async function runServiceStatus(flags: NameFlags, io: Io): Promise<0 | 1> {
   const healthy = answered !== undefined && isHealthy(answered)
   const outdated = health !== undefined && health.version !== version
   if (flags.json) {
-    const seen = {
+    const report = {
       healthy,
       name: service.name,
       scope: service.scope,
@@ -215,7 +215,7 @@ async function runServiceStatus(flags: NameFlags, io: Io): Promise<0 | 1> {
       outdated,
       health,
     }
-    await write(`${jsonLine(seen)}\n`)
+    await write(`${jsonLine(report)}\n`)
     return healthy ? 0 : 1
   }
   if (!state) {
@@ -224,11 +224,11 @@ async function runServiceStatus(flags: NameFlags, io: Io): Promise<0 | 1> {
   }
   const { dim, yellow } = colours
   const { advice } = manager
-  const said =
+  const healthText =
     answered && served ? healthLine(answered, served.url) : `unhealthy: it does not run; see ${advice.logs}`
   print(`${dim('service')}    ${named(service, manager)}`)
   print(`${dim('state')}      ${stateLine(state, service)}`)
-  print(`${dim('health')}     ${said}`)
+  print(`${dim('health')}     ${healthText}`)
   if (served) print(`${dim('directory')}  ${oneLine(served.config.basePath)}`)
   else print(yellow('its options cannot be read: install it again'))
   if (outdated) print(yellow(`it runs ${health.version}, this is ${version}: ${advice.restart}`))

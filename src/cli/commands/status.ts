@@ -31,9 +31,9 @@ export const commands: readonly CommandSpec[] = [
 async function runStatus(command: Command): Promise<0 | 1> {
   const { basePath, sandbox } = configFrom(command)
   const { readStatus } = await import('../../inspect/status-report.ts')
-  const seen = await readStatus({ basePath, sandbox, version })
-  await writeResult(command, seen, statusText(seen))
-  return seen.ok ? 0 : 1
+  const report = await readStatus({ basePath, sandbox, version })
+  await writeResult(command, report, statusText(report))
+  return report.ok ? 0 : 1
 }
 
 /** Formats the report: labelled lines, then the table of sessions. */
