@@ -1,4 +1,7 @@
-/** A receiver of webhooks: where it may be, and delivery of one event: a POST that is signed, and what its answer means. */
+/**
+ * One delivery attempt to a webhook receiver: checks its URL, posts a signed event and interprets the
+ * answer.
+ */
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import { addPrivate, type WebhookFailure } from '../model/webhook.ts'
 import { isReachableAddress } from '../platform/address.ts'
@@ -10,34 +13,40 @@ import type { Webhook } from '../storage/webhooks.ts'
 import { retryAfterOf, verdictOf } from './schedule.ts'
 import { signed } from './signature.ts'
 
-/** A receiver has so long to answer. */
+/** Time limit for the receiver's answer. */
 const answerMs = 20_000
-/** So much of an answer is read where it may be a reply. */
+/** Maximum bytes to read of an answer that may contain a reply. */
 const answerBytes = 128 * 1024
 
-/** What became of one try. */
+/** Result of one delivery attempt. A delivery that succeeded has no `detail`. */
 export interface Tried {
+  /** HTTP status, if there was an answer. */
   status?: number
+  /** The receiver's `Retry-After`, in ms. */
   retryAfterMs?: number
-  /** What went wrong. */
+  /** Error message for people. */
   detail?: string
   code?: WebhookFailure
-  /** The answer, where it may be a reply. */
+  /** The body of the answer, if it may contain a reply. */
   text?: string
 }
 
-/** Connections to it. */
+/** Creates the HTTP client for one receiver; it keeps connections open. */
 export const posterTo = ({ url, allow_private }: Pick<Webhook, 'url' | 'allow_private'>): Poster =>
   new Poster(url, { allowPrivate: allow_private, timeoutMs: answerMs })
 
-/** Delivers one event now. Never rejects but with the signal's reason. */
+/**
+ * Posts one event now. Delivery errors are in the result.
+ *
+ * @throws only the signal's reason
+ */
 export async function deliver(
   poster: Poster,
   { headers, replies, secrets }: Pick<Webhook, 'headers' | 'replies' | 'secrets'>,
   { id, body }: { id: string; body: string },
   signal: AbortSignal,
 ): Promise<Tried> {
-  // Not the sandbox's, which its phone moves: the receiver compares it with a clock of its own.
+  // Not the sandbox's clock, which its phone can change: the receiver compares the time with its own clock.
   const now = systemClock.now()
   try {
     const { status, retryAfter, text } = await poster.post(
@@ -66,7 +75,7 @@ const failureOf = (status: number): Pick<Tried, 'detail' | 'code'> =>
     ? { detail: `HTTP ${status}: redirects are not followed`, code: 'redirect' }
     : { detail: `HTTP ${status}`, code: 'http_status' }
 
-/** The text of `{"reply": {"text": …}}`. */
+/** Returns the text of `{"reply": {"text": …}}`; undefined for any other answer. */
 export function replyOf(answer: string): string | undefined {
   try {
     const text: unknown = JSON.parse(answer)?.reply?.text
@@ -76,21 +85,25 @@ export function replyOf(answer: string): string | undefined {
   }
 }
 
-/** The address as it is kept. @throws SvcError `invalid_arguments`, `forbidden` */
+/**
+ * Checks a receiver's URL. Returns it in the form that is stored.
+ *
+ * @throws SvcError `invalid_arguments`, `forbidden`
+ */
 export async function checkedUrl(text: string, allowPrivate: boolean): Promise<string> {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
-    throw badArgument('url', 'expected an http or https address')
+    throw badArgument('url', 'expected an http or https URL')
   if (url.username || url.password)
-    throw badArgument('url', 'carries a user name or password', {
-      hint: 'Give it as a header: Authorization.',
+    throw badArgument('url', 'contains a user name or password', {
+      hint: 'Send them in a header: Authorization.',
     })
   url.hash = ''
   try {
     const check = allowPrivate ? { mayReach: isReachableAddress } : {}
     await checkedAddresses(url, check, AbortSignal.timeout(10_000))
   } catch (error) {
-    // A name that cannot be looked up now may be known later.
+    // A host name that DNS does not resolve now may resolve later.
     if (!isSvcError(error, 'forbidden')) return url.href
     throw new SvcError(
       'forbidden',

@@ -1,8 +1,10 @@
-/** What a delivery says: an event as JSON of less than 20 kB, with links to what does not go along. */
+/**
+ * The body of a delivery: an event as JSON of less than 20 kB, with links to media and to the whole message.
+ */
 import { Buffer } from 'node:buffer'
 import type { Message, MessageItem } from '../model/message.ts'
 
-/** An event as everybody outside is told of it. */
+/** An event in the public form, before it is written as JSON. */
 export interface OutsideEvent {
   /** Its cursor: letters, digits and `-`. */
   id: string
@@ -12,38 +14,47 @@ export interface OutsideEvent {
   data: object
 }
 
-/** Makes the addresses under which a receiver finds more; none where svc does not know its own. */
+/**
+ * Creates the links of a delivery. Without a known public address of svc there is no such object, and
+ * deliveries have no links.
+ */
 export interface Links {
+  /** @param item index among the items with media */
   media(messageId: string, item: number): string
+  /** The URL of the whole message. */
   whole(messageId: string): string
 }
 
-/** Below the 20 kB that Standard Webhooks recommends. */
+/** A body has fewer bytes than this, as Standard Webhooks recommends (20 kB). */
 const mostBytes = 20_000
-/** Characters that each text is cut to, one after the other until all fits. */
+/** Limits for each text, in characters. They are tried in this order until the body fits. */
 const cuts = [8000, 4000, 2000, 1000, 200, 20] as const
-/** Items of a cut message. */
+/** Maximum items of a truncated message. */
 const mostItems = 20
 
+/**
+ * Returns the JSON of an event. A message that is too long is truncated: it gets `truncated: true` and a
+ * `whole_url`.
+ */
 export function bodyOf({ id, type, at, data }: OutsideEvent, links: Links | undefined): string {
-  const json = (given: object) =>
-    JSON.stringify({ id, type, timestamp: new Date(at).toISOString(), data: given })
+  const json = (content: object) =>
+    JSON.stringify({ id, type, timestamp: new Date(at).toISOString(), data: content })
   if (!type.startsWith('message.')) return json(data)
   const message = linked(data as Message, links)
   let body = json(message)
-  for (const most of cuts) {
+  for (const limit of cuts) {
     if (Buffer.byteLength(body) < mostBytes) break
-    body = json(cutTo(message, most, links))
+    body = json(cutTo(message, limit, links))
   }
   return body
 }
 
-/** With a link at each item that can be fetched. */
+/** Returns a copy of a message with a `url` in each item that has media. */
 function linked(message: Message, links: Links | undefined): Message {
   if (!links || !message.items.some(({ has_media }) => has_media)) return message
-  let nth = 0
+  let index = 0
   const items = message.items.map(item =>
-    item.has_media ? { ...item, url: links.media(message.message_id, nth++) } : item,
+    item.has_media ? { ...item, url: links.media(message.message_id, index++) } : item,
   )
   const first = (kind: MessageItem['kind']) => items.find(item => item.kind === kind)
   return {
@@ -56,13 +67,16 @@ function linked(message: Message, links: Links | undefined): Message {
   }
 }
 
-/** With its long texts cut, which it says. */
-function cutTo(message: Message, most: number, links: Links | undefined): object {
+/**
+ * Returns a truncated copy of a message: with at most `limit` characters in each text, and without the
+ * fields that repeat an item.
+ */
+function cutTo(message: Message, limit: number, links: Links | undefined): object {
   const short = (value: unknown) =>
-    typeof value === 'string' && value.length > most ? `${value.slice(0, most - 1).toWellFormed()}…` : value
-  const shorter = <T extends object>(one: T) =>
+    typeof value === 'string' && value.length > limit ? `${value.slice(0, limit - 1).toWellFormed()}…` : value
+  const shorter = <T extends object>(value: T) =>
     Object.fromEntries(
-      Object.entries(one).map(([key, value]) => [key, texts.has(key) ? short(value) : value]),
+      Object.entries(value).map(([key, field]) => [key, texts.has(key) ? short(field) : field]),
     ) as T
   const { image: _i, voice: _v, file: _f, video: _d, ...rest } = message
   return {
@@ -74,6 +88,7 @@ function cutTo(message: Message, most: number, links: Links | undefined): object
   }
 }
 
+/** Names of the fields that are truncated. */
 const texts: ReadonlySet<string> = new Set([
   'text',
   'transcript',

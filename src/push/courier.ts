@@ -1,4 +1,7 @@
-/** Delivery of one event to an endpoint: its turn, what it says now, the try, and the reply that its answer may be. */
+/**
+ * Sends events to one endpoint: waits until a delivery may start, creates the body, posts it, and sends the
+ * reply that the answer may contain.
+ */
 import { Buffer } from 'node:buffer'
 import { isSvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -8,12 +11,15 @@ import type { Webhook, WebhookTry } from '../storage/webhooks.ts'
 import { deliver, posterTo, replyOf, type Tried } from './attempt.ts'
 import { bodyOf, type Links } from './body.ts'
 import type { LaneEvent } from './lanes.ts'
-import type { Turns } from './turns.ts'
+import type { Turns } from './pacer.ts'
 
 export interface CourierPorts {
-  /** Where links in its deliveries lead, as long as svc knows its own address. */
+  /**
+   * Returns the link maker for deliveries to an endpoint; undefined if svc does not know its public
+   * address.
+   */
   links(webhook: Webhook): Links | undefined
-  /** An answer that an endpoint gave is to be sent to the user who wrote. @throws SvcError as a send */
+  /** Sends an endpoint's reply to the user who wrote the message. @throws SvcError like a send */
   reply(webhook: Webhook, event: LaneEvent, text: string): Promise<void>
 }
 
@@ -23,18 +29,19 @@ export interface CourierRuntime {
   turns: Turns
 }
 
-/** What became of a delivery. */
+/** Result of a delivery. */
 export interface Outcome extends Pick<Tried, 'status' | 'retryAfterMs'> {
+  /** True if it was answered with 2xx. */
   done: boolean
-  /** As it is told of; its `detail` is why it failed, or why no reply was sent. */
+  /** The entry for the delivery log. `detail` is why it failed, or why no reply was sent. */
   record: Omit<WebhookTry, 'outcome'>
-  /** Why it failed. */
+  /** Why the delivery failed. */
   failure: Tried['code'] | undefined
-  /** By the monotonic clock. */
+  /** Start time, in ms of the monotonic clock. */
   beganAt: number
 }
 
-/** More of a reply's text is refused. */
+/** Maximum size of a reply's text, in bytes. */
 const replyBytes = 16 * 1024
 
 export class Courier {
@@ -52,12 +59,16 @@ export class Courier {
     this.#poster = posterTo(webhook)
   }
 
-  /** Ends the connections. */
+  /** Closes the connections. */
   close(): void {
     this.#poster.close()
   }
 
-  /** Delivers an event when it is its turn. @throws what the event cannot be read for; the signal's reason */
+  /**
+   * Delivers an event as soon as a delivery may start.
+   *
+   * @throws the error of reading the event; the signal's reason
+   */
   async deliver(webhook: Webhook, event: LaneEvent, signal: AbortSignal): Promise<Outcome> {
     const { id, type, at } = event
     const beganAt = this.#clock.monotonic()
@@ -74,7 +85,7 @@ export class Courier {
     return { done, record, failure, beganAt, status, retryAfterMs }
   }
 
-  /** @returns why it was not sent */
+  /** Sends the reply in an answer, if there is one. @returns why it was not sent; undefined otherwise */
   async #reply(webhook: Webhook, event: LaneEvent, answer = ''): Promise<string | undefined> {
     const { replayed } = webhook
     const isReplay = replayed !== undefined && placeOf(event.id) <= placeOf(replayed)

@@ -1,6 +1,6 @@
 /**
- * Webhook delivery of one process: a run for each endpoint that is on. Of the processes that share a data directory only
- * the one that polls delivers, so that no event is under way twice and conversations keep their order.
+ * Webhook delivery in one process: one run for each endpoint that is on. Only the process that polls WeChat
+ * delivers. So no event is delivered by two processes at the same time, and conversations keep their order.
  */
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -8,31 +8,31 @@ import { linked } from '../platform/signals.ts'
 import type { Events } from '../storage/events.ts'
 import type { Webhook, Webhooks } from '../storage/webhooks.ts'
 import type { EndpointPorts, EndpointRun } from './endpoint.ts'
-import { Turns } from './turns.ts'
+import { Turns } from './pacer.ts'
 
 export interface DeliveryPorts extends Omit<EndpointPorts, 'progress' | 'disable'> {
   webhooks: Webhooks
   events: Pick<Events, 'append' | 'head' | 'wait'>
 }
 
-/** What somebody changed of an endpoint holds after this. */
+/** Interval between reads of the endpoint list. A change of an endpoint takes effect within this time. */
 const lookEveryMs = 500
-/** So many messages in one batch are a backlog. */
+/** A batch with this many messages counts as a backlog. */
 const backlogSize = 50
-/** At least so long between two looks. */
+/** Minimum time between two reads of the endpoint list. */
 const restMs = 20
 
 export class Delivery {
   readonly #ports: DeliveryPorts
   readonly #runtime: Runtime
   readonly #runs = new Map<string, EndpointRun>()
-  /** Of all endpoints. */
+  /** Shared by all endpoints. */
   readonly #turns: Turns
   #working: { stop: AbortController; done: Promise<void> } | undefined
   #polls = () => false
-  /** What was changed or switched off, by id: its end. */
+  /** Runs that are stopping, by endpoint id. Each promise resolves when the run has ended. */
   readonly #ending = new Map<string, Promise<void>>()
-  /** Aborts when the endpoints are to be looked at before their time. */
+  /** Aborted to read the endpoint list before the interval is over. */
   #nudge = new AbortController()
 
   constructor(ports: DeliveryPorts, runtime: Runtime) {
@@ -42,14 +42,16 @@ export class Delivery {
     runtime.bus.on('committed', ({ messages }) => messages.length >= backlogSize && this.#turns.hold())
   }
 
-  /** Delivers while this process polls, and only where it is sure of that. */
+  /**
+   * Starts delivery. It delivers only while `polls` returns true: this process then certainly polls WeChat.
+   */
   start(polls: () => boolean): void {
     this.#polls = polls
     this.#runtime.bus.on('roleChanged', role => void (role === 'poller' ? this.#begin() : this.#end()))
     this.#begin()
   }
 
-  /** Ends what is under way, and keeps how far each endpoint is. Safe to call twice. */
+  /** Ends running deliveries and stores the position of each endpoint. You may call it twice. */
   async stop(): Promise<void> {
     this.#polls = () => false
     await this.#end()
@@ -67,18 +69,18 @@ export class Delivery {
     await working?.done
     if (this.#working !== working) return
     this.#working = undefined
-    // The right to poll came back meanwhile.
+    // This process may have become the poller again during the await.
     this.#begin()
   }
 
   async #deliver(stop: AbortSignal): Promise<void> {
     const { clock, closing, log } = this.#runtime
-    using ended = linked(stop, closing)
-    const { signal } = ended
-    const looking = this.#look(signal)
+    using stopOrClose = linked(stop, closing)
+    const { signal } = stopOrClose
+    const endpointLoop = this.#look(signal)
     while (!signal.aborted) {
       try {
-        // Without an endpoint nobody wants to hear of commits, and each send would wait for who looks at them.
+        // Without an endpoint, do not wait for commits: that would slow down each send.
         if (this.#runs.size === 0) await clock.sleep(lookEveryMs, signal)
         else await this.#follow(signal)
       } catch (error) {
@@ -87,40 +89,39 @@ export class Delivery {
         await clock.sleep(5000, signal)
       }
     }
-    await looking
+    await endpointLoop
     for (const id of this.#runs.keys()) this.#stop(id)
     await Promise.all(this.#ending.values())
   }
 
-  /** Until the next commit. */
+  /** Tells all runs to read the log, then waits for the next commit. */
   async #follow(signal: AbortSignal): Promise<void> {
     const { events } = this.#ports
     await this.#turns.calm(signal)
-    const seen = await events.head()
+    const head = await events.head()
     for (const run of this.#runs.values()) run.news()
-    await events.wait(seen, 30_000, signal)
-    // Something else was committed: perhaps an endpoint.
-    if ((await events.head()) === seen) this.#nudge.abort()
+    await events.wait(head, 30_000, signal)
+    // The commit was no event. It may be a change of an endpoint.
+    if ((await events.head()) === head) this.#nudge.abort()
   }
 
-  /** Runs what is on, as it is now. */
+  /** Reads the endpoint list again and again, and starts, updates and stops runs. */
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
     const { webhooks } = this.#ports
-    for (let isOurs = false, failures = 0; !signal.aborted; ) {
+    for (let hasTakenOver = false, failures = 0; !signal.aborted; ) {
       this.#nudge = new AbortController()
       let waitMs = lookEveryMs
       try {
         const all = await webhooks.list()
-        // Where there are none, nothing is written.
-        if (!isOurs && all.length > 0) await webhooks.progress.takeOver()
-        await this.#adjust(isOurs || all.length === 0 ? all : await webhooks.list())
-        isOurs = true
+        // Without endpoints, nothing is written.
+        if (!hasTakenOver && all.length > 0) await webhooks.progress.takeOver()
+        await this.#adjust(hasTakenOver || all.length === 0 ? all : await webhooks.list())
+        hasTakenOver = true
         failures = 0
       } catch (error) {
         waitMs = backoffMs(failures++, lookEveryMs)
-        if (!signal.aborted)
-          log.warn('webhooks cannot be looked after', { error, retryInMs: Math.round(waitMs) })
+        if (!signal.aborted) log.warn('webhooks cannot be read', { error, retryInMs: Math.round(waitMs) })
       }
       using either = linked(signal, this.#nudge.signal)
       await clock.sleep(waitMs, either.signal)
@@ -132,24 +133,27 @@ export class Delivery {
     const all = new Map(webhooks.map(webhook => [webhook.id, webhook]))
     for (const [id, run] of this.#runs) {
       const now = all.get(id)
-      // A pause lets finish what is under way: stopped, it would be delivered again.
+      // A pause lets running deliveries finish: a stop would make them repeat.
       const mayRun = now && (isOn(now) || (!now.disabled && run.busy))
       if (mayRun && !run.over && now.epoch === run.epoch) run.update(now)
       else this.#stop(id)
     }
-    // One that stood still and was taken over from does not know yet.
+    // A process that hung may not know yet that another one polls now.
     if (!this.#polls()) return
     const on = webhooks.filter(isOn).map(({ id }) => id)
     const fresh = new Set(on.filter(id => !this.#runs.has(id) && !this.#ending.has(id)))
     if (fresh.size === 0) return
-    // Loaded with the first endpoint: what speaks HTTP to receivers is 5 ms and 4 MB of a start.
+    // Loaded for the first endpoint: the HTTP client costs 5 ms and 4 MB at start.
     const { EndpointRun } = await import('./endpoint.ts')
-    // Read once more: what a run kept at its end may not be in this list.
+    // Read the list again: it may lack what a run stored at its end.
     for (const webhook of (await this.#ports.webhooks.list()).filter(isOn))
       if (fresh.has(webhook.id)) this.#runs.set(webhook.id, this.#open(webhook, EndpointRun))
   }
 
-  /** A new run of it has to wait for the end of this one, which may take a while; the others go on meanwhile. */
+  /**
+   * Stops an endpoint's run. This may take a while, and other endpoints continue. A new run of the endpoint
+   * starts only after it.
+   */
   #stop(id: string): void {
     const run = this.#runs.get(id)
     if (!run) return
@@ -164,10 +168,10 @@ export class Delivery {
   #open(webhook: Webhook, Run: typeof EndpointRun): EndpointRun {
     const { webhooks, events, ...rest } = this.#ports
     const { clock, log } = this.#runtime
-    const disable: EndpointPorts['disable'] = async (one, why) => {
+    const disable: EndpointPorts['disable'] = async ({ id, url }, why) => {
       const { reason, code: reason_code } = why
-      await webhooks.change(one.id, { disabled: { ...why, at: clock.now() } })
-      const data = { id: one.id, url: one.url, reason, reason_code }
+      await webhooks.change(id, { disabled: { ...why, at: clock.now() } })
+      const data = { id, url, reason, reason_code }
       await events.append([{ type: 'endpoint.disabled', data }])
     }
     const ports = { ...rest, progress: webhooks.progress, disable }

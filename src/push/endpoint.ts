@@ -1,4 +1,7 @@
-/** Delivery to one endpoint: what is next in its lanes goes out as its pulse allows, and what became of it is kept. */
+/**
+ * Delivery to one endpoint: takes the next events of its lanes, delivers as many at a time as its state
+ * allows, and stores the results.
+ */
 import type { WebhookEnding } from '../model/event.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -18,7 +21,7 @@ import {
   verdictOf,
 } from './schedule.ts'
 
-/** Why an endpoint is switched off: for people, and for programs. */
+/** Why an endpoint is switched off: a text for people, and a code for programs. */
 interface Ending {
   reason: string
   code: WebhookEnding
@@ -27,19 +30,21 @@ interface Ending {
 export interface EndpointPorts extends CourierPorts {
   feed: Feed
   progress: WebhookProgresses
-  /** Switches it off, and tells of it. */
+  /** Switches an endpoint off and adds the event `endpoint.disabled`. */
   disable(webhook: Webhook, why: Ending): Promise<void>
-  /** Whether the clock may decide that something took too long. */
+  /** Whether the system clock is reliable enough to decide that something took too long. */
   trustsClock(): Promise<boolean>
 }
 
-/** Events in hand at most, and while the endpoint fails. */
+/** Maximum queued events in memory; the second number holds while the endpoint fails. */
 const inHand = 256
 const inHandFailing = 8
-/** What became of events is kept this often. */
+/** Interval at which results are stored. */
 const keepEveryMs = 250
+/** Longest wait for something to do. */
 const longestWaitMs = 60_000
 
+/** Delivery to one endpoint, from its start to its stop. */
 export class EndpointRun {
   #webhook: Webhook
   readonly #ports: EndpointPorts
@@ -52,11 +57,11 @@ export class EndpointRun {
   #pulse: Pulse = freshPulse
   /** Unix ms of the last success of this run. */
   #succeededAt = 0
-  /** Conversations that an event is under way of, or that read; when that began. */
+  /** Lanes with a running delivery or read, and when it started (monotonic ms). */
   readonly #underWay = new Map<Lane, number>()
-  /** Why an event could not be read. */
+  /** The error of an event that could not be read. */
   #fault: { error: unknown } | undefined
-  /** The log was read to its end. */
+  /** True if the log was read to its end. */
   #atEnd = false
   #tries: WebhookTry[] = []
   #health: WebhookHealth
@@ -79,30 +84,32 @@ export class EndpointRun {
     return this.#webhook.epoch
   }
 
-  /** It ended by itself: another epoch began, or the endpoint was removed or switched off. */
+  /** Whether the run ended by itself: a new epoch began, or the endpoint was removed or switched off. */
   get over(): boolean {
     return this.#over
   }
 
-  /** Events are under way. */
+  /** Whether deliveries are running. */
   get busy(): boolean {
     return this.#underWay.size > 0
   }
 
-  /** The endpoint as it is now, of the same epoch. A paused one starts nothing more. */
+  /**
+   * Takes over changes of the endpoint within the same epoch. A paused endpoint starts no more deliveries.
+   */
   update(webhook: Webhook): void {
     const isResumed = this.#webhook.paused && !webhook.paused
     this.#webhook = webhook
     if (isResumed) this.#wake.resolve()
   }
 
-  /** There may be something new in the log. */
+  /** Call it when the log may have new events. */
   news(): void {
     this.#atEnd = false
     this.#wake.resolve()
   }
 
-  /** Ends what is under way, and keeps what became of the rest. */
+  /** Ends running deliveries and stores the other results. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('stopped'))
     this.#wake.resolve()
@@ -120,10 +127,11 @@ export class EndpointRun {
         this.#atEnd = false
         await this.#go(signal)
       } catch (error) {
-        if (!signal.aborted) this.#log.warn('webhook stands still', { webhook: this.#webhook.id, error })
+        if (!signal.aborted)
+          this.#log.warn('webhook delivery stopped for now', { webhook: this.#webhook.id, error })
         await this.#clock.sleep(5000, signal)
         await idle()
-        // It may lack what was to be kept: what is in the store comes again, rather than being passed over.
+        // Results may be lost. Continue from the stored position: an event may repeat, but none is skipped.
         this.#lanes = new Lanes(this.#webhook.position, [])
         this.#tries = []
         this.#fault = undefined
@@ -138,7 +146,7 @@ export class EndpointRun {
     return this.#ports.progress.lanes(this.#webhook.id)
   }
 
-  /** Until it is stopped. @throws what the store throws */
+  /** Delivers until the run is stopped. @throws errors of the store */
   async #go(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#over) {
       if (this.#fault) throw this.#fault.error
@@ -149,15 +157,15 @@ export class EndpointRun {
     }
   }
 
-  /** Resolves when something happened, or after that. */
+  /** Resolves when something happened, at the latest after `ms`. */
   async #woken(ms: number): Promise<void> {
-    const over = new AbortController()
-    await Promise.race([this.#wake.promise, this.#clock.sleep(ms, over.signal)])
-    over.abort()
+    const timer = new AbortController()
+    await Promise.race([this.#wake.promise, this.#clock.sleep(ms, timer.signal)])
+    timer.abort()
     this.#wake = Promise.withResolvers()
   }
 
-  /** How long there is nothing to do but what wakes it. */
+  /** Milliseconds until there is something to do, unless something happens earlier. */
   #idleMs(): number {
     const now = this.#clock.monotonic()
     const waits = [longestWaitMs]
@@ -168,7 +176,7 @@ export class EndpointRun {
     return Math.max(1, Math.min(...waits.filter(ms => ms > 0)))
   }
 
-  /** Starts what may go now. */
+  /** Starts all deliveries that may start now. */
   #start(): void {
     if (this.#webhook.paused) return
     const { failing } = this.#pulse
@@ -194,17 +202,17 @@ export class EndpointRun {
     return roomOf(this.#pulse, [...this.#underWay.values()], this.#clock.monotonic())
   }
 
-  /** Reads on in the log, when there is room. @returns whether there was something */
+  /** Reads the next page of the log, if the queue has space. @returns whether there was something to read */
   async #fill(): Promise<boolean> {
     const { failing } = this.#pulse
-    const most = failing ? inHandFailing : inHand
+    const limit = failing ? inHandFailing : inHand
     const mayGo = slotsOf(this.#pulse, this.#clock.monotonic()) > 0
-    if (this.#webhook.paused || this.#atEnd || !mayGo || this.#lanes.waiting >= most / 2) return false
+    if (this.#webhook.paused || this.#atEnd || !mayGo || this.#lanes.waiting >= limit / 2) return false
     this.#atEnd = true
     const from = this.#lanes.readFrom
-    const page = await this.#ports.feed.after(from, this.#webhook, most / 2)
+    const page = await this.#ports.feed.after(from, this.#webhook, limit / 2)
     if (page.gone)
-      this.#log.warn('events were removed before a webhook had them', { webhook: this.#webhook.id })
+      this.#log.warn('events were removed before a webhook received them', { webhook: this.#webhook.id })
     this.#lanes.take(page)
     if (page.cursor === from) return false
     this.#atEnd = false
@@ -235,8 +243,8 @@ export class EndpointRun {
     const now = this.#clock.now()
     const { slow, gone } = verdictOf(status)
     const before = this.#pulse
-    const again = lane.trouble?.event === event.id
-    const failure = { again, beganAt, now: this.#clock.monotonic(), slow, retryAfterMs }
+    const isRepeat = lane.trouble?.event === event.id
+    const failure = { again: isRepeat, beganAt, now: this.#clock.monotonic(), slow, retryAfterMs }
     this.#pulse = afterTrouble(before, failure, Math.random())
     const othersSucceeded = lane.trouble !== undefined && this.#succeededAt > lane.trouble.failed_at
     const trouble = eventTrouble(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())
@@ -246,7 +254,10 @@ export class EndpointRun {
       ? Math.max(0, this.#pulse.until - this.#clock.monotonic())
       : undefined
     this.#health = {
-      ...{ last_success_at, failing_since, last_error: record.detail, last_error_code: failedBy },
+      last_success_at,
+      failing_since,
+      last_error: record.detail,
+      last_error_code: failedBy,
       next_try_at: retryInMs === undefined ? trouble?.retry_at : now + retryInMs,
     }
     if (trouble) this.#lanes.failed(lane, trouble)
@@ -276,13 +287,15 @@ export class EndpointRun {
     this.#keepAt = this.#clock.monotonic() + keepEveryMs
   }
 
-  /** What another epoch made void is not kept, and ends this run. */
+  /** Stores the progress. If a new epoch made it invalid, nothing is stored and this run ends. */
   async #keep(): Promise<void> {
     if (!this.#lanes.changed && this.#tries.length === 0) return
     const { epoch, id } = this.#webhook
     const tries = this.#tries.splice(0)
     const kept = await this.#ports.progress.keep(id, {
-      ...{ epoch, tries, health: this.#health },
+      epoch,
+      tries,
+      health: this.#health,
       ...this.#lanes.progress(),
     })
     if (!kept) this.#over = true

@@ -1,4 +1,7 @@
-/** The event log as everybody outside is told of it: what an event refers to is read and shown. */
+/**
+ * The event log in its public form: each event with the message that it refers to. Read by `GET /events`,
+ * the library and webhooks.
+ */
 import { badArgument } from '../model/error.ts'
 import { type Event, eventTypes } from '../model/event.ts'
 import type { SentStatus } from '../model/message.ts'
@@ -14,41 +17,51 @@ export interface EventReaderPorts {
   meant: Meant
 }
 
-/** A session and a user, by name or id. */
+/** A session and a user, each by name or id. */
 export type Who = Pick<WantedEvents, 'session' | 'user'>
-/** As they are kept. @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has, or several */
+/**
+ * Resolves a session and a user to the forms in the store.
+ *
+ * @param field argument that errors about the user name
+ * @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has, or several
+ */
 export type Meant = (who: Who, field?: string) => Promise<Who>
 
-/** An event, and what it is chosen by. */
+/** An event in its public form, and the facts by which readers filter. */
 export interface ToldEvent {
   event: Event
   /** Name of the session. */
   session?: string
-  /** Of a message: the user on the other side. */
+  /** For a message: the user on the other side. */
   user?: string
-  /** Of a message: its row. */
+  /** For a message: its row. */
   row?: StoredMessage
-  /** Nobody outside is told of it. */
+  /** True for an event that is not published. */
   inside?: boolean
 }
 
+/** A page of events in their public form. */
 export interface ToldPage {
   events: ToldEvent[]
-  /** As of the log. */
+  /** The log was read up to here. */
   cursor: string
+  /** Retention removed events before they were read. */
   gone?: true
 }
 
-/** Characters of messages in a page. */
+/** Maximum characters of all messages in a page. */
 const pageCharacters = 512 * 1024
-/** Events read at a time by who follows. */
+/** Page size of `follow`, in events. */
 const followed = 100
-/** Without any sign the log is looked at after this. */
+/** The log is read after this time even if nothing announced a change. */
 const lookEveryMs = 30_000
 
-/** Where a reader says that it is: `0` is the beginning of any log. */
+/**
+ * Converts a reader's position to a cursor of the store. A reader writes `0` for the beginning of the log.
+ */
 const placed = (after: string) => (after === '0' ? '' : after)
 
+/** Reads the event log for all interfaces. */
 export class EventReader {
   readonly #ports: EventReaderPorts
 
@@ -56,69 +69,78 @@ export class EventReader {
     this.#ports = ports
   }
 
+  /** Returns the cursor of the newest event. @param before only of events before this time (Unix ms) */
   head(before?: number): Promise<string> {
     return this.#ports.events.head(before)
   }
 
-  wait(seen: string, signal: AbortSignal): Promise<void> {
-    return this.#ports.events.wait(seen, lookEveryMs, signal)
+  /** Waits until the log may have events after a cursor. */
+  wait(cursor: string, signal: AbortSignal): Promise<void> {
+    return this.#ports.events.wait(cursor, lookEveryMs, signal)
   }
 
   /**
-   * Where a reader begins: where it says it is, which is kept of a named one; else where that was; else at the end.
+   * Returns the cursor at which a reader begins: `after` if given; else the stored position of a named
+   * reader; else the end of the log. The position of a named reader is stored.
    *
-   * @throws SvcError `invalid_arguments` for what is no cursor; `rate_limited` for a new name where there are too many
+   * @throws SvcError `invalid_arguments` if `after` is not a cursor; `rate_limited` for a new name if there
+   *   are too many
    */
   async begin(after: string | undefined, consumer: string | undefined): Promise<string> {
     const { events } = this.#ports
-    const said = after === undefined ? undefined : placed(after)
-    if (consumer === undefined) return said ?? events.head()
-    const known = said === undefined ? await events.position(consumer) : undefined
-    const cursor = said ?? known ?? (await events.head())
-    // One that lost its place has one again.
-    const isLost = known !== undefined && (await events.after(known, { limit: 1 })).gone
-    if (known === undefined || isLost) await events.move(consumer, cursor)
+    const requested = after === undefined ? undefined : placed(after)
+    if (consumer === undefined) return requested ?? events.head()
+    const stored = requested === undefined ? await events.position(consumer) : undefined
+    const cursor = requested ?? stored ?? (await events.head())
+    // A reader whose position retention removed gets a new one.
+    const isLost = stored !== undefined && (await events.after(stored, { limit: 1 })).gone
+    if (stored === undefined || isLost) await events.move(consumer, cursor)
     return cursor
   }
 
-  /** A named reader is still there. */
+  /** Records that a named reader is still active, so that its position is kept. */
   async seen(consumer: string): Promise<void> {
     await this.#ports.events.position(consumer)
   }
 
-  /** What somebody wants to hear of, who may name a user. @param field of the user @throws SvcError as `Meant` */
-  async wanted<W extends Who>(wanted: W, field?: string): Promise<W> {
-    return { ...wanted, ...(await this.#ports.meant(wanted, field)) }
+  /**
+   * Returns a copy of a filter with its session and user resolved.
+   *
+   * @param field argument that errors about the user name
+   * @throws SvcError like `Meant`
+   */
+  async wanted<W extends Who>(filter: W, field?: string): Promise<W> {
+    return { ...filter, ...(await this.#ports.meant(filter, field)) }
   }
 
   /**
-   * Events after a cursor, oldest first; those whose message is gone are passed over.
+   * Reads events after a cursor, oldest first. Skips events whose message was removed.
    *
-   * @param turn awaited before each piece of the work, for who reads page after page
+   * @param turn awaited before each piece of work, so that a reader of many pages does not block the process
    */
-  async page(after: string, wanted: WantedEvents, turn?: () => Promise<void>): Promise<ToldPage> {
+  async page(after: string, filter: WantedEvents, turn?: () => Promise<void>): Promise<ToldPage> {
     await turn?.()
-    const { events, ...page } = await readPage(this.#ports, placed(after), wanted)
-    const told: ToldEvent[] = []
+    const { events, ...page } = await readPage(this.#ports, placed(after), filter)
+    const published: ToldEvent[] = []
     for (const event of events) {
       await turn?.()
-      told.push(await this.#told(event))
+      published.push(await this.#told(event))
     }
-    return { ...page, events: told }
+    return { ...page, events: published }
   }
 
   /**
-   * Events as they come, until the signal, or with `toEnd` until there are no more; `onGone` is called where retention
-   * took some before they were read.
+   * Yields events as they come until the signal aborts. With `toEnd` it stops at the end of the log. Calls
+   * `onGone` if retention removed events before they were read.
    */
   async *follow(
     after: string,
-    wanted: Omit<WantedEvents, 'limit'>,
+    filter: Omit<WantedEvents, 'limit'>,
     signal: AbortSignal,
     { onGone, toEnd }: { onGone?: () => void; toEnd?: boolean } = {},
   ): AsyncGenerator<Event, void, void> {
     for (let cursor = after; !signal.aborted; ) {
-      const page = await this.page(cursor, { ...wanted, limit: followed })
+      const page = await this.page(cursor, { ...filter, limit: followed })
       if (page.gone) onGone?.()
       for (const { event } of page.events) {
         if (signal.aborted) return
@@ -137,35 +159,33 @@ export class EventReader {
     const rest = { id, type, timestamp: new Date(at).toISOString() }
     const session = sessionOf(read)
     if (!row) return { event: { ...rest, data } as Event, ...(session && { session }) }
-    const shown = await this.#ports.views.of(row)
+    const view = await this.#ports.views.of(row)
     const imported = type === 'message.received' && (row.past || row.direction === 'sent')
     return {
-      ...{
-        event: { ...rest, data: shown } as Event,
-        session,
-        row,
-        user: row.direction === 'received' ? row.from_user : shown.to_user,
-      },
+      event: { ...rest, data: view } as Event,
+      session,
+      row,
+      user: row.direction === 'received' ? row.from_user : view.to_user,
       inside: status === 'sending' || imported === true,
     }
   }
 }
 
-/** An event, and the message that it tells of, as it was then. */
+/** An event, with the message that it refers to in its state at that time. */
 export interface ReadEvent extends LoggedEvent {
   row?: StoredMessage
 }
 
 /**
- * Reads a page with its messages, as far as there is room for them: the rest is read the next time. What tells of a message that is
- * gone is passed over.
+ * Reads a page of events with their messages, up to `pageCharacters`. The cursor is that of the last event
+ * read, so the next page continues there. Skips events whose message was removed.
  */
 export async function readPage(
   { events: log, log: messages }: Pick<EventReaderPorts, 'log'> & { events: Pick<Events, 'after'> },
   after: string,
-  wanted: WantedEvents,
+  filter: WantedEvents,
 ): Promise<Omit<EventPage, 'events'> & { events: ReadEvent[] }> {
-  const page = await log.after(after, wanted)
+  const page = await log.after(after, filter)
   const ids = [...new Set(page.events.flatMap(({ message }) => message ?? []))]
   const found = await messages.byIds(ids, pageCharacters)
   const rows = new Map(found.map(row => [row.id, row]))
@@ -181,11 +201,11 @@ export async function readPage(
   return { ...page, events, cursor: end === -1 ? page.cursor : taken.at(-1)!.cursor }
 }
 
-/** The name of the session that an event is of; '' where it is of none. */
+/** Returns the name of the session that an event concerns; '' if it concerns none. */
 export const sessionOf = ({ type, data, row }: ReadEvent): string =>
   row?.session ?? (type.startsWith('session.') && data && 'name' in data ? String(data.name) : '')
 
-/** A row as it was: the reason is that of the newest status alone. */
+/** Returns a row with an earlier status. A reason belongs to the newest status only, so it is left out. */
 function asOf(row: StoredMessage, status: SentStatus | undefined): StoredMessage {
   if (status === undefined || row.status === status) return row
   const { reason: _, reason_code: _code, reason_quote: _quote, ...rest } = row
@@ -193,7 +213,7 @@ function asOf(row: StoredMessage, status: SentStatus | undefined): StoredMessage
 }
 
 /**
- * Types that callers write as one text.
+ * Parses event types from a list separated by commas.
  *
  * @throws SvcError `invalid_arguments`
  */

@@ -1,4 +1,4 @@
-/** The event log as endpoints read it: several that stand at the same place share one reading. */
+/** Reads the event log for webhook endpoints. Endpoints with the same position and filter share one read. */
 import type { Message } from '../model/message.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
 import type { Views } from '../receive/view.ts'
@@ -15,42 +15,44 @@ export interface FeedPorts {
 }
 
 export interface FeedPage extends LanePage {
-  /** Retention took some. */
+  /** Retention removed events before they were read. */
   gone?: true
 }
 
+/** The events that an endpoint receives. */
 type Wants = Pick<Webhook, 'types' | 'session' | 'user'>
 
-/** Pages that others may read too. */
+/** Number of pages that are kept for other endpoints. */
 const sharedPages = 8
-/** Events that a conversation reads for itself at a time. */
+/** Page size for a conversation that reads its own part of the log. */
 const laneEvents = 32
 
+/** Pages of the event log for all endpoints of a process. */
 export class Feed {
   readonly #ports: FeedPorts
   readonly #pages = new Map<string, Promise<FeedPage>>()
-  /** Of endpoints that read page after page: a hundred of them may stand far back. */
+  /** Shares the event loop among endpoints that read many pages: a hundred of them may be far behind. */
   readonly #turns = new SharedTurns(systemClock)
 
   constructor(ports: FeedPorts) {
     this.#ports = ports
   }
 
-  /** What an endpoint wants, after a cursor, oldest first. */
+  /** Reads the events for an endpoint after a cursor, oldest first. */
   async after(cursor: string, { types, session, user }: Wants, limit: number): Promise<FeedPage> {
     const key = JSON.stringify([cursor, types, session, user, limit])
-    const known = this.#pages.get(key)
-    if (known) return known
+    const shared = this.#pages.get(key)
+    if (shared) return shared
     const page = this.#read(cursor, { limit, session, user, ...typed(types) })
     this.#pages.set(key, page)
     for (const old of [...this.#pages.keys()].slice(0, -sharedPages)) this.#pages.delete(old)
-    // The end of the log is elsewhere the next time.
+    // At the end of the log a page is not kept: the log may have grown at the next read.
     const found = await page.catch(() => undefined)
     if (!found || found.events.length === 0) this.#pages.delete(key)
     return page
   }
 
-  /** The same of one conversation. */
+  /** Reads the events of one conversation for an endpoint, after a cursor, oldest first. */
   async ofConversation(cursor: string, wants: Wants, { session, user }: Conversation): Promise<FeedPage> {
     if (user !== '') return this.#read(cursor, { limit: laneEvents, session, user, ...typed(wants.types) })
     const types = noMessages.filter(type => wants.types.length === 0 || wants.types.includes(type))
@@ -58,10 +60,10 @@ export class Feed {
     return { ...page, events: page.events.filter(event => event.session === session) }
   }
 
-  async #read(from: string, wanted: WantedEvents): Promise<FeedPage> {
+  async #read(from: string, filter: WantedEvents): Promise<FeedPage> {
     const turn = this.#turns.join()
     await turn()
-    const { events, ...page } = await readPage(this.#ports, from, wanted)
+    const { events, ...page } = await readPage(this.#ports, from, filter)
     const read: LaneEvent[] = []
     for (const event of events) {
       await turn()
@@ -74,23 +76,23 @@ export class Feed {
     const { cursor: id, type, at, data = {}, row } = read
     const event = { id, type, at, session: sessionOf(read) }
     if (!row) return { ...event, user: '', data: async () => data }
-    let made: Promise<Message> | undefined
-    const shown = () => {
-      made ??= this.#ports.views.of(row).catch(error => {
-        made = undefined
+    let view: Promise<Message> | undefined
+    const readView = () => {
+      view ??= this.#ports.views.of(row).catch(error => {
+        view = undefined
         throw error
       })
-      return made
+      return view
     }
-    // The row of a sent one does not name the user.
-    const user = row.direction === 'received' ? row.from_user : (await shown()).to_user
-    return { ...event, user, data: shown }
+    // The row of a sent message does not contain the user.
+    const user = row.direction === 'received' ? row.from_user : (await readView()).to_user
+    return { ...event, user, data: readView }
   }
 }
 
-/** A page of one conversation's own events, or of those that are no conversation's. */
+/** Types of events that concern no message: they belong to a session, or to no session. */
 const noMessages: readonly EventType[] = ['session.status', 'session.muted', 'endpoint.disabled']
 
-/** As an endpoint is narrowed to types. */
+/** Returns the filter for an endpoint's types; no types mean all. */
 export const typed = (types: readonly string[]): Pick<WantedEvents, 'types'> =>
   types.length > 0 ? { types: types as EventType[] } : {}

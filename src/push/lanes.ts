@@ -1,70 +1,87 @@
 /**
- * What of the event log an endpoint has in hand: the next events of each conversation, one of them under way at a time.
+ * The events that an endpoint has in memory, in one lane per conversation. A lane delivers one event at a
+ * time.
  *
- * The log is read once for all conversations. One that cannot keep up, since an event of it fails while others go on or it is
- * slow, falls behind: its events are passed over, and it reads its own part of the log when it is its turn. So what is in
- * memory stays small, and no conversation holds up the others.
+ * The log is read once for all conversations. A lane falls behind if one of its events fails or its
+ * deliveries are slow. Its next events are then skipped, and later the lane reads its own part of the log.
+ * So few events are in memory, and no conversation blocks the others.
  */
 import { placeOf } from '../storage/events.ts'
 import type { Conversation, WebhookLane, WebhookProgress } from '../storage/webhooks.ts'
 import type { OutsideEvent } from './body.ts'
 import { dueInMs } from './schedule.ts'
 
-/** An event with the conversation that it belongs to; what it says is made when it is asked for. */
+/** An event with its conversation. `data` creates its content on demand. */
 export interface LaneEvent extends Omit<OutsideEvent, 'data'>, Conversation {
   data(): Promise<object>
 }
 
+/** Events read from the log. */
 export interface LanePage {
   events: readonly LaneEvent[]
-  /** Read up to here. */
+  /** The log was read up to here. */
   cursor: string
 }
 
+/** A lane in memory: the delivery queue of one conversation. */
 export interface Lane extends WebhookLane {
+  /** Events to deliver, oldest first. */
   queue: LaneEvent[]
+  /** True while it delivers an event or reads the log. */
   busy: boolean
-  /** Under way. */
+  /** The event that is being delivered. */
   current?: LaneEvent
-  /** There may be events of it between what it has and what was read for all. */
+  /** True if the log may have events of this lane, before `readFrom`, that are not in its queue. */
   behind: boolean
-  /** It has a row in the store, and whether that says something else. */
+  /** True if the store has a row of this lane. */
   kept: boolean
+  /** True if its row in the store is out of date. */
   dirty: boolean
 }
 
-/** Events that one conversation has in hand at most, and all that have one under way. */
+/** Maximum queued events of one lane, and of all busy lanes together. */
 const laneEvents = 32
 const heldEvents = 1024
 
 const keyOf = ({ session, user }: Conversation) => `${session}\t${user}`
 
+/** All lanes of one endpoint. */
 export class Lanes {
   /** The log was read up to here for all conversations. */
   readFrom: string
-  /** Events in memory that are not under way. */
+  /** Number of queued events, without those that are being delivered. */
   inHand = 0
-  /** Those of them whose conversation has one under way. */
+  /** Number of queued events in busy lanes. */
   #held = 0
-  /** Conversations without a lane are done up to here; ahead of `readFrom` while it is read again what was read before. */
+  /**
+   * All events of conversations without a lane are done up to here. It is ahead of `readFrom` while a part of
+   * the log is read again.
+   */
   #settled: string
   readonly #lanes = new Map<string, Lane>()
-  /** May begin now. */
+  /** Lanes that may start now. */
   readonly #ready = new Set<Lane>()
-  /** Stand at an event that failed. */
+  /** Lanes whose first event failed. */
   readonly #troubled = new Set<Lane>()
-  /** Have nothing to do, and are further than what was read for all. */
+  /** Lanes without queued events whose position may be after `readFrom`. */
   readonly #ahead = new Set<Lane>()
   readonly #dirty = new Set<Lane>()
   #ended: Conversation[] = []
   #moved = false
 
-  /** As it was kept. */
+  /** @param position the endpoint's stored position @param lanes its stored lanes */
   constructor(position: string, lanes: readonly WebhookLane[]) {
     this.readFrom = position
     this.#settled = position
-    for (const kept of lanes) {
-      const lane = { ...kept, queue: [], busy: false, behind: !!kept.trouble, kept: true, dirty: false }
+    for (const row of lanes) {
+      const lane: Lane = {
+        ...row,
+        queue: [],
+        busy: false,
+        behind: !!row.trouble,
+        kept: true,
+        dirty: false,
+      }
       this.#lanes.set(keyOf(lane), lane)
       if (lane.trouble) this.#troubled.add(lane)
       else this.#ahead.add(lane)
@@ -72,17 +89,17 @@ export class Lanes {
     this.#readAgain()
   }
 
-  /** Whether there is something to keep. */
+  /** Whether there is progress to store. */
   get changed(): boolean {
     return this.#moved || this.#dirty.size > 0 || this.#ended.length > 0
   }
 
-  /** Events that do not wait for one before them. */
+  /** Number of queued events that wait for no other event of their lane. */
   get waiting(): number {
     return this.inHand - this.#held
   }
 
-  /** The next events of the log, read after `readFrom`. */
+  /** Adds the next page of the log, read after `readFrom`. */
   take({ events, cursor }: LanePage): void {
     const settled = placeOf(this.#settled)
     for (const event of events) {
@@ -100,7 +117,11 @@ export class Lanes {
     for (const lane of [...this.#ahead]) this.#sweep(lane)
   }
 
-  /** A conversation that may go on, to be given to `begin`. @param probing only to see whether the receiver is back: an event that has not failed yet goes first */
+  /**
+   * Returns a lane that may start now, for a call of `begin`; undefined if there is none.
+   *
+   * @param probing true to test whether the receiver is back: then an event that has not failed goes first
+   */
   next(now: number, probing: boolean): Lane | undefined {
     const due = () => {
       for (const lane of this.#troubled)
@@ -116,7 +137,7 @@ export class Lanes {
     return probing ? (ready() ?? due()) : (due() ?? ready())
   }
 
-  /** In how many ms the next one that failed is due; Infinity when there is none. */
+  /** Returns in how many ms the next retry is due; Infinity if there is none. */
   dueInMs(now: number): number {
     let soonest = Number.POSITIVE_INFINITY
     for (const { busy, trouble } of this.#troubled)
@@ -124,7 +145,7 @@ export class Lanes {
     return soonest
   }
 
-  /** It is under way. @returns its next event; undefined: it has to read first, see `feed` */
+  /** Marks a lane as busy. @returns its next event; undefined if it has to read the log first, see `feed` */
   begin(lane: Lane): LaneEvent | undefined {
     lane.busy = true
     this.#ready.delete(lane)
@@ -134,14 +155,14 @@ export class Lanes {
     return lane.current
   }
 
-  /** What a conversation read for itself, after its position. */
+  /** Adds the events that a lane read for itself, after its position. */
   feed(lane: Lane, { events, cursor }: LanePage): void {
     if (events.length > 0) this.#queue(lane, events)
     else {
       lane.position = cursor
       if (placeOf(cursor) >= placeOf(this.readFrom)) {
         lane.behind = false
-        // What it stood at is not in the log any more.
+        // The event that failed is no longer in the log.
         if (lane.trouble) this.#healed(lane)
       }
       this.#touch(lane)
@@ -149,7 +170,7 @@ export class Lanes {
     this.#free(lane)
   }
 
-  /** Nothing came of it: it goes on as if it had not begun. */
+  /** Undoes `begin`: the delivery had no result. */
   back(lane: Lane, event: LaneEvent | undefined): void {
     if (event && !lane.behind) {
       lane.queue.unshift(event)
@@ -159,7 +180,7 @@ export class Lanes {
     this.#free(lane)
   }
 
-  /** The event is done with. */
+  /** Records that an event is done: delivered, or given up. */
   done(lane: Lane, event: LaneEvent): void {
     lane.position = event.id
     if (lane.trouble) this.#healed(lane)
@@ -167,18 +188,19 @@ export class Lanes {
     this.#free(lane)
   }
 
-  /** The event failed and comes again. */
+  /** Records that an event failed and will be retried. */
   failed(lane: Lane, trouble: NonNullable<WebhookLane['trouble']>): void {
     this.#drop(lane)
-    Object.assign(lane, { trouble, behind: true })
-    // To the end: the next one that is tried while the endpoint fails is another.
+    lane.trouble = trouble
+    lane.behind = true
+    // Move it to the end: while the endpoint fails, the next attempt uses another lane.
     this.#troubled.delete(lane)
     this.#troubled.add(lane)
     this.#touch(lane)
     this.#free(lane)
   }
 
-  /** The endpoint fails: what is in hand is let go, and read again when it works. */
+  /** Empties all queues when the endpoint fails. The events are read again when it works. */
   letGo(): void {
     for (const lane of this.#lanes.values()) {
       this.#drop(lane)
@@ -188,33 +210,44 @@ export class Lanes {
     for (const lane of [...this.#lanes.values()]) if (!lane.busy) this.#free(lane)
   }
 
-  /** What is to be kept; it counts as kept from now on. */
+  /** Returns the progress to store. It counts as stored from now on. */
   progress(): Pick<WebhookProgress, 'position' | 'lanes' | 'ended'> {
     const lanes = [...this.#dirty].map(({ session, user, position, trouble }) => {
       return { session, user, position, trouble }
     })
-    for (const lane of this.#dirty) Object.assign(lane, { kept: true, dirty: false })
+    for (const lane of this.#dirty) {
+      lane.kept = true
+      lane.dirty = false
+    }
     this.#dirty.clear()
-    // One that has begun anew since then has a lane again.
-    const ended = this.#ended.filter(one => !this.#lanes.has(keyOf(one)))
+    // A conversation that ended may have a new lane by now.
+    const ended = this.#ended.filter(conversation => !this.#lanes.has(keyOf(conversation)))
     this.#ended = []
     this.#moved = false
     return { position: this.#settled, lanes, ended }
   }
 
-  /** From the first event that a conversation in step with the log is not done with. */
+  /** Moves `readFrom` back to the earliest position of the lanes that are not behind. */
   #readAgain(): void {
     for (const lane of this.#lanes.values())
       if (!lane.behind && placeOf(lane.position) < placeOf(this.readFrom)) this.readFrom = lane.position
   }
 
   #open(key: string, { session, user }: Conversation): Lane {
-    const lane = { session, user, position: this.readFrom, queue: [], busy: false, behind: false }
-    const opened: Lane = { ...lane, kept: false, dirty: false }
-    this.#lanes.set(key, opened)
-    this.#touch(opened)
-    this.#ahead.add(opened)
-    return opened
+    const lane: Lane = {
+      session,
+      user,
+      position: this.readFrom,
+      queue: [],
+      busy: false,
+      behind: false,
+      kept: false,
+      dirty: false,
+    }
+    this.#lanes.set(key, lane)
+    this.#touch(lane)
+    this.#ahead.add(lane)
+    return lane
   }
 
   #queue(lane: Lane, events: readonly LaneEvent[]): void {
@@ -242,18 +275,19 @@ export class Lanes {
 
   #free(lane: Lane): void {
     if (lane.busy) this.#held -= lane.queue.length
-    Object.assign(lane, { busy: false, current: undefined })
+    lane.busy = false
+    lane.current = undefined
     if (lane.trouble) return
     if (lane.queue.length > 0 || lane.behind) this.#ready.add(lane)
     else this.#sweep(lane)
   }
 
-  /** It is done as far as was read: it needs no lane. */
+  /** Removes a lane that is done with everything that was read. */
   #sweep(lane: Lane): void {
     if (lane.busy || lane.behind || lane.trouble || lane.queue.length > 0) return
     this.#ahead.add(lane)
-    const passed = placeOf(this.readFrom)
-    if (passed < placeOf(lane.position) || passed < placeOf(this.#settled)) return
+    const read = placeOf(this.readFrom)
+    if (read < placeOf(lane.position) || read < placeOf(this.#settled)) return
     this.#ahead.delete(lane)
     this.#lanes.delete(keyOf(lane))
     this.#dirty.delete(lane)

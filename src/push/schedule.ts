@@ -1,130 +1,151 @@
 /**
- * When an endpoint is tried: rules as functions of what is known, without a clock of their own.
+ * The rules for retries and back-off of webhook endpoints, as pure functions without a clock.
  *
- * A failure is the endpoint's while nothing of it succeeds, and the event's alone once others succeeded after it. `now` is
- * the monotonic time in ms; what is kept across restarts goes by Unix ms.
+ * While no event of an endpoint succeeds, a failure counts for the endpoint. Once other events succeeded
+ * after it, it counts for its event only. `now` is monotonic time in ms. Values that are stored across
+ * restarts are in Unix ms.
  */
 import type { WebhookLane } from '../storage/webhooks.ts'
 
-/** While nothing of an endpoint succeeds, one event is tried after each of these; the last one recurs. */
+/**
+ * Back-off of an endpoint: while nothing succeeds, one event is tried after each delay. The last one
+ * repeats.
+ */
 export const probeLadderMs = [5_000, 30_000, 2 * 60_000, 5 * 60_000, 15 * 60_000] as const
-/** An event that fails while others succeed is tried again after each of these. */
+/** Retry delays for an event that fails while others succeed. */
 export const eventLadderMs = [5_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 5 * 3_600_000] as const
-/** Without a success for so long an endpoint is switched off. */
+/** An endpoint is switched off after this time without a success. */
 export const switchOffMs = 5 * 24 * 3_600_000
-/** What Retry-After may ask for at most. */
+/** Upper limit for `Retry-After`. */
 const longestRetryMs = 24 * 3_600_000
-/** Events under way at a time, of different conversations: at first, and at most. */
+/** Number of simultaneous deliveries, each of another conversation: at the start, and the maximum. */
 const firstWidth = 4
 const fullWidth = 64
-/** What is under way for longer leaves its place to others: nobody waits for what one conversation is slow at. */
+/**
+ * A delivery that takes longer is slow: others may start beside it, so a slow conversation does not block
+ * them.
+ */
 const slowMs = 1000
 
-/** How an endpoint does. */
+/** State of an endpoint, from which its back-off and number of simultaneous deliveries follow. */
 export interface Pulse {
-  /** Waits of the ladder since the last success. */
+  /** Number of back-off steps since the last success. */
   readonly rounds: number
-  /** Nothing is tried before, once `failing`. */
+  /** End of the current wait. It counts only while `failing`. */
   readonly until: number
-  /** More than one event failed since the last success, or it asked to be left alone. */
+  /** True if more than one delivery failed since the last success, or the receiver is overloaded. */
   readonly failing: boolean
-  /** How many events may be under way. */
+  /** How many deliveries may run at a time. */
   readonly width: number
 }
 
+/** State of an endpoint without a result. */
 export const freshPulse: Pulse = { rounds: 0, until: 0, failing: false, width: firstWidth }
 
+/** A failed delivery attempt. */
 export interface Failure {
-  /** When the try began. */
+  /** When the attempt started. */
   beganAt: number
   now: number
-  /** It says that it cannot keep up: 429, 502, 504. */
+  /** The receiver is overloaded: 429, 502 or 504. */
   slow: boolean
-  /** The event has failed before. */
+  /** True if the event failed before. */
   again: boolean
-  /** As it asked for. */
+  /** The receiver's `Retry-After`. */
   retryAfterMs?: number
 }
 
+/** Returns an endpoint's state after a success. */
 export const afterSuccess = ({ width }: Pulse): Pulse => ({
-  ...{ rounds: 0, until: 0, failing: false, width: Math.min(fullWidth, width + 1) },
+  rounds: 0,
+  until: 0,
+  failing: false,
+  width: Math.min(fullWidth, width + 1),
 })
 
-/** @param random 0 to 1 */
+/** Returns an endpoint's state after a failure. @param random 0 to 1, for the jitter */
 export function afterTrouble(before: Pulse, failure: Failure, random: number): Pulse {
   const { again, beganAt, now, slow, retryAfterMs } = failure
   const width = slow ? Math.max(1, Math.floor(before.width / 2)) : before.width
-  // What was under way when the wait began says nothing new. The event that began it may come a moment before its end.
+  // A delivery that was running when the wait started adds no step. The event that failed may be retried
+  // just before the wait ends, so its failure adds one.
   const isNewRound = before.rounds === 0 || again || beganAt >= before.until
   const rounds = isNewRound ? before.rounds + 1 : before.rounds
   const stepMs = probeLadderMs[Math.min(rounds, probeLadderMs.length) - 1]!
   const until = isNewRound ? now + jittered(stepMs, random) : before.until
-  const asked = retryAfterMs === undefined ? 0 : now + Math.min(retryAfterMs, longestRetryMs)
+  const retryAt = retryAfterMs === undefined ? 0 : now + Math.min(retryAfterMs, longestRetryMs)
   const failing = before.failing || before.rounds > 0 || slow || retryAfterMs !== undefined
   return {
-    ...{ rounds, failing },
-    until: Math.max(until, asked),
+    rounds,
+    failing,
+    until: Math.max(until, retryAt),
     width: failing ? Math.min(width, firstWidth) : width,
   }
 }
 
-/** How many events may be under way now: one while it fails, and none until the wait is over. */
+/** Returns how many deliveries may run now. A failing endpoint has none during the wait, and one after it. */
 export const slotsOf = ({ failing, until, width }: Pulse, now: number): number =>
   failing ? Number(now >= until) : width
 
 /**
- * What may be begun beside what is under way, and in how many ms that may be more. Of what is slow one more leaves its place
- * each second: an endpoint that hangs would have all under way otherwise, long before that is known.
+ * Returns how many more deliveries may start now (`room`), and in how many ms that number may grow
+ * (`moreInMs`). Each second, one slow delivery stops counting. Otherwise an endpoint that hangs would soon
+ * have the maximum running, before svc knows that it hangs.
  *
- * @param began when each that is under way began, oldest first
+ * @param began start times of the running deliveries, oldest first
  */
 export function roomOf(
   pulse: Pulse,
   began: readonly number[],
   now: number,
 ): { room: number; moreInMs: number } {
-  const leaving = pulse.failing ? [] : began.map((at, nth) => Math.max(at, began[0]! + nth * slowMs) + slowMs)
-  const slow = leaving.filter(at => at <= now).length
+  const slowAt = pulse.failing
+    ? []
+    : began.map((at, index) => Math.max(at, began[0]! + index * slowMs) + slowMs)
+  const slow = slowAt.filter(at => at <= now).length
   return {
     room: Math.min(slotsOf(pulse, now) + slow, fullWidth) - began.length,
-    moreInMs: (leaving[slow] ?? Number.POSITIVE_INFINITY) - now,
+    moreInMs: (slowAt[slow] ?? Number.POSITIVE_INFINITY) - now,
   }
 }
 
-/** @returns undefined when it failed for the last time; all times in Unix ms */
+/**
+ * Returns the retry state of an event after a failure; undefined if it has no more retries. Times are Unix
+ * ms.
+ */
 export function eventTrouble(
   before: WebhookLane['trouble'],
   { event, now, othersSucceeded }: { event: string; now: number; othersSucceeded: boolean },
   random: number,
 ): WebhookLane['trouble'] {
-  const past = before?.event === event ? before.tries : 0
-  const tries = past === 0 || othersSucceeded ? past + 1 : past
+  const earlier = before?.event === event ? before.tries : 0
+  const tries = earlier === 0 || othersSucceeded ? earlier + 1 : earlier
   const stepMs = eventLadderMs[tries - 1]
   if (stepMs === undefined) return undefined
   return { event, tries, failed_at: now, retry_at: now + jittered(stepMs, random) }
 }
 
-/** How long an event has to wait yet; a clock that was set back makes it no longer than the longest step. */
+/** Returns in how many ms an event is due: at most its delay, also if the clock was set back. */
 export const dueInMs = ({ retry_at, tries }: NonNullable<WebhookLane['trouble']>, now: number): number =>
   Math.min(Math.max(0, retry_at - now), eventLadderMs[tries - 1] ?? 0)
 
-/** Whether an endpoint is to be switched off. @param trusted whether the clock may decide it */
+/** Whether to switch an endpoint off. @param trusted whether the system clock is reliable */
 export const isGivenUp = (
   { rounds }: Pulse,
   { failing_since }: { failing_since?: number },
   now: number,
   trusted: boolean,
 ): boolean =>
-  // It had its chances since svc runs: a day on which svc was off is none.
+  // All back-off steps happened since svc started: time in which svc did not run does not count.
   trusted &&
   rounds >= probeLadderMs.length &&
   failing_since !== undefined &&
   now - failing_since >= switchOffMs
 
-/** Never later than told, so that a receiver is served within the longest step of its return. */
+/** Shortens a delay by up to 20 %. It is never longer, so svc tries again within the longest delay. */
 const jittered = (ms: number, random: number) => Math.round(ms * (0.8 + 0.2 * random))
 
-/** What a Retry-After header says in ms: seconds or an HTTP date. @param now Unix ms */
+/** Parses a Retry-After header (seconds or an HTTP date) to ms. @param now Unix ms */
 export function retryAfterOf(header: string | undefined, now: number): number | undefined {
   if (header === undefined) return undefined
   if (/^\s*\d{1,9}\s*$/.test(header)) return Number(header) * 1000
@@ -132,11 +153,13 @@ export function retryAfterOf(header: string | undefined, now: number): number | 
   return Number.isNaN(at) ? undefined : Math.max(0, at - now)
 }
 
-/** What an answer means. */
+/** Meaning of an HTTP status. */
 export interface Verdict {
+  /** Delivered: 2xx. */
   done: boolean
-  /** Switched off. */
+  /** The endpoint is to be switched off: 410. */
   gone: boolean
+  /** The receiver is overloaded: 429, 502 or 504. */
   slow: boolean
 }
 

@@ -1,6 +1,7 @@
 /**
- * Tells of sessions in the event log. How they are stands in files that any process may change, so it is compared with what
- * was told last: by the process that polls, when it begins to, and whenever the files are others.
+ * Adds the events `session.status` and `session.muted` to the event log. Any process may change the files of
+ * sessions. So the process that polls WeChat compares them with the newest events in the log: when it becomes
+ * the poller, and after each change of the files.
  */
 import type { SessionChange } from '../model/event.ts'
 import { type Session, standingOf } from '../model/session.ts'
@@ -12,29 +13,32 @@ import type { SessionRecord, SessionSight } from '../storage/state.ts'
 export interface SessionEventPorts {
   events: Pick<Events, 'after' | 'append'>
   sessions: Pick<SessionSight, 'changedSince'>
-  /** These as `sessions` shows them. */
+  /** Converts records to the public form of sessions. */
   shown(records: readonly SessionRecord[]): Promise<readonly Session[]>
   /** Whether this process polls. */
   polls(): boolean
 }
 
+/** Interval between checks. */
 const lookEveryMs = 1000
 const pageEvents = 1000
 
+/** Writes the events of sessions. */
 export class SessionEvents {
   readonly #ports: SessionEventPorts
   readonly #runtime: Runtime
-  /** By name, how each was told of last; not those that were logged out. */
+  /** By name, the state in each session's newest event. Sessions that logged out are not in it. */
   readonly #told = new Map<string, Pick<Session, 'status' | 'bot_id' | 'muted_since'>>()
-  /** Up to here the log was read for it. */
+  /** `#told` includes the log up to here. */
   #cursor = ''
-  /** By name, as they were looked at last. */
+  /** By name, the newest records. */
   readonly #known = new Map<string, SessionRecord>()
   #revision: number | undefined
-  /** Names of those that may be other than told. */
+  /** Names of sessions that may differ from their newest event. */
   readonly #unsure = new Set<string>()
-  /** All is as it was told. */
+  /** True if the log has all changes. */
   #isTold = false
+  /** Aborted to check before the interval is over. */
   #nudge = new AbortController()
   #running: Promise<void> | undefined
 
@@ -50,7 +54,7 @@ export class SessionEvents {
     this.#running = this.#run()
   }
 
-  /** Resolves when nothing is written any more, after the gateway began to close. */
+  /** Resolves when no more events are written, after the gateway started to close. */
   async closed(): Promise<void> {
     await this.#running
   }
@@ -63,7 +67,7 @@ export class SessionEvents {
         if (this.#ports.polls()) await this.#look()
         else this.#isTold = false
       } catch (error) {
-        if (!closing.aborted) log.warn('what became of sessions is not told for now', { error })
+        if (!closing.aborted) log.warn('session events cannot be written for now', { error })
       }
       using either = linked(closing, this.#nudge.signal)
       await clock.sleep(lookEveryMs, either.signal)
@@ -71,7 +75,7 @@ export class SessionEvents {
   }
 
   async #look(): Promise<void> {
-    const { events, sessions, shown } = this.#ports
+    const { events, sessions } = this.#ports
     const { changed, revision } = await sessions.changedSince(this.#revision)
     if (changed.size === 0 && this.#isTold) return
     this.#isTold = false
@@ -85,12 +89,13 @@ export class SessionEvents {
     const changes = this.#changes()
     const muted = this.#muted(changes)
     if (changes.length + muted.length > 0) {
-      const there = [...changes, ...muted].flatMap(({ name }) => this.#known.get(name) ?? [])
-      const listed = new Map((await shown(there)).map(session => [session.name, session]))
+      const records = [...changes, ...muted].flatMap(({ name }) => this.#known.get(name) ?? [])
+      const listed = new Map((await this.#ports.shown(records)).map(session => [session.name, session]))
       const news = changes.map(
         (change): SessionChange => ({
           ...(listed.get(change.name) ?? gone),
-          ...{ ...change, connected: change.status === 'connected' || change.status === 'lapsed' },
+          ...change,
+          connected: change.status === 'connected' || change.status === 'lapsed',
         }),
       )
       const written: NewEvent[] = [
@@ -99,28 +104,28 @@ export class SessionEvents {
           ({ name }) => ({ type: 'session.muted', session: name, data: listed.get(name)! }) as const,
         ),
       ]
-      // Another process was faster: compared anew the next time.
+      // Another process was faster. The next check compares again.
       if (!(await events.append(written, this.#cursor))) return
       await this.#read()
     }
-    // One that is gone may be told of later, when its bot is gone too.
+    // A removed session stays in the list: its logout may be written later, once its bot is gone too.
     for (const name of this.#unsure)
       if (this.#known.get(name) || !this.#told.has(name)) this.#unsure.delete(name)
     this.#isTold = true
   }
 
-  /** Takes in what was told since, by whatever process. */
+  /** Reads the events that any process added since the last read. */
   async #read(): Promise<void> {
     for (;;) {
-      const wanted = { types: ['session.status', 'session.muted'], limit: pageEvents } as const
-      const { cursor, events } = await this.#ports.events.after(this.#cursor, wanted)
+      const filter = { types: ['session.status', 'session.muted'], limit: pageEvents } as const
+      const { cursor, events } = await this.#ports.events.after(this.#cursor, filter)
       for (const { data } of events) {
-        // Of a session that is muted, or no longer, there is no `change`.
-        const told = data as Session & Partial<SessionChange>
-        const { name, change, previous_name } = told
+        // An event `session.muted` has no `change`.
+        const published = data as Session & Partial<SessionChange>
+        const { name, change, previous_name } = published
         if (previous_name !== undefined) this.#told.delete(previous_name)
         if (change === 'logged_out') this.#told.delete(name)
-        else this.#told.set(name, told)
+        else this.#told.set(name, published)
         this.#unsure.add(name)
       }
       if (cursor === this.#cursor) return
@@ -128,38 +133,40 @@ export class SessionEvents {
     }
   }
 
+  /** Compares the sessions with their newest events. Returns the changes that have no event yet. */
   #changes() {
     const names = [...this.#unsure]
-    const isLeft = (name: string) => this.#unsure.has(name) && !this.#known.get(name)
-    const left = names.some(isLeft) ? [...this.#told.keys()].filter(isLeft) : []
+    const isRemoved = (name: string) => this.#unsure.has(name) && !this.#known.get(name)
+    const removed = names.some(isRemoved) ? [...this.#told.keys()].filter(isRemoved) : []
     const changes: Pick<SessionChange, 'name' | 'status' | 'bot_id' | 'change' | 'previous_name'>[] = []
     for (const { name, bot } of names.flatMap(name => this.#known.get(name) ?? [])) {
       const status = bot ? standingOf(bot) : 'disconnected'
-      const told = this.#told.get(name)
-      if (told?.status === status && told.bot_id === bot?.bot_id) continue
-      const before = left.find(one => bot && this.#told.get(one)?.bot_id === bot.bot_id)
-      if (told || before === undefined) changes.push({ name, status, change: status })
-      else changes.push({ name, status, change: 'renamed', previous_name: before })
+      const published = this.#told.get(name)
+      if (published?.status === status && published.bot_id === bot?.bot_id) continue
+      const previous = removed.find(other => bot && this.#told.get(other)?.bot_id === bot.bot_id)
+      if (published || previous === undefined) changes.push({ name, status, change: status })
+      else changes.push({ name, status, change: 'renamed', previous_name: previous })
     }
-    for (const name of left) {
+    for (const name of removed) {
       const bot_id = this.#told.get(name)?.bot_id
-      // Of one whose bot goes by another name that was told.
+      // The bot has another name now: this was a rename, which has its own event.
       if (bot_id !== undefined && this.#known.values().some(({ bot }) => bot?.bot_id === bot_id)) continue
       changes.push({ name, ...(bot_id && { bot_id }), status: 'disconnected', change: 'logged_out' })
     }
     return changes
   }
 
-  /** Sessions that are muted and were not as they were told of last, or the reverse. */
+  /** Returns the sessions whose mute state differs from their newest event. */
   #muted(changes: readonly Pick<SessionChange, 'name' | 'previous_name'>[]): SessionRecord[] {
-    const before = new Map(changes.map(({ name, previous_name }) => [name, previous_name]))
+    const previousNames = new Map(changes.map(({ name, previous_name }) => [name, previous_name]))
     return [...this.#unsure]
       .flatMap(name => this.#known.get(name) ?? [])
       .filter(({ name, bot }) => {
-        const told = this.#told.get(before.get(name) ?? name)
-        return bot && (bot.muted_at === undefined) !== (told?.muted_since === undefined)
+        const published = this.#told.get(previousNames.get(name) ?? name)
+        return bot && (bot.muted_at === undefined) !== (published?.muted_since === undefined)
       })
   }
 }
 
+/** The fields of a session that logged out. */
 const gone = { is_default: false, user_count: 0 }

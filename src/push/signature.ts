@@ -1,15 +1,23 @@
-/** Signatures of Standard Webhooks 1.0.0 (github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md). */
+/**
+ * Signatures of webhook deliveries and of links in them, by Standard Webhooks 1.0.0
+ * (github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md).
+ */
 import { Buffer } from 'node:buffer'
 import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
 import type { WebhookSecret } from '../storage/webhooks.ts'
 
 const prefix = 'whsec_'
-/** After a rotation the secret of before signs as well for so long. */
+/** After a rotation, the previous secret also signs for this time. */
 export const rotationMs = 24 * 3_600_000
 
 export const newSecret = (): string => `${prefix}${randomBytes(32).toString('base64')}`
 
-/** The headers that sign a body. @param now Unix ms @param id without a dot */
+/**
+ * Returns the headers that sign a body, with one signature per valid secret.
+ *
+ * @param now Unix ms
+ * @param id without a dot
+ */
 export function signed(
   id: string,
   body: string,
@@ -26,10 +34,10 @@ export function signed(
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') }
 }
 
-/** A link in a delivery opens for so long. */
+/** Lifetime of a link in a delivery. */
 const linkMs = 15 * 60_000
 
-/** What a link leads to: media of a message by its number, or the message as a whole. */
+/** Target of a link: one media item of a message, or the whole message. `item` is an index or `message`. */
 export interface Linked {
   webhook: string
   message_id: string
@@ -42,20 +50,20 @@ const linkSignature = (key: string, { webhook, message_id, item }: Linked, expir
     .update(JSON.stringify([webhook, message_id, item, expires]))
     .digest('base64url')
 
-/** Path and query of a link that opens from now on. @param now Unix ms */
+/** Returns path and query of a signed link. @param now Unix ms */
 export function linkTo(key: string, to: Linked, now: number): string {
   const expires = String(Math.floor((now + linkMs) / 1000))
   const path = [to.webhook, to.message_id, to.item].map(encodeURIComponent).join('/')
   return `/shared/${path}?expires=${expires}&signature=${linkSignature(key, to, expires)}`
 }
 
-/** Whether a link was made with that key and still opens. */
+/** Whether a link's signature is right and the link has not expired. @param now Unix ms */
 export function opens(key: string, to: Linked, expires: string, signature: string, now: number): boolean {
-  const right = Buffer.from(linkSignature(key, to, expires))
-  const given = Buffer.from(signature)
+  const expected = Buffer.from(linkSignature(key, to, expires))
+  const received = Buffer.from(signature)
   return (
-    given.length === right.length &&
-    nodeCrypto().timingSafeEqual(given, right) &&
+    received.length === expected.length &&
+    nodeCrypto().timingSafeEqual(received, expected) &&
     Number(expires) * 1000 > now
   )
 }

@@ -1,4 +1,7 @@
-/** Webhook endpoints as people and programs handle them. Any process of the data directory can; the one that polls delivers. */
+/**
+ * Manages webhook endpoints: add, change, remove, test, replay. Every process that uses the data directory
+ * can do this. The process that polls WeChat delivers.
+ */
 import { type Static, Type } from '@sinclair/typebox'
 import { badArgument, isSvcError, renamed, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
@@ -31,10 +34,10 @@ export interface WebhookPorts {
   clock: Clock
 }
 
-/** Where a replay begins: with an event, or with what happened since then (Unix ms). With `dry_run` it is only told of. */
+/** Start of a replay: an event, or a time (Unix ms). With `dry_run`, the events are only counted. */
 export type ReplayFrom = EventStart & { dry_run?: boolean }
 
-/** What a try by hand came to. */
+/** Result of a test delivery. */
 export const WebhookTest = Type.Object({
   success: flag('Whether it was answered with 2xx.'),
   status: optional(integer('HTTP status of the answer; absent without one.')),
@@ -44,24 +47,28 @@ export const WebhookTest = Type.Object({
 })
 export type WebhookTest = Static<typeof WebhookTest>
 
+/** Maximum number of endpoints. */
 const mostWebhooks = 100
-/** Characters of an address as it is stored: one that is not ASCII takes nine in place of one. */
+/** Maximum characters of a URL as it is stored. Encoding turns one non-ASCII character into nine. */
 const longestUrl = 2000
-/** Characters of the name of a header; of all headers of one endpoint, names and values; of those of all endpoints. */
+/** Maximum characters of a header's name. */
 const headerNameLength = 100
+/** Maximum characters of all headers of one endpoint, names and values. */
 const ownHeadersLength = 16 * 1024
+/** Maximum characters of all headers of all endpoints. */
 const allHeaders = 512 * 1024
-/** Events are counted in so many pages at most. */
+/** Maximum pages that are read to count events. */
 const countedPages = 20
 const pageEvents = 1000
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
-/** Set by svc, or by the connection. */
+/** Headers that svc or the HTTP connection sets. */
 const ownHeaders =
   /^(host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|content-(length|type|encoding)|accept-encoding|webhook-.*)$/i
 
-/** Loaded on use: what speaks HTTP to them is 5 ms and 4 MB of a start. */
+/** Loaded on first use: the HTTP client costs 5 ms and 4 MB at start. */
 const receivers = () => import('./attempt.ts')
 
+/** The webhook endpoints of a data directory. */
 export class Webhooks {
   readonly #ports: WebhookPorts
   #adding: Promise<unknown> = Promise.resolve()
@@ -70,42 +77,51 @@ export class Webhooks {
     this.#ports = ports
   }
 
-  /** All of them, oldest first. */
+  /** Lists all endpoints, oldest first. */
   async list(): Promise<WebhookEndpoint[]> {
     const now = this.#ports.clock.now()
     return (await this.#ports.webhooks.list()).map(webhook => shownOf(webhook, now))
   }
 
-  /** @throws SvcError `not_found`, as all below but `add` */
+  /** Returns one endpoint. @throws SvcError `not_found`, like all methods below except `add` */
   async get(id: string): Promise<WebhookEndpoint> {
     return shownOf(await this.#webhook(id), this.#ports.clock.now())
   }
 
   /**
-   * Adds an endpoint, which gets what happens from now on. The answer shows the secret this once.
+   * Adds an endpoint. It receives the events from now on. Only this answer contains the secret.
    *
-   * @throws SvcError `invalid_arguments`, also for a user's name that nobody has; `session_not_found`; `forbidden` for an
-   *   address in a private network without `allow_private`
+   * @throws SvcError `invalid_arguments`, also for a user name that nobody has; `session_not_found`;
+   *   `forbidden` for an address in a private network without `allow_private`
    */
-  async add(given: NewWebhookInput): Promise<AddedWebhook> {
+  async add(input: NewWebhookInput): Promise<AddedWebhook> {
     const { events, clock } = this.#ports
-    const { allow_private = false, replies = false, headers = {}, types = [] } = given
+    const { allow_private = false, replies = false, headers = {}, types = [] } = input
     checkHeaders(headers)
     const { checkedUrl } = await receivers()
-    const url = await checkedUrl(given.url, allow_private)
+    const url = await checkedUrl(input.url, allow_private)
     if (url.length > longestUrl)
       throw badArgument('url', `expected at most ${longestUrl} characters once it is encoded`, {
         details: { characters: url.length },
       })
-    const { session, user } = await this.#ports.meant(given)
+    const { session, user } = await this.#ports.meant(input)
     const secret = newSecret()
     const id = `wh_${randomBytes(8).toString('hex')}`
-    const webhook = {
-      ...{ id, url, types: [...new Set(types)], session, user, headers, secrets: [{ secret }] },
-      ...{ link_key: randomBytes(32).toString('base64'), allow_private, replies },
-      ...{ created_at: clock.now(), position: await events.head() },
+    const webhook: NewWebhook = {
+      id,
+      url,
+      types: [...new Set(types)],
+      session,
+      user,
+      headers,
+      secrets: [{ secret }],
+      link_key: randomBytes(32).toString('base64'),
+      allow_private,
+      replies,
+      created_at: clock.now(),
+      position: await events.head(),
     }
-    // One after the other: each counts what the one before added.
+    // Runs one after another, so that each counts the endpoints added before.
     const adding = this.#adding.then(() => this.#add(webhook))
     this.#adding = adding.catch(() => {})
     await adding
@@ -115,28 +131,35 @@ export class Webhooks {
   async #add(webhook: NewWebhook): Promise<void> {
     const { webhooks } = this.#ports
     const all = await webhooks.list()
-    const hint = 'Remove one that is not needed any more.'
+    const hint = 'Remove a webhook that you no longer need.'
     if (all.length >= mostWebhooks)
-      throw badArgument('url', `there are ${mostWebhooks} webhooks already, which is the most`, {
+      throw badArgument('url', `there are ${mostWebhooks} webhooks already, which is the maximum`, {
         details: { most: mostWebhooks },
         hint,
       })
     const characters = [webhook, ...all].reduce((sum, { headers }) => sum + lengthOf(headers), 0)
     if (characters > allHeaders)
-      throw badArgument('headers', `those of all webhooks are more than ${allHeaders} characters together`, {
-        details: { most: allHeaders },
-        hint,
-      })
+      throw badArgument(
+        'headers',
+        `the headers of all webhooks have more than ${allHeaders} characters together`,
+        {
+          details: { most: allHeaders },
+          hint,
+        },
+      )
     await webhooks.add(webhook)
   }
 
-  /** Stops deliveries for now. */
+  /** Stops deliveries until `resume`. */
   async pause(id: string): Promise<WebhookEndpoint> {
     await this.#change(id, { paused: true })
     return this.get(id)
   }
 
-  /** Goes on from where it was, and tries at once what failed; also with one that svc switched off. */
+  /**
+   * Continues a paused or switched-off endpoint from its position. Events that failed are retried
+   * immediately.
+   */
   async resume(id: string): Promise<WebhookEndpoint> {
     const { disabled } = await this.#webhook(id)
     const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
@@ -145,7 +168,7 @@ export class Webhooks {
     return this.get(id)
   }
 
-  /** A new secret; for a day deliveries are signed with that of before too. */
+  /** Creates a new secret. For a day, deliveries are signed with the previous one too. */
   async rotate(id: string): Promise<AddedWebhook> {
     const secret = newSecret()
     const until = this.#ports.clock.now() + rotationMs
@@ -154,7 +177,7 @@ export class Webhooks {
   }
 
   /**
-   * Delivers everything again from there on, with the ids that it had, and says how much that is.
+   * Delivers all events again from `from` on, with their original ids. The answer contains their number.
    *
    * @throws SvcError `not_found`, `invalid_arguments`
    */
@@ -176,51 +199,47 @@ export class Webhooks {
       throw isSvcError(error) ? renamed(error, problem => ({ ...problem, field: 'from' })) : error
     })
     if (!gone) return start
-    throw badArgument(
-      'from',
-      'the log has no events of then: they are not kept any more, or are yet to come',
-      {
-        hint: 'Name another time or event.',
-      },
-    )
+    throw badArgument('from', 'the log has no events of that time: they were removed, or are in the future', {
+      hint: 'Name another time or event.',
+    })
   }
 
-  /** What an endpoint wants of the events after `start`, up to `end`. */
+  /** Counts the events for an endpoint after the cursor `start`, up to `end`. */
   async #between(
     start: string,
     end: string,
     { session, types, user }: Webhook,
   ): Promise<ReplayedWebhook['replay']> {
-    const wanted = { limit: pageEvents, session, user, ...typed(types) }
+    const filter = { limit: pageEvents, session, user, ...typed(types) }
     const found = { events: 0, events_is_lower_bound: false, since: undefined as number | undefined }
     const turn = turns(this.#ports.clock)
     let cursor = start
     for (let pages = 0; placeOf(cursor) < placeOf(end); pages++) {
       if (pages === countedPages) return { ...found, events_is_lower_bound: true }
       await turn()
-      const page = await this.#ports.events.after(cursor, wanted)
-      const given = page.events.filter(event => placeOf(event.cursor) <= placeOf(end))
-      found.events += given.length
-      found.since ??= given[0]?.at
+      const page = await this.#ports.events.after(cursor, filter)
+      const counted = page.events.filter(event => placeOf(event.cursor) <= placeOf(end))
+      found.events += counted.length
+      found.since ??= counted[0]?.at
       if (page.cursor === cursor) break
       cursor = page.cursor
     }
     return found
   }
 
-  /** With all that is kept of it. */
+  /** Removes an endpoint and all its data. */
   async remove(id: string): Promise<{ success: true; id: string }> {
     if (!(await this.#ports.webhooks.remove(id))) throw noSuch()
     return { success: true, id }
   }
 
-  /** The newest tries, newest first. */
+  /** Lists delivery attempts, newest first. */
   async log(id: string, { limit = 50, outcome }: WebhookLogQuery = {}): Promise<WebhookDelivery[]> {
     await this.#webhook(id)
     return (await this.#ports.webhooks.progress.tries(id, limit, outcome)).map(defined)
   }
 
-  /** Delivers an event of type `webhook.test` now, from this process, whether the endpoint is on or not. */
+  /** Delivers an event `webhook.test` now, from this process, also if the endpoint is off. */
   async test(id: string, signal: AbortSignal): Promise<WebhookTest> {
     const webhook = await this.#webhook(id)
     const { clock, webhooks } = this.#ports
@@ -237,7 +256,7 @@ export class Webhooks {
       const success = detail === undefined
       const found = { status, took_ms: Math.round(clock.monotonic() - beganAt), detail, code }
       const outcome = success ? 'done' : 'failed'
-      // It was delivered, or not, also where the store cannot note it.
+      // The result counts even if the store cannot record it.
       await webhooks.progress.tried(id, { at, event, type, outcome, ...found }).catch(() => {})
       return defined({ success, ...found })
     } finally {
@@ -245,17 +264,17 @@ export class Webhooks {
     }
   }
 
-  /** Whether a link of a delivery leads there now. */
+  /** Whether a link in a delivery is valid for a target now. */
   async opens(to: Linked, expires: string, signature: string): Promise<boolean> {
     const webhook = await this.#ports.webhooks.get(to.webhook)
     return webhook !== undefined && opens(webhook.link_key, to, expires, signature, this.#ports.clock.now())
   }
 
-  /** What a link to a whole message opens. @throws SvcError `message_not_found` */
+  /** Returns the whole message for a link. @throws SvcError `message_not_found` */
   async message(messageId: string): Promise<Message> {
     const found = await this.#ports.message(messageId)
     if (found) return found
-    throw new SvcError('message_not_found', 'the message is not kept any more')
+    throw new SvcError('message_not_found', 'the message is no longer stored')
   }
 
   async #change(id: string, change: WebhookChange): Promise<void> {
@@ -280,9 +299,9 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
   for (const [name, value] of entries) {
     if (name.length > headerNameLength)
       throw badArgument('headers', `a name is longer than ${headerNameLength} characters`)
-    if (!headerName.test(name)) throw badArgument('headers', 'a name is not one of HTTP')
+    if (!headerName.test(name)) throw badArgument('headers', 'a name is not a valid HTTP header name')
     if (ownHeaders.test(name)) throw badArgument('headers', `${name.toLowerCase()} is set by svc itself`)
-    // Printable ASCII and spaces: all that every receiver reads alike.
+    // Only printable ASCII and spaces are read the same by every receiver.
     if (!/^[\x20-\x7e]*$/.test(value))
       throw badArgument('headers', `expected printable ASCII as the value of ${name}`)
   }
@@ -291,18 +310,21 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
 const lengthOf = (headers: Readonly<Record<string, string>>): number =>
   Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
 
-/** Secrets are not in it. */
+/** Converts a stored endpoint to its public form, without secrets. @param now Unix ms */
 export function shownOf(webhook: Webhook, now: number): WebhookEndpoint {
   const { id, url, types, session, user, headers, allow_private, replies, created_at, tries } = webhook
   const { disabled, paused, failing_since, last_error, last_error_code, last_success_at, secrets } = webhook
   const { next_try_at = 0 } = webhook
   const old = secrets.find(({ until }) => until !== undefined && until > now)
   return {
-    ...{ id, url, types: [...types] as WebhookEndpoint['types'] },
+    id,
+    url,
+    types: [...types] as WebhookEndpoint['types'],
     ...(session !== undefined && { session }),
     ...(user !== undefined && { user }),
     headers: Object.fromEntries(Object.keys(headers).map(name => [name, '***'])),
-    ...{ allow_private, replies },
+    allow_private,
+    replies,
     status: disabled ? 'disabled' : paused ? 'paused' : failing_since === undefined ? 'active' : 'failing',
     ...(disabled && { disabled_reason: disabled.reason, disabled_at: disabled.at }),
     ...(disabled?.code && { disabled_code: disabled.code }),
@@ -311,7 +333,7 @@ export function shownOf(webhook: Webhook, now: number): WebhookEndpoint {
     ...(failing_since !== undefined && { failing_since }),
     ...(last_error !== undefined && { last_error }),
     ...(last_error_code && { last_error_code }),
-    // A time that is over says nothing: the try is under way.
+    // A time in the past is left out: that attempt is running.
     ...(!disabled && !paused && next_try_at > now && { next_try_at }),
     ...(old?.until !== undefined && { rotating_until: old.until }),
     tries: { ...tries },

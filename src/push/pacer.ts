@@ -1,43 +1,46 @@
 /**
- * When deliveries begin. Hundreds may be due at once, of many endpoints: they begin a few at a time, since each round of the event
- * loop would last until all are under way, and what else the process does, storing messages first of all, would wait for that.
- * While a backlog comes in from WeChat nothing begins for a moment: its messages are stored first.
+ * Paces the start of webhook deliveries. Hundreds of deliveries may be due at the same time. They start a few
+ * per round of the event loop, so that other work of the process, above all storing messages, does not wait
+ * until all have started. While a backlog comes in from WeChat, deliveries pause: its messages are stored
+ * first.
  */
 import type { Clock } from '../platform/clock.ts'
 
-/** Begin in one round of the event loop. */
+/** Deliveries that start in one round of the event loop. */
 const atOnce = 4
-/** The next batch of a backlog is there before that. */
+/** Pause after a batch of a backlog. The next batch usually comes within this time. */
 const holdMs = 100
-/** It may come in for long: then deliveries have every other two seconds. */
+/** Longest pause. In a long backlog, deliveries pause and run in turn, two seconds each. */
 const mostMs = 2000
 
+/** Queue in which deliveries wait for their start; one for all endpoints of a process. */
 export class Turns {
   readonly #clock: Clock
   readonly #waiting: (() => void)[] = []
-  /** By the monotonic clock, as the others. */
+  /** End of the pause (monotonic ms). */
   #heldUntil = Number.NEGATIVE_INFINITY
+  /** The pause is not extended beyond this time (monotonic ms). */
   #holdEnds = Number.NEGATIVE_INFINITY
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Resolves when it is its turn: in the order of the calls. */
+  /** Resolves when a delivery may start, in the order of the calls. */
   next(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     if (this.#waiting.push(resolve) === 1) setImmediate(this.#round)
     return promise
   }
 
-  /** A batch of a backlog came in. */
+  /** Starts or extends the pause. Call it for each batch of a backlog. */
   hold(): void {
     const now = this.#clock.monotonic()
     if (now > this.#holdEnds + mostMs) this.#holdEnds = now + mostMs
     this.#heldUntil = Math.min(now + holdMs, this.#holdEnds)
   }
 
-  /** Resolves when no backlog comes in, or has for too long. */
+  /** Resolves at the end of the pause, or when the signal aborts. */
   async calm(signal?: AbortSignal): Promise<void> {
     for (let ms = this.#leftMs(); ms > 0 && !signal?.aborted; ms = this.#leftMs())
       await this.#clock.sleep(ms, signal)
@@ -49,7 +52,7 @@ export class Turns {
 
   readonly #round = async (): Promise<void> => {
     await this.calm()
-    for (const begin of this.#waiting.splice(0, atOnce)) begin()
+    for (const resolve of this.#waiting.splice(0, atOnce)) resolve()
     if (this.#waiting.length > 0) setImmediate(this.#round)
   }
 }

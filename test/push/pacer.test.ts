@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { systemClock } from '../../src/platform/clock.ts'
-import { Turns } from '../../src/push/turns.ts'
+import { Turns } from '../../src/push/pacer.ts'
 import { testClock } from '../support/clock.ts'
 import { until } from '../support/until.ts'
 
