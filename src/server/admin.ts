@@ -1,6 +1,6 @@
 /**
- * The panel's door: a second Elysia app with an API of its own, and the page that uses it. No CORS, no inline script,
- * nothing from elsewhere; behind one check of who may come in.
+ * The HTTP service of the panel: a second Elysia app with its own API, and the page that uses it. One check
+ * decides who may use it. There is no CORS, no inline script, and nothing is loaded from other servers.
  */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
@@ -37,6 +37,7 @@ import { absent, answerOf, isHead, methodsByPath, templateOf } from './paths.ts'
 import { addOwnRoute, declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
 import { addDocsRoutes } from './service-routes.ts'
 
+/** Options of the panel's service. */
 export interface AdminOptions {
   gateway: Gateway
   config: Pick<
@@ -52,23 +53,23 @@ export interface AdminOptions {
   >
   log: Log
   version: string
-  /** Where the built panel may lie; the first folder that is there is it. */
+  /** Folders that may contain the built panel; the first one that exists is used. */
   folders: readonly string[]
-  /** Addresses worth a link. */
+  /** URLs that the panel links to. */
   links?: { rest_url?: string; sandbox_phone?: string }
-  /** The gateway's by default. */
+  /** Default: the gateway's clock. */
   clock?: Clock
 }
 
-/** The door, as `platform/serve.ts` serves it. */
+/** The panel's service, for `platform/serve.ts`. */
 export interface AdminApp {
   /** Never throws. */
   fetch(request: Request, peer?: Peer): Response | Promise<Response>
-  /** Why there is no page to serve, if there is none; the API answers all the same. */
+  /** Returns why the page cannot be served, if so; the API works without it. */
   pageMissing(): Promise<SvcError | undefined>
-  /** Refuses new calls and ends waits and live streams. */
+  /** Rejects new calls, and ends waiting calls and live streams. */
   beginShutdown(): void
-  /** Path and query of a link that signs in once; undefined where nobody has to sign in. */
+  /** Creates a link that signs in once. Returns its path and query; undefined if no sign-in is needed. */
   signInLink(): Promise<string | undefined>
 }
 
@@ -87,7 +88,11 @@ const about = {
   ],
 }
 
-/** @throws Error when the address is open to others and there is no token */
+/**
+ * Creates the panel's service.
+ *
+ * @throws Error if other machines can reach the address and there is no token
+ */
 export function createAdminApp(options: AdminOptions): AdminApp {
   const { gateway, config, clock = gateway.clock } = options
   const log = options.log.child('admin')
@@ -103,30 +108,30 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   }
   const tries = new FailedTries(context)
   const files = openPanelFiles(options.folders)
-  const looking = { ...directCall(), by: panel, service: context.service }
+  const viewCall = { ...directCall(), by: panel, service: context.service }
   const events = new PanelEvents({
-    status: () => invoke(status, gateway, {}, looking, log),
+    status: () => invoke(status, gateway, {}, viewCall, log),
     clock,
     log,
   })
-  const { called, methods } = addRoutes(options, context, { access, events, looking })
+  const { answerCall, methods } = addRoutes(options, context, { access, events, viewCall })
   const page = pageAnswers(files, access)
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
-  const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
+  const answerRequest = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
     const phone = phoneOf(path)
     if (phone !== undefined) return await askPhone(request, phone)
-    return isApi || appPath.test(path) ? called(request, path) : await page(request, path)
+    return isApi || appPath.test(path) ? answerCall(request, path) : await page(request, path)
   }
 
   const fetch: AnsweringAt = async (request, peer, path) => {
     const isApi = path === '/api' || path.startsWith('/api/')
     const open = openPaths.has(path) || !(isApi || phoneOf(path))
     try {
-      const refusal = (await access.refusal(request, open)) ?? context.waiting.stopped
-      if (refusal) return await tries.answer(problemResponse(refusal), peer)
+      const denial = (await access.refusal(request, open)) ?? context.waiting.stopped
+      if (denial) return await tries.answer(problemResponse(denial), peer)
       if (!open || !access.required) peer?.accept()
-      const answer = await answered(request, path, isApi)
-      // The page tells times by it: in a sandbox the phone moves the clock.
+      const answer = await answerRequest(request, path, isApi)
+      // The page reads the time from this header: in a sandbox, the phone can change the clock.
       if (isApi) answer.headers.set('date', new Date(clock.now()).toUTCString())
       return path === '/api/sign-in' ? await tries.answer(answer, peer) : answer
     } catch (error) {
@@ -150,13 +155,17 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   }
 }
 
-/** Adds all that is described in the document. @returns what answers a call */
+/**
+ * Adds all routes of the API and its documents.
+ *
+ * @returns a function that answers calls, and the paths with their methods
+ */
 function addRoutes(
   { config, version }: AdminOptions,
   context: RouteContext,
-  { access, events, looking }: { access: Access; events: PanelEvents; looking: Call },
+  { access, events, viewCall }: { access: Access; events: PanelEvents; viewCall: Call },
 ): {
-  called(request: Request, path: string): Response | Promise<Response>
+  answerCall(request: Request, path: string): Response | Promise<Response>
   methods: ReturnType<typeof methodsByPath>
 } {
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
@@ -168,7 +177,7 @@ function addRoutes(
   addOperations(app, { ...context, maxUploadBytes }, [...mediaOperations, getWaitingFile], '/api')
   const live = async (request: Request) => {
     if (isHead(request)) return unopenedStream()
-    const changes = await invoke(followChanges, context.gateway, {}, looking, context.log)
+    const changes = await invoke(followChanges, context.gateway, {}, viewCall, context.log)
     return events.open(changes, async () => !(await access.refusal(request, false)))
   }
   app.get('/api/events', ({ request }) => live(request), {
@@ -179,13 +188,13 @@ function addRoutes(
   addOperations(app, context, [health])
   addDocsRoutes(app, { version, tokenRequired: access.required, about })
   const methods = methodsByPath(app)
-  return { methods, called: (request, path) => answerOf(app, methods, request, path) }
+  return { methods, answerCall: (request, path) => answerOf(app, methods, request, path) }
 }
 
-/** What the door knows of the service. */
+/** Returns the facts about the service that operations may use. */
 const serviceOf = (
   { config, version, links }: AdminOptions,
-  known: Pick<ServiceFacts, 'started_at' | 'token_required'>,
+  startFacts: Pick<ServiceFacts, 'started_at' | 'token_required'>,
 ): ServiceFacts => ({
   version,
   base_path: config.basePath,
@@ -194,14 +203,14 @@ const serviceOf = (
   store_max_count: config.storeMaxCount,
   max_upload_bytes: config.maxUploadBytes,
   ...links,
-  ...known,
+  ...startFacts,
 })
 
-/** The page and its files: what anybody may load, since nothing in it is secret. */
+/** Returns a function that serves the page and its files. Everybody may load them: they contain no secret. */
 function pageAnswers(files: PanelFiles, access: Access) {
   const signInByLink = async (request: Request): Promise<Response> => {
     const code = new URL(request.url).searchParams.get('code') ?? ''
-    // A program that only looks, such as a chat's preview of links, spends none.
+    // HEAD does not use up the link: chat apps send it to preview links.
     const cookie = request.method === 'HEAD' ? undefined : await access.signInByLink(code, request)
     return new Response(null, {
       status: 303,
@@ -215,13 +224,13 @@ function pageAnswers(files: PanelFiles, access: Access) {
   }
   return async (request: Request, path: string): Promise<Response> => {
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
-      return problemResponse(refused, { allow: 'GET, HEAD' })
+      const error = new SvcError('method_not_allowed', 'This path accepts GET only')
+      return problemResponse(error, { allow: 'GET, HEAD' })
     }
     if (path === '/sign-in') return await signInByLink(request)
     const file = await files.serve(request, path)
     if (file) return file
-    // A page in place of a script would only be misunderstood.
+    // An unknown file is an error: the browser would misread the page as a script.
     if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
     const answer = await files.page(request, path, await access.isNobody(request))
     const cookie = await access.renewal(request)
@@ -272,7 +281,7 @@ const liveDetail = {
   ...noted({ errors: doorErrors }),
 }
 
-/** What may be called without having signed in. */
+/** Paths of the API that work without a sign-in. */
 const openPaths: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
 const filePath = /^\/((assets|locales)\/|icon\.svg$)/
 const appPath = /^\/(docs(\/|$)|openapi\.json$|healthz$)/

@@ -1,5 +1,7 @@
-/** What operations give, as answers of HTTP: JSON, bytes, a stream of events or text; and what the document says of each. */
-
+/**
+ * HTTP responses made from the outputs of operations: JSON, bytes, a stream of events or text. Also their
+ * descriptions for the OpenAPI document.
+ */
 import type { OpenedEvents } from '../operations/events.ts'
 import type { WantedMedia } from '../operations/media.ts'
 import type { RestShape } from '../operations/operation.ts'
@@ -12,9 +14,10 @@ import { isHead } from './paths.ts'
 import { compressed, isWorthCompressing, jsonAnswer, type RouteContext, type RouteNotes } from './route.ts'
 import { settlingBody } from './written.ts'
 
-/** Makes the answer of an output; `input` is what the caller sent. */
+/** Creates the response for an output. `input` is what the caller sent. */
 export type AnswerOf = (output: unknown, call: HttpCall, input: unknown) => Response | Promise<Response>
 
+/** Returns the function that creates an operation's responses. */
 export function answerOf(rest: RestShape, context: RouteContext): AnswerOf {
   switch (rest.answers) {
     case 'bytes':
@@ -35,7 +38,9 @@ export function answerOf(rest: RestShape, context: RouteContext): AnswerOf {
   }
 }
 
-/** Made once: copying them costs an answer less than reading the fields of an object. */
+/**
+ * A `Headers` object is created once: copying it is faster than reading the fields of an object each time.
+ */
 const jsonInit = { headers: new Headers(jsonAnswer.headers) }
 const prometheusInit = { headers: { 'content-type': metricsType, 'cache-control': 'no-store' } }
 
@@ -56,7 +61,7 @@ const jsonAnswerOf = (
   }
 }
 
-/** If somebody waits to hear whether it arrived, the answer tells. */
+/** Creates a JSON response. If something waits for its delivery, the body reports when it was written. */
 const written = (text: string, call: HttpCall, init: ResponseInit): Response | Promise<Response> =>
   call.delivery.awaited
     ? settlingBody(text, call).then(body => new Response(body, init))
@@ -65,31 +70,31 @@ const written = (text: string, call: HttpCall, init: ResponseInit): Response | P
 const header = (description: string) => ({ description, schema: { type: 'string' } })
 const bytesHeaders = {
   'Content-Disposition': header('The file name. inline only for images, audio and video.'),
-  'Accept-Ranges': header('bytes: a part can be asked for.'),
-  ETag: header('Names the bytes of a message, for If-Range; a file that waits has none.'),
+  'Accept-Ranges': header('bytes: you can request a range.'),
+  ETag: header('Identifies the bytes of a message, for If-Range. A waiting file has none.'),
 }
 const bytesContent = { '*/*': { schema: { type: 'string', format: 'binary' } } }
 const byteResponses = {
   200: {
     description:
-      'All bytes: without Range, and where their number cannot be told, which is so for more than 256 MiB of an image or video.',
+      'All bytes: without Range, and if their number is not known, as for an image or video of more than 256 MiB.',
     headers: bytesHeaders,
     content: bytesContent,
   },
   206: {
-    description: 'The part that Range asks for.',
-    headers: { ...bytesHeaders, 'Content-Range': header('Which bytes these are, and of how many.') },
+    description: 'The range requested by Range.',
+    headers: { ...bytesHeaders, 'Content-Range': header('The range of these bytes, and the total number.') },
     content: bytesContent,
   },
-  304: { description: 'If-None-Match names these bytes.' },
+  304: { description: 'If-None-Match contains the ETag of these bytes.' },
   416: {
-    description: '`invalid_arguments`: none of the bytes that Range asks for is there.',
-    headers: { 'Content-Range': header('`bytes */` and how many there are.') },
+    description: '`invalid_arguments`: the range requested by Range has no bytes.',
+    headers: { 'Content-Range': header('`bytes */` and the total number.') },
     content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
   },
 }
 
-/** What the document says of answers that are not JSON. */
+/** Descriptions of responses that are not JSON, for the OpenAPI document. */
 export const otherResponses: Readonly<Record<NonNullable<RestShape['answers']>, RouteNotes['responses']>> = {
   bytes: byteResponses,
   events: {

@@ -1,4 +1,4 @@
-/** A file that the bundler embeds: imported `with { type: 'file' }`, it is the path of a copy. */
+/** A file that the bundler embeds. Imported `with { type: 'file' }`, its value is the path of a copy. */
 declare module '*.br' {
   const path: string
   export default path

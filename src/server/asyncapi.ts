@@ -1,23 +1,27 @@
-/** The AsyncAPI document: what `GET /events` tells and what webhooks deliver, from the schemas that tools and OpenAPI are made of. */
+/**
+ * The AsyncAPI document: the events of `GET /events` and of webhooks. It is made from the same schemas as the
+ * tools and the OpenAPI document.
+ */
 import { Events, WebhookTestEvent } from '../model/event.ts'
 import { followEvents } from '../operations/events.ts'
 import { toJsonSchema } from '../operations/schema.ts'
 import type { DocumentOptions } from './document.ts'
 
-/** An event of the stream that is none of the log. */
+/** An event of the stream that is not in the event log. */
 const goneEvent = {
   name: 'gone',
   title: 'gone',
   summary: 'Events are lost',
   description:
-    'An SSE event of the name `gone`, without an id: events after `after` are lost, since retention took them, or the id is of another data directory. The oldest that is kept comes next.',
+    'An SSE event named `gone`, without an id: events after `after` are lost. Retention removed them, or the id belongs to another data directory. The oldest stored event comes next.',
   payload: {
     type: 'object',
     required: ['after'],
-    properties: { after: { type: 'string', description: 'The id from which the reader read on.' } },
+    properties: { after: { type: 'string', description: 'The id from which the reader continued.' } },
   },
 }
 
+/** Creates the AsyncAPI document. */
 export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): object {
   const types = [...Object.keys(Events), goneEvent.name]
   const delivered = { ...Events, 'webhook.test': WebhookTestEvent }
@@ -28,10 +32,10 @@ export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): o
       title: 'svc',
       version,
       description:
-        'Everything that happens to the WeChat bot accounts of svc, in one order, as server-sent events.',
+        'Everything that happens to the WeChat bot accounts of svc, as server-sent events in one order.',
       contact: { name: 'svc' },
       license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
-      tags: [{ name: 'events', description: 'What happened, once for each reader.' }],
+      tags: [{ name: 'events', description: 'Events, each once per reader.' }],
     },
     servers: {
       service: {
@@ -44,8 +48,8 @@ export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): o
       receiver: {
         host: '{address}',
         protocol: 'https',
-        description: 'A program of yours that takes webhooks.',
-        variables: { address: { default: 'example.com', description: 'Of the address that was added.' } },
+        description: 'Your program that receives webhooks.',
+        variables: { address: { default: 'example.com', description: 'Host of the URL that was added.' } },
       },
     },
     defaultContentType: 'application/json',
@@ -55,7 +59,7 @@ export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): o
         servers: [ref('servers', 'service')],
         title: 'Event stream',
         description:
-          'Server-sent events over HTTP: `id` is the place of the event, `data` the payload as JSON. All but `gone` have no event name: the payload tells the type. Last-Event-ID or ?after= reads on. Where a token is needed it goes in the Authorization header; for a browser, which sends none, POST /events/link makes a link that opens one stream.',
+          'Server-sent events over HTTP: `id` is the position of the event, `data` the payload as JSON. Only `gone` has an event name; for the others the payload contains the type. Continue with Last-Event-ID or ?after=. If the service needs a token, send it in the Authorization header. A browser cannot send it for an EventSource: POST /events/link creates a link that opens one stream.',
         messages: Object.fromEntries(types.map(type => [type, ref('components/messages', type)])),
       },
       webhooks: {
@@ -63,7 +67,7 @@ export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): o
         servers: [ref('servers', 'receiver')],
         title: 'Webhooks',
         description:
-          'A POST to each address that was added by `svc webhook add` or `POST /webhooks`, signed by Standard Webhooks 1.0.0.',
+          'A POST to each URL that was added by `svc webhook add` or `POST /webhooks`, signed by Standard Webhooks 1.0.0.',
         messages: Object.fromEntries(
           Object.keys(delivered).map(type => [type, ref('components/messages', type)]),
         ),
@@ -79,8 +83,8 @@ export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): o
       },
       deliver_events: {
         action: 'send',
-        title: 'Deliver what happens to an address',
-        description: 'Each event, until the receiver answers with 2xx.',
+        title: 'Deliver events to a URL',
+        description: 'Each event is delivered until the receiver answers with 2xx.',
         channel: { $ref: '#/channels/webhooks' },
         messages: Object.keys(delivered).map(type => ref('channels/webhooks/messages', type)),
       },
@@ -90,7 +94,7 @@ export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): o
         bearer: {
           type: 'http',
           scheme: 'bearer',
-          description: 'The token of the service, where it wants one.',
+          description: 'The token of the service, if it needs one.',
         },
       },
       messages: {

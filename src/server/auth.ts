@@ -1,10 +1,11 @@
 /**
- * Who may call: the one check in front of every HTTP door.
+ * Authentication: the check in front of every HTTP service.
  *
- * A service on a loopback address trusts the local user and nobody the user's browser talks to: the Host must be a
- * loopback name (a page that rebinds its own name to 127.0.0.1 fails) and requests of foreign pages are refused (a page
- * may send simple requests anywhere). On any other address, and behind a proxy (--allow-host), a bearer token is required.
- * There is no CORS. Calls without the right token are slowed per address, and told in the log.
+ * A service on a loopback address trusts the local user, but not the web pages in that user's browser. The
+ * Host must be a loopback name, so a page that rebinds its own name to 127.0.0.1 fails. Requests of foreign
+ * pages are denied, since a page may send simple requests anywhere. On any other address, and behind a proxy
+ * (--allow-host), a bearer token is required. There is no CORS. Calls without the right token are slowed down
+ * per address and logged.
  */
 import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
@@ -13,47 +14,53 @@ import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import { problemResponse } from './errors.ts'
 
+/** Options of the check. */
 export interface GuardOptions {
-  /** The address the door is bound to. */
+  /** The address that the service is bound to. */
   host: string
-  /** The bearer token; required where others may call, see `isExposed`. */
+  /** The bearer token; required if others can reach the service, see `isExposed`. */
   token?: string
-  /** Names that a proxy in front uses: `svc.example.org`, or `svc.example.org:8443`. */
+  /** Host names that a proxy in front uses: `svc.example.org`, or `svc.example.org:8443`. */
   allowHosts?: readonly string[]
 }
 
+/** The check of requests. */
 export interface Guard {
   /**
-   * What speaks against this request; `undefined` lets it through.
+   * Returns why a request is denied; undefined if it is allowed.
    *
-   * @param open true for what anybody may read who passes the Host and Origin check: docs, schema, health
+   * @param open true for paths that need no token, only the Host and Origin check: docs, schema, health
    */
   refusal(request: Request, open: boolean): SvcError | undefined
   /**
-   * What speaks against the page that makes this request, wherever the door is bound: for doors that browsers open with
-   * a cookie. `undefined` for our own pages and for callers that are no browser.
+   * Returns why the page that makes a request is denied, on every bound address. For services that browsers
+   * use with a cookie. Undefined for our own pages and for callers other than browsers.
    */
   foreign(request: Request, open: boolean): SvcError | undefined
   /** Whether callers need the token. */
   readonly tokenRequired: boolean
 }
 
-/** @throws Error when a public address has no token: a fault of the program, never to be served */
+/**
+ * Creates the check.
+ *
+ * @throws Error if others can reach the service and there is no token: a bug in the program
+ */
 export function createGuard(options: GuardOptions): Guard {
   const local = isLoopback(options.host)
   if (isExposed(options) && !options.token) throw new Error(`listening on ${options.host} needs a token`)
   const tokenHash = options.token ? sha256(options.token) : undefined
   const allowed = new Set((options.allowHosts ?? []).map(name => name.trim().toLowerCase()).filter(Boolean))
-  // A Host counts by its name, which is what a page can rebind: proxies pass it with and without the port.
+  // Compare the name in the Host, which a page can rebind. Proxies pass it with or without the port.
   const isOwnHost = (host: string) =>
     isLoopback(hostName(host)) || allowed.has(host) || allowed.has(hostName(host))
-  // A client says the same Host each time: what passed last is not judged again.
+  // A client sends the same Host each time: the last one that passed is not checked again.
   let lastHost: string | null = null
   const foreign: Guard['foreign'] = ({ headers }, open) => {
     const origin = headers.get('origin')
     const host = headers.get('host')?.toLowerCase() ?? ''
     if (origin !== null && !isOwnOrigin(origin, host, allowed)) return foreignOrigin(origin, host)
-    // Only browsers send this. A link to the docs may be followed from anywhere; anything else is ours alone.
+    // Only browsers send this header. Any page may link to the docs; only our own pages may request the rest.
     const site = open ? null : headers.get('sec-fetch-site')
     return site !== null && site !== 'same-origin' && site !== 'none' ? foreignOrigin() : undefined
   }
@@ -67,14 +74,14 @@ export function createGuard(options: GuardOptions): Guard {
         const host = headers.get('host')
         if (host === null || (host !== lastHost && !isOwnHost(host.toLowerCase()))) return foreignHost()
         lastHost = host
-        const refused = foreign(request, open)
-        if (refused) return refused
+        const denial = foreign(request, open)
+        if (denial) return denial
       }
       if (tokenHash === undefined || open) return undefined
-      const given = bearer(headers.get('authorization'))
-      if (given === undefined)
+      const token = bearer(headers.get('authorization'))
+      if (token === undefined)
         return new SvcError('unauthorized', 'This service needs a token in the Authorization header')
-      return nodeCrypto().timingSafeEqual(sha256(given), tokenHash)
+      return nodeCrypto().timingSafeEqual(sha256(token), tokenHash)
         ? undefined
         : new SvcError('unauthorized', 'The token is wrong')
     },
@@ -85,15 +92,18 @@ const foreignHost = () =>
   new SvcError('forbidden', 'The Host header names neither this machine nor an allowed host', {
     hint: 'Call it as localhost or 127.0.0.1. Behind a proxy, start svc with --allow-host <name>.',
   })
-/** @param origin of a page on another port of the Host is most often our own, behind a proxy that drops the port */
+/**
+ * Creates the error for a page of another origin. If only the port differs from the Host, the page is
+ * probably our own, behind a proxy that drops the port; the error then says so.
+ */
 function foreignOrigin(origin = '', host = ''): SvcError {
   const page = URL.parse(origin)
   if (page?.hostname && page.hostname === hostName(host))
     return new SvcError(
       'forbidden',
-      `The page at ${page.protocol}//${page.host} may not call this service, which the request calls ${host}`,
+      `The page at ${page.protocol}//${page.host} may not call this service: the Host header of its request is ${host}`,
       {
-        hint: `If a proxy serves that page for svc, let it pass on the Host with its port (nginx: proxy_set_header Host $http_host), and start svc with --allow-host ${page.host}.`,
+        hint: `If a proxy serves that page for svc, configure it to pass the Host with its port (nginx: proxy_set_header Host $http_host), and start svc with --allow-host ${page.host}.`,
       },
     )
   return new SvcError('forbidden', 'Web pages of other origins may not call this service', {
@@ -102,8 +112,9 @@ function foreignOrigin(origin = '', host = ''): SvcError {
 }
 
 /**
- * Own is the very address the request went to, or a host that --allow-host names: with the port that stands there, else on
- * the default port of http or https. On other ports of that host others may serve pages. `null` is nobody's.
+ * Whether an Origin is our own: the address that the request went to, or a host of --allow-host, with the
+ * port given there, else with the default port of http or https. Other programs may serve pages on other
+ * ports of that host. The Origin `null` is never ours.
  */
 function isOwnOrigin(origin: string, host: string, allowed: ReadonlySet<string>): boolean {
   const url = URL.parse(origin)
@@ -115,17 +126,20 @@ function isOwnOrigin(origin: string, host: string, allowed: ReadonlySet<string>)
 
 const withoutDefaultPort = (host: string) => (host.endsWith(':80') ? host.slice(0, -3) : host)
 
-/** The name in a Host header, without the port: `[::1]:80` → `[::1]`. */
+/** Returns the name in a Host header, without the port: `[::1]:80` → `[::1]`. */
 function hostName(host: string): string {
   const end = host.lastIndexOf(':')
   return end > host.lastIndexOf(']') ? host.slice(0, end) : host
 }
 
-/** Whether others than the user of this machine may reach a service: by its address, or through a proxy in front. */
+/** Whether other machines can reach a service: by its address, or through a proxy. */
 export const isExposed = ({ host, allowHosts = [] }: Pick<GuardOptions, 'host' | 'allowHosts'>): boolean =>
   !isLoopback(host) || allowHosts.length > 0
 
-/** Whether a host name or address always means this machine. `0.0.0.0` and `::` do not: they mean everybody. */
+/**
+ * Whether a host name or address always means this machine. `0.0.0.0` and `::` do not: they listen to other
+ * machines too.
+ */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase().replace(/^\[(.*)\]$/, '$1')
   if (name === 'localhost' || name.endsWith('.localhost')) return true
@@ -137,33 +151,36 @@ export function isLoopback(host: string): boolean {
 const bearer = (header: string | null): string | undefined =>
   header === null ? undefined : /^bearer +([^\s,]+) *$/i.exec(header)?.[1]
 
-/** Compares in a time that tells nothing about the token. */
+/** Compares two tokens in constant time. */
 export const sameToken = (given: string, token: string): boolean =>
   nodeCrypto().timingSafeEqual(sha256(given), sha256(token))
 
-// Hashes are of equal length, so the comparison tells neither length nor place of a difference.
+// Hashes have equal length, so the comparison reveals neither the length nor the position of a difference.
 const sha256 = (text: string) => nodeCrypto().createHash('sha256').update(text).digest()
 
-/** An address has so many answers a minute at once; each further one waits. */
+/** Calls without the right token that an address may make per minute without a delay. */
 const freeTries = 100
 const waitMs = 1000
-/** More than so many do not wait, of one address and of all: they are refused at once. */
+/** Maximum delayed calls of one address, and of all. Further calls are rejected immediately. */
 const waitingOfOne = 20
 const waitingOfAll = 500
 const minuteMs = 60_000
-/** Of more addresses than these the oldest are forgotten. */
+/** Maximum addresses in memory. Beyond it, the oldest is removed. */
 const maxAddresses = 10_000
 
+/** Calls of one address without the right token. */
 interface Tries {
+  /** Start of the minute that is counted (monotonic ms). */
   since: number
   count: number
+  /** Calls that are being delayed. */
   waiting: number
 }
 
 /**
- * The token is looked at first, so a call with the right one never comes here, and nobody locks anybody else out, behind
- * one proxy either. It follows that no delay keeps a token from being guessed: that takes a token that cannot be, and
- * where others can reach the service one that can is refused at the start. What this saves is work and connections.
+ * Slows down calls without the right token. Calls with the right token never come here, so no caller can
+ * lock out another, not even behind the same proxy. So this does not protect a weak token against guessing.
+ * A service that others can reach rejects a weak token at its start. The delay saves work and connections.
  */
 export class FailedTries {
   readonly #log: Log
@@ -176,7 +193,10 @@ export class FailedTries {
     this.#clock = clock
   }
 
-  /** A 401 at its time, or `rate_limited` in its place, with the end of its connection; any other answer as it is. */
+  /**
+   * Passes a response on. A 401 is delayed, or replaced by `rate_limited`, and closes its connection. Other
+   * responses do not change.
+   */
   answer(given: Response, peer: Peer | undefined): Response | Promise<Response> {
     if (given.status !== 401) return given
     given.headers.set('connection', 'close')
@@ -184,9 +204,9 @@ export class FailedTries {
     if (tries.count <= freeTries) return given
     if (tries.waiting < waitingOfOne && this.#waiting < waitingOfAll) return this.#late(given, tries)
     const retryAfter = (tries.since + minuteMs - this.#clock.monotonic()) / 1000
-    const refusal = new SvcError('rate_limited', 'Too many calls of this address have no right token', {
+    const refusal = new SvcError('rate_limited', 'This address made too many calls without the right token', {
       retryAfter: Math.max(1, Math.ceil(retryAfter)),
-      hint: 'Send the right token; calls that do are answered at once.',
+      hint: 'Send the right token: such calls are answered without a delay.',
     })
     return problemResponse(refusal, { connection: 'close' })
   }
@@ -200,7 +220,7 @@ export class FailedTries {
     return given
   }
 
-  /** The log hears of an address once a minute, with what came in the minute before. */
+  /** Counts a call. Logs each address once a minute, with the number of calls in the minute before. */
   #count(address: string): Tries {
     const now = this.#clock.monotonic()
     const known = this.#addresses.get(address)

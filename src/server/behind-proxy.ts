@@ -1,6 +1,7 @@
 /**
- * A service behind a proxy, at a path of its host. Routes see paths without that prefix: if the proxy left it on, it is taken
- * off here. Code that writes an address asks `rootOf` or `prefixOf`.
+ * Support for proxies that serve svc below a path (prefix) of their host. Routes see paths without the
+ * prefix: it is removed here if the proxy did not remove it. Code that writes URLs uses `rootOf` or
+ * `prefixOf`.
  */
 import { prefixIn } from '../config/values.ts'
 import type { Config } from '../config.ts'
@@ -9,19 +10,21 @@ import { isLoopback } from './auth.ts'
 
 /** How a request reached this service. */
 interface Way {
-  /** `/svc`, or '' at the root of a host; undefined where a proxy does not tell. */
+  /** `/svc`, or '' at the root of a host; undefined if a proxy does not send it. */
   readonly prefix: string | undefined
-  /** It came by a name that only a proxy in front has. */
+  /** True if the Host is a name that only a proxy has. */
   readonly byProxy: boolean
 }
+/** Key of a `Way` on its request. */
 const wayKey = Symbol('way')
+/** A request that passed `behindProxy`. */
 interface Arrived extends Request {
   [wayKey]?: Way
 }
 
 type Fetch = (request: Request, peer: Peer) => Response | Promise<Response>
 
-/** The doors behind a proxy: they see paths without the prefix, whether the proxy took it off or not. */
+/** Wraps a service so that it sees paths without the prefix, whether the proxy removed it or not. */
 export function behindProxy(config: Pick<Config, 'host' | 'allowHosts' | 'publicUrl'>, fetch: Fetch): Fetch {
   const { allowHosts, publicUrl } = config
   if (allowHosts.length === 0 && publicUrl === undefined) return fetch
@@ -32,47 +35,49 @@ export function behindProxy(config: Pick<Config, 'host' | 'allowHosts' | 'public
     const { headers } = request
     const host = hostOf(headers)
     const byProxy = isLoopback(config.host) && !isLoopback(host?.hostname ?? '')
-    // Only behind a proxy that --allow-host names is this header believed.
+    // Trust this header only with --allow-host.
     const header = allowHosts.length > 0 ? headers.get('x-forwarded-prefix') : null
-    const told = header === null ? undefined : prefixIn(header)
+    const sent = header === null ? undefined : prefixIn(header)
     const isProxied = byProxy || host?.host === address?.host || cameByProxy(headers)
-    // What a header tells was taken off by the proxy that sent it.
-    const mayBeLeft = configured && (told === undefined || told === configured)
+    // A prefix in the header was removed by the proxy that sent it. Only the configured one may still be
+    // there.
+    const mayBeLeft = configured && (sent === undefined || sent === configured)
     if (mayBeLeft && takeOff(request, configured)) request[wayKey] = { byProxy, prefix: configured }
     else {
-      // At another host it may lie elsewhere.
-      const isThere = host?.hostname === address?.hostname || isLoopback(host?.hostname ?? '')
-      request[wayKey] = { byProxy, prefix: told ?? (isProxied ? (isThere ? configured : undefined) : '') }
+      // On another host the prefix may differ.
+      const isSameHost = host?.hostname === address?.hostname || isLoopback(host?.hostname ?? '')
+      request[wayKey] = { byProxy, prefix: sent ?? (isProxied ? (isSameHost ? configured : undefined) : '') }
     }
     return fetch(request, peer)
   }
 }
 
-/** @returns whether the path began with the prefix */
+/** Removes the prefix from a request's path. @returns whether the path began with the prefix */
 function takeOff(request: Request, prefix: string): boolean {
   const { url } = request
   const start = url.indexOf('/', 8)
   const isBelow = url.startsWith(prefix, start) && /^([/?]|$)/.test(url.slice(start + prefix.length))
   if (!isBelow || ownPath.test(prefix)) return false
   const rest = url.slice(start + prefix.length)
-  // The request itself stays: the server knows its connection by it.
+  // Change the request in place: the server identifies the connection by this object.
   Object.defineProperty(request, 'url', {
     value: `${url.slice(0, start)}${rest.startsWith('/') ? '' : '/'}${rest}`,
   })
   return true
 }
 
-/** A prefix that begins like a path of svc cannot be told from it: the proxy has to take it off. */
+/** Paths of svc. A prefix that begins like one of them is ambiguous: the proxy has to remove it. */
 const ownPath =
   /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|events|users|webhooks|metrics|mcp|sse|messages|conversations|sessions|accounts|settings|sign-in|healthz|openapi\.json|asyncapi\.json)(\/|$)/
 
-/** Where the caller finds the root of this service: a prefix, or '' without one; undefined where a proxy does not tell. */
+/** Returns the prefix of this service for a caller, '' without one; undefined if a proxy does not send it. */
 export const prefixOf = (request: Arrived): string | undefined =>
   request[wayKey] === undefined ? '' : request[wayKey].prefix
 
 /**
- * The root of this service for addresses in the answer to a request, without a slash at its end: `/svc`, or '' without a
- * prefix; relative to the path that was asked for (`.`, `../..`) where a proxy does not tell its own.
+ * Returns the root of this service for URLs in the answer to a request, without a slash at the end: `/svc`,
+ * or '' without a prefix. If a proxy does not send its prefix, the root is relative to the requested path
+ * (`.`, `../..`).
  */
 export function rootOf(request: Request): string {
   const depth = new URL(request.url).pathname.split('/').length - 2
@@ -92,23 +97,26 @@ const forwardingHeaders = [
 ]
 const cameByProxy = (headers: Headers): boolean => forwardingHeaders.some(name => headers.has(name))
 
-/** Proxies end a request that is silent for a minute (nginx), or for 50 s (HAProxy as it is usually set up). */
+/**
+ * Seconds. Proxies end a request without data after a minute (nginx) or 50 s (HAProxy's usual
+ * configuration).
+ */
 const longestWaitBehindProxy = 45
 
-/** The most seconds that the answer to this request may take by itself. */
+/** Returns the maximum seconds that a call may wait before its answer; undefined without a proxy. */
 export const longestWait = (request: Arrived): number | undefined =>
   request[wayKey]?.byProxy || cameByProxy(request.headers) ? longestWaitBehindProxy : undefined
 
 /**
- * Whether the caller speaks TLS with a proxy in front: svc itself speaks plain HTTP. A caller that sends these headers falsely
- * changes nothing but the answer to itself.
+ * Whether the caller uses TLS to a proxy in front; svc itself speaks plain HTTP. A caller that forges these
+ * headers changes only its own answer.
  */
 export const isBehindTls = ({ headers }: Request): boolean =>
   Boolean(headers.get('origin')?.startsWith('https:')) ||
   /^https\b/i.test(headers.get('x-forwarded-proto') ?? '') ||
   /(^|[;,\s])proto="?https\b/i.test(headers.get('forwarded') ?? '')
 
-/** The same caller. */
+/** Copies the caller's proxy facts to a copy of its request. */
 export const asArrived = (copy: Arrived, request: Arrived): Request => {
   copy[wayKey] = request[wayKey]
   return copy

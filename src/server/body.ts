@@ -1,23 +1,24 @@
-/** Request bodies: bounded before they are read, and JSON with long ids intact. */
+/** Reads request bodies: limits their size and time, and parses JSON without changing long ids. */
 import { Buffer } from 'node:buffer'
 import { parseLossless } from '../ilink/lossless.ts'
 import { badJson } from '../model/bad-json.ts'
 import { invalid, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
 
-/** How large a body may be, and what to do instead of a larger one: by default, of a file. */
+/** Maximum size of a body, and advice for a caller that exceeds it. */
 export interface BodyLimit extends Pick<SvcErrorOptions, 'hint' | 'next'> {
   readonly maxBytes: number
 }
 
-/** The limit of JSON that carries no files. */
+/** Returns the limit for JSON without files. */
 export const jsonLimit = (maxBytes: number): BodyLimit => ({ maxBytes, hint: 'Send a smaller JSON object.' })
 
-/** The limit of JSON whose size comes from the files in it. */
+/** Returns the limit for JSON that may contain files. */
 export const filesLimit = (maxBytes: number): BodyLimit => ({ maxBytes, next: { action: 'upload' } })
 
 /**
- * The JSON value of a request. Integers of 16 digits and more arrive as strings. `doneWith` has to follow.
+ * Reads and parses the JSON body of a request. Integers of 16 digits and more become strings. Call `doneWith`
+ * afterwards.
  *
  * @throws SvcError `unsupported_media_type`, `payload_too_large`, `rate_limited`, `bad_json`
  */
@@ -27,7 +28,8 @@ export async function readJson(request: Request, limit: BodyLimit): Promise<unkn
 }
 
 /**
- * The JSON value of a request whose type was checked. `doneWith` has to follow.
+ * Like `readJson`, for a request whose Content-Type was checked, and with another parser. Call `doneWith`
+ * afterwards.
  *
  * @throws SvcError `payload_too_large`, `rate_limited`, `bad_json`
  */
@@ -55,18 +57,21 @@ export async function parsedBody(
   try {
     return parse(text)
   } catch (error) {
-    // The parser's own words may quote the body: they stay out of the answer.
+    // The parser's message may quote the body, so it is not in the answer.
     throw await badJson('The body', text, error)
   }
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** A decoder says that bytes are wrong, not which: what they decode to differs from the first of them on. */
+/**
+ * Creates the error for a body that is not UTF-8, with the position of the first wrong byte. The decoder does
+ * not report it, so the bytes are decoded, encoded again and compared.
+ */
 function notUtf8(bytes: Uint8Array): SvcError {
-  const again = Buffer.from(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes))
+  const encoded = Buffer.from(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes))
   let at = 0
-  while (again[at] === bytes[at] && at < bytes.length) at++
+  while (encoded[at] === bytes[at] && at < bytes.length) at++
   const byte = at + 1
   return new SvcError('bad_json', `The body is not valid UTF-8 from byte ${byte} on`, { details: { byte } })
 }
@@ -89,20 +94,21 @@ function checkJsonType(headers: Headers): void {
     })
 }
 
-/** A body of which nothing came for so long is given up; one of at most `smallBytes` has so long in all. */
+/** A body fails if no bytes come for this time. A body of at most `smallBytes` has this time in total. */
 const stalledMs = 60_000
 const smallBytes = 64 * 1024
 
-/** Bytes of all large bodies that are in work, at all doors. */
+/** Maximum bytes of all large bodies that are in memory, for all services of the process. */
 const mostInWork = 96 * 1024 * 1024
 
+/** Counts the bytes of large bodies in memory. */
 class InWork {
   readonly #bytes = new WeakMap<Request, number>()
   #total = 0
 
   add(request: Request, bytes: number): void {
     if (this.#total + bytes > mostInWork)
-      throw new SvcError('rate_limited', 'Too many large bodies are being worked on', {
+      throw new SvcError('rate_limited', 'Too many large bodies are being processed', {
         hint: 'Try again in a moment.',
         next: { action: 'upload' },
         retryAfter: 2,
@@ -119,25 +125,35 @@ class InWork {
 
 const inWork = new InWork()
 
-/** What was read of this request is needed no more. Safe to call twice. */
+/** Releases the bytes that were read of a request. You may call it twice. */
 export const doneWith = (request: Request): void => inWork.end(request)
 
-/** A longer text is looked through before it is parsed, which is one piece of work: 24 MB of brackets take 2 s. */
+/**
+ * A longer text is scanned before it is parsed. Parsing blocks the process, and 24 MB of brackets would take
+ * 2 s.
+ */
 const longText = 1024 * 1024
-/** Values that such a text may have, about; and how deep they may be nested. Only a file makes a text so long. */
-const [mostSigns, deepest] = [100_000, 100]
+/** Approximate maximum of JSON tokens in a long text. Only a file makes a text that long. */
+const maxTokens = 100_000
+/** Maximum nesting depth of a long text. */
+const maxDepth = 100
 const reading = new SharedTurns(systemClock)
 
-/** @throws SvcError `payload_too_large` for a long text of many values */
+/**
+ * Checks the shape of a long JSON text.
+ *
+ * @throws SvcError `payload_too_large` if it has too many values or is nested too deep
+ */
 export async function checkShape(text: string): Promise<void> {
   if (text.length <= longText) return
   const turn = reading.join()
-  const [sign, ofString] = [/["[\]{},]/g, /["\\]/g]
+  const tokenOutside = /["[\]{},]/g
+  const tokenInString = /["\\]/g
   let depth = 0
-  let signs = 0
-  for (let at = 0, looks = 0, isString = false; ; looks++) {
-    if (looks % 4096 === 0) await turn()
-    const next = isString ? ofString : sign
+  let tokens = 0
+  for (let at = 0, count = 0, isString = false; ; count++) {
+    if (count % 4096 === 0) await turn()
+    const next = isString ? tokenInString : tokenOutside
     next.lastIndex = at
     if (!next.test(text)) return
     at = next.lastIndex
@@ -147,22 +163,22 @@ export async function checkShape(text: string): Promise<void> {
     else if (found === '[' || found === '{') depth++
     else if (found === ']' || found === '}') depth--
     if (isString || found === '"') continue
-    if (++signs > mostSigns || depth > deepest)
+    if (++tokens > maxTokens || depth > maxDepth)
       throw new SvcError('payload_too_large', 'The body has too many values for its length', {
-        hint: 'Send fewer values in one call; only a file in it makes a body so long.',
+        hint: 'Send fewer values in one call. Only a body with a file may be this long.',
       })
   }
 }
 
 /**
- * The whole body of a request. `doneWith` has to follow.
+ * Reads the whole body of a request. Call `doneWith` afterwards.
  *
- * @throws SvcError `payload_too_large`; `rate_limited`; `invalid_arguments` when it stops coming
+ * @throws SvcError `payload_too_large`; `rate_limited`; `invalid_arguments` if no more bytes come
  */
 function readBytes(request: Request, limit: BodyLimit): Promise<Uint8Array | ArrayBuffer> {
   const announced = request.headers.get('content-length')
   if (announced !== null && !(Number(announced) <= limit.maxBytes)) return Promise.reject(tooLarge(limit))
-  // The server cuts a body at its announced length: only a body without one, or a long one, has to be watched.
+  // The server cuts a body at its announced length. Watch only a body without a length, or a long one.
   return announced !== null && Number(announced) <= smallBytes
     ? allSenders.arriving(request.arrayBuffer(), stalledMs)
     : readWatched(request, limit)
@@ -178,39 +194,46 @@ async function readWatched(request: Request, limit: BodyLimit): Promise<Uint8Arr
   return Buffer.concat(chunks)
 }
 
+/** A promise with a deadline. */
 interface Sender {
-  /** The last look that finds it in time. */
+  /** Number of the last check at which it is not late. */
   readonly until: number
   readonly withinMs: number
   reject(error: unknown): void
 }
 
-/** Senders that are waited for. One timer looks after all of them: each small request passes here. */
+/**
+ * Deadlines of request bodies. One timer checks all of them, since each small request has a deadline.
+ */
 export class Senders {
   readonly #lookMs: number
   readonly #awaited = new Set<Sender>()
   #looking: ReturnType<typeof setInterval> | undefined
-  /** Looks so far: they are the clock, since the runtime's costs more than all else here. */
+  /** Number of checks so far. It serves as the clock: reading the real one costs more than all else here. */
   #looks = 0
 
-  /** @param lookMs how often it looks; sooner than that nobody is late */
+  /** @param lookMs interval between checks, and so the precision of deadlines */
   constructor(lookMs = 1000) {
     this.#lookMs = lookMs
   }
 
-  /** What is awaited, if it comes in time, or a moment later. */
+  /**
+   * Returns the value of a promise. Rejects if it is late; this is noticed up to one interval later.
+   *
+   * @throws SvcError `invalid_arguments` if it is late
+   */
   arriving<T>(bytes: Promise<T>, withinMs: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      const one = { until: this.#looks + Math.ceil(withinMs / this.#lookMs), withinMs, reject }
-      this.#awaited.add(one)
+      const sender = { until: this.#looks + Math.ceil(withinMs / this.#lookMs), withinMs, reject }
+      this.#awaited.add(sender)
       this.#looking ??= setInterval(() => this.#look(), this.#lookMs)
       bytes.then(
         value => {
-          this.#awaited.delete(one)
+          this.#awaited.delete(sender)
           resolve(value)
         },
         error => {
-          this.#awaited.delete(one)
+          this.#awaited.delete(sender)
           reject(error)
         },
       )
@@ -219,11 +242,11 @@ export class Senders {
 
   #look(): void {
     this.#looks++
-    for (const one of this.#awaited) {
-      if (one.until >= this.#looks) continue
-      this.#awaited.delete(one)
-      const problem = `expected it to go on, and nothing came for ${one.withinMs / 1000} s`
-      one.reject(invalid([{ field: 'body', problem }]))
+    for (const sender of this.#awaited) {
+      if (sender.until >= this.#looks) continue
+      this.#awaited.delete(sender)
+      const problem = `expected more bytes, but none came for ${sender.withinMs / 1000} s`
+      sender.reject(invalid([{ field: 'body', problem }]))
     }
     if (this.#awaited.size > 0) return
     clearInterval(this.#looking)
@@ -233,7 +256,7 @@ export class Senders {
 
 const allSenders = new Senders()
 
-/** @throws SvcError `payload_too_large` when the request announces more */
+/** Checks the Content-Length of a request. @throws SvcError `payload_too_large` */
 export function checkAnnounced(headers: Headers, limit: BodyLimit): void {
   const length = headers.get('content-length')
   if (length !== null && !(Number(length) <= limit.maxBytes)) throw tooLarge(limit)
@@ -243,10 +266,10 @@ const tooLarge = ({ maxBytes, ...advice }: BodyLimit): SvcError =>
   new SvcError('payload_too_large', `The body is larger than ${maxBytes} bytes`, advice)
 
 /**
- * The same bytes, with an error in place of what exceeds the limit or does not come in time. Back-pressure and cancelling
- * pass through.
+ * Passes a stream on, and fails it if it exceeds the size limit or stops coming. Back-pressure and cancelling
+ * reach the source.
  *
- * @param broke hears of that error
+ * @param broke called with that error
  */
 export function limited(
   source: ReadableStream<Uint8Array>,

@@ -1,8 +1,9 @@
 /**
- * The documentation page: Scalar, a copy of its one file, so that it loads nothing from elsewhere.
+ * The documentation page `/docs`: Scalar, from a copy of its one file, so that the page loads nothing from
+ * other servers.
  *
- * The page's scripts are served by us and allowed by the CSP; nothing inline runs. The file is read and unpacked at the
- * first visit and then kept: 6 MB, of which a service that nobody reads about has none.
+ * The page's scripts come from this service and are allowed by the CSP; no inline script runs. The file is
+ * read and unpacked at the first visit and then stays in memory (6 MB).
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -29,7 +30,7 @@ const page = `<!doctype html>
 </html>
 `
 
-// Scalar makes its style sheets itself, and draws icons from data: URLs.
+// Scalar creates its style sheets at run time, and loads icons from data: URLs.
 const pagePolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -54,7 +55,10 @@ const assets: Record<string, () => Promise<Prepared>> = {
   },
 }
 
-/** Scalar in its brotli form: inside the bundle, beside this module, or inside the binary. See `scripts/scalar.ts`. */
+/**
+ * Reads Scalar, compressed with brotli: from the bundle, from the file beside this module, or from the
+ * binary. `scripts/scalar.ts` creates it.
+ */
 async function scalar(): Promise<Uint8Array> {
   const packed = packedBrotli('docs/scalar.js')
   if (packed) return packed
@@ -64,10 +68,10 @@ async function scalar(): Promise<Uint8Array> {
   return await readFile(embedded.default)
 }
 
-/** The paths of the page and what it loads. */
+/** Paths of the page and its scripts. */
 export const docsPaths: readonly string[] = Object.keys(assets)
 
-/** Serves `docsPaths`. */
+/** Returns a function that serves `docsPaths`. */
 export function createDocs(): (request: Request, path: string) => Promise<Response> {
   const kept = new Map<string, Promise<Prepared>>()
   return async (request, path) => {
@@ -76,7 +80,7 @@ export function createDocs(): (request: Request, path: string) => Promise<Respon
     let prepared = kept.get(path)
     if (!prepared) {
       prepared = asset()
-      // A file that could not be read may be there the next time.
+      // After an error, read the file again at the next request.
       prepared.catch(() => kept.delete(path))
       kept.set(path, prepared)
     }
@@ -84,14 +88,17 @@ export function createDocs(): (request: Request, path: string) => Promise<Respon
   }
 }
 
-/** Bytes with their compressed forms and the name of this content. */
+/** A static file: its bytes, also compressed, and the ETag of its content. */
 export interface Prepared {
   readonly type: string
   readonly etag: string
   readonly forms: ReadonlyMap<'br' | 'gzip' | 'identity', Uint8Array>
 }
 
-/** Compresses it where it is long, but for the forms that are there already. */
+/**
+ * Prepares a static file. A file of more than 1000 bytes is compressed, except for the forms that are
+ * passed in.
+ */
 export async function prepare(
   content: Uint8Array | string,
   type: string,
@@ -100,7 +107,7 @@ export async function prepare(
   const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
   const forms = new Map<'br' | 'gzip' | 'identity', Uint8Array>([['identity', bytes]])
   if (bytes.length > 1000) {
-    // Loaded on use: 3 ms of a start.
+    // Loaded on first use: it costs 3 ms at start.
     const [zlib, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
     const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: 5 }
     forms.set('br', br ?? (await promisify(zlib.brotliCompress)(bytes, { params })))
@@ -113,16 +120,20 @@ export async function prepare(
   }
 }
 
-/** Whether the client takes answers in this encoding. */
+/** Whether the client accepts an encoding. */
 export function takesCoding(request: Request, coding: 'br' | 'gzip'): boolean {
   const accepted = request.headers.get('accept-encoding')?.toLowerCase() ?? ''
   return new RegExp(`\\b${coding}\\b(?!\\s*;\\s*q=0(?:\\.0*)?(?:,|$|\\s))`).test(accepted)
 }
 
-/** The answer with the encoding the client takes, or 304 when it has this content already. */
+/**
+ * Returns the response for a static file, in an encoding that the client accepts; 304 if the client has the
+ * content.
+ */
 export function respond(request: Request, content: Prepared, policy: string): Response {
   const coding =
-    (['br', 'gzip'] as const).find(one => content.forms.has(one) && takesCoding(request, one)) ?? 'identity'
+    (['br', 'gzip'] as const).find(name => content.forms.has(name) && takesCoding(request, name)) ??
+    'identity'
   const etag = `"${content.etag}${coding === 'identity' ? '' : `-${coding}`}"`
   const headers: Record<string, string> = {
     'content-type': content.type,

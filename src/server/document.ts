@@ -1,6 +1,7 @@
 /**
- * The OpenAPI document: what @elysiajs/openapi makes of the routes, then one tidy step that adds what only we know
- * (errors and examples of each route, schemas shared by name) and removes what validators refuse.
+ * Creates the OpenAPI document. @elysiajs/openapi generates it from the routes. Then one step adds what the
+ * generator does not know (errors and examples of each route, shared schemas) and removes what validators
+ * reject.
  */
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import { type TObject, TypeGuard } from '@sinclair/typebox'
@@ -16,14 +17,18 @@ import { Problem, problemOf, problemType } from './errors.ts'
 import { notesKey, type RouteNotes } from './route.ts'
 
 /**
- * The schemas of objects that have a name in the document: the one they are exported by. The smaller first, since an outer
- * one is compared after its parts were replaced.
+ * Object schemas that have a name in the document: the name of their export. Smaller schemas come first,
+ * since a larger one is compared after its parts were replaced by references.
  */
 const shared = Object.entries<unknown>({
-  ...{ ...messages, ...sessions, ...media, ...webhooks },
-  ...{ LoginStatus, Problem },
+  ...messages,
+  ...sessions,
+  ...media,
+  ...webhooks,
+  LoginStatus,
+  Problem,
 })
-  .filter((one): one is [string, TObject] => TypeGuard.IsObject(one[1]))
+  .filter((entry): entry is [string, TObject] => TypeGuard.IsObject(entry[1]))
   .map(([name, schema]) => [name, toJsonSchema(schema)] as const)
   .sort(([, a], [, b]) => JSON.stringify(a).length - JSON.stringify(b).length)
 
@@ -33,19 +38,20 @@ Start with \`sessions\`; without a connected one, \`login\`. Then \`recv\` waits
 
 **What WeChat allows a bot.** A user must write first. Then the bot may answer for about 24 hours, about 10 times per message of the user. Accepted by WeChat is not delivered. There are no groups, no voice bubbles, and one bot per account.
 
-**Errors** are \`application/problem+json\`: decide by \`code\`, follow \`hint\`, and repeat only after \`retry_after\` seconds. Message ids are strings, since most exceed 2^53; times are Unix milliseconds.`
+**Errors** are \`application/problem+json\`: decide by \`code\`, follow \`hint\`, and repeat only after \`retry_after\` seconds. Message ids are strings, since most exceed 2^53. Times are Unix milliseconds.`
 
 type Json = Record<string, unknown>
 
+/** Options of the OpenAPI and AsyncAPI documents. */
 export interface DocumentOptions {
   version: string
-  /** Whether calls need the bearer token on this service. */
+  /** Whether calls of this service need the bearer token. */
   tokenRequired: boolean
-  /** What the document says of itself; of the nine tools by default. */
+  /** Title and descriptions; those of the nine tools by default. */
   about?: About
 }
 
-/** The words of a document. */
+/** Title, descriptions and tags of a document. */
 export interface About {
   title: string
   summary: string
@@ -66,7 +72,7 @@ const aboutTools: About = {
   ],
 }
 
-/** The document of the routes of `app`, as plain JSON. */
+/** Creates the document for the routes of `app`, as plain JSON. */
 export function createDocument(app: Elysia, options: DocumentOptions): Json {
   const generated = JSON.stringify(toOpenAPISchema(app))
   const { paths }: { paths: Record<string, Record<string, Operation>> } = JSON.parse(generated)
@@ -96,7 +102,7 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
       contact: { name: 'svc' },
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    // Relative to this document: below a path of a proxy too.
+    // Relative to this document, so it is also right below a proxy's path.
     servers: [{ url: '.', description: 'This service' }],
     tags: about.tags,
     security: options.tokenRequired ? [{ bearer: [] }] : [{}, { bearer: [] }],
@@ -116,17 +122,17 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
   }
 }
 
-/** Those of the shared schemas that something refers to, directly or by another. */
+/** Returns the shared schemas that the paths refer to, directly or through another schema. */
 function referredIn(paths: Json, schemas: Json): Json {
   const found = new Set<string>()
-  const look = (text: string) => {
+  const collect = (text: string) => {
     for (const [, name = ''] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
       if (found.has(name)) continue
       found.add(name)
-      look(JSON.stringify(schemas[name] ?? {}))
+      collect(JSON.stringify(schemas[name] ?? {}))
     }
   }
-  look(JSON.stringify(paths))
+  collect(JSON.stringify(paths))
   return Object.fromEntries(Object.entries(schemas).filter(([name]) => found.has(name)))
 }
 
@@ -139,12 +145,12 @@ function problemExample(code: ErrorCode): Json {
   return { summary: title, value: { ...problemOf(sample), type: problemType(code) } }
 }
 
-/** What has a body: a request or an answer. */
+/** A request or a response: the part of an operation that has a body. */
 interface Holder extends Json {
   content?: Record<string, Json>
 }
 
-/** An operation as the generator makes it. */
+/** An operation, as the generator creates it. */
 interface Operation extends Json {
   parameters?: { schema: Json; description?: unknown }[]
   requestBody?: Holder
@@ -152,12 +158,16 @@ interface Operation extends Json {
   [notesKey]?: RouteNotes
 }
 
+/**
+ * Completes an operation: adds errors and examples, and refers to shared schemas. Adds its error codes to
+ * `used`.
+ */
 function tidyOperation(operation: Operation, known: Map<string, string>, used: Set<ErrorCode>): Json {
   const { [notesKey]: notes = { errors: [] }, ...rest } = operation
   const out: Operation = refer(rest, known)
   for (const parameter of out.parameters ?? []) {
     const { schema } = parameter
-    // The generator leaves the description inside the schema, where no viewer looks.
+    // The generator leaves the description inside the schema, which viewers do not display.
     if (schema.description === undefined) continue
     parameter.description = schema.description
     delete schema.description
@@ -207,14 +217,14 @@ function problemAnswer(status: number, codes: readonly ErrorCode[]): Json {
   }
 }
 
-/** A copy in which every schema that is a shared one is a reference to it. */
+/** Returns a copy in which each shared schema is replaced by a reference to it. */
 function refer<T>(value: T, known: ReadonlyMap<string, string>): T
 function refer(value: unknown, known: ReadonlyMap<string, string>): unknown {
   if (Array.isArray(value)) return value.map(entry => refer(entry, known))
   if (typeof value !== 'object' || value === null) return value
   const copy: Json = {}
   for (const [key, entry] of Object.entries(value)) {
-    // What JSON Schema means anyway; see `declared`.
+    // True is the default of JSON Schema; `declared` adds it.
     if (key === 'additionalProperties' && entry === true) continue
     // Examples and defaults are values, not schemas.
     copy[key] = key === 'examples' || key === 'example' || key === 'default' ? entry : refer(entry, known)
@@ -225,7 +235,7 @@ function refer(value: unknown, known: ReadonlyMap<string, string>): unknown {
   return typeof copy.description === 'string' ? { $ref, description: copy.description } : { $ref }
 }
 
-/** Equal for schemas that differ in their description and in the order of keys only. */
+/** Returns a text that is equal for schemas that differ only in description and order of keys. */
 function fingerprint(schema: Json): string {
   const { description: _, ...rest } = schema
   return JSON.stringify(Object.entries(rest).sort(([a], [b]) => (a < b ? -1 : 1)))

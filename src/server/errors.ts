@@ -1,34 +1,34 @@
-/** Errors as HTTP tells them: `application/problem+json` (RFC 9457), one shape for every failure at this door. */
+/** HTTP error responses: `application/problem+json` (RFC 9457), in one shape for every error. */
 import { type Static, Type } from '@sinclair/typebox'
 import { type ErrorCode, errorKind, type SvcError } from '../model/error.ts'
 import { adviceOf, type Wording } from '../model/next-step.ts'
 import { optional, text } from '../model/shapes.ts'
 
-/** What every failure looks like on the wire. */
+/** The JSON of every error. */
 export const Problem = Type.Object(
   {
-    type: Type.String({ format: 'uri', description: 'Names the kind of problem.' }),
+    type: Type.String({ format: 'uri', description: 'Identifies the kind of problem.' }),
     title: Type.String(),
     status: Type.Integer(),
     detail: text('What went wrong this time.'),
-    code: Type.Unsafe<ErrorCode>(text('From the closed catalogue: decide by this.')),
+    code: Type.Unsafe<ErrorCode>(text('One of a fixed list of codes: decide by this.')),
     hint: optional(text('What to do next.')),
-    retry_after: optional(Type.Number({ description: 'Seconds after which a repeat makes sense.' })),
+    retry_after: optional(Type.Number({ description: 'Seconds to wait before you repeat the call.' })),
     details: optional(
       Type.Unsafe<Record<string, unknown>>({
         type: 'object',
         description:
-          'More about it: `errors`, a list of {field, problem}, of invalid_arguments, or `session_name` (too_long, dot, characters, reserved) of a name that cannot be one; `users`, a list of {session, user_id}, of a name that several have; `line` and `column`, or `byte`, of bad_json; `wrote` (before_login) with `session` of window_closed; `id` of internal.',
+          'More facts. For invalid_arguments: `errors`, a list of {field, problem}; `session_name` (too_long, dot, characters, reserved) if a session name is not allowed; `users`, a list of {session, user_id}, if several users have the name. For bad_json: `line` and `column`, or `byte`. For window_closed: `wrote` (before_login) with `session`. For internal: `id`.',
       }),
     ),
   },
   { description: 'A failure (RFC 9457).' },
 )
 
-/** The URI that names a kind of problem. */
+/** Returns the URI of a kind of problem. */
 export const problemType = (code: ErrorCode): string => `urn:svc:problem:${code}`
 
-/** The body of an error, in the words of the HTTP door or of another. */
+/** Returns the JSON of an error. @param wording how hints name next steps; default: HTTP */
 export function problemOf(error: SvcError, wording?: Wording): Static<typeof Problem> {
   const { status, title } = errorKind(error.code)
   return {
@@ -44,9 +44,10 @@ export function problemOf(error: SvcError, wording?: Wording): Static<typeof Pro
 }
 
 /**
- * The whole answer of an error, with the headers its status asks for.
+ * Returns the response for an error, with the headers that its status requires.
  *
- * @param special `status` where HTTP has a narrower one than the error's code, `wording` of a door that names commands
+ * @param special `status` if HTTP has a more specific one than the error's code; `wording` how hints name
+ *   next steps
  */
 export function problemResponse(
   error: SvcError,

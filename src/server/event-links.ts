@@ -1,4 +1,4 @@
-/** Links to streams of events, for browsers: an EventSource sends no token. */
+/** Links that open an event stream, for browsers: an EventSource cannot send a token. */
 import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
@@ -11,18 +11,20 @@ const mostLinks = 1000
 /** The parameters of a stream. */
 type Stream = Readonly<Record<string, string>>
 
+/** A link that is not opened yet. */
 interface Link {
   stream: Stream
-  /** Monotonic ms. */
+  /** Expiry, in monotonic ms. */
   until: number
 }
 
-/** Whether a request asks for events by a link. */
+/** Whether a request opens an event stream by a link. */
 export const isByLink = (request: Request, path: string): boolean =>
   path === eventsPath && request.method === 'GET' && queryOf(request).link !== undefined
 
 /**
- * Links that were made and not opened. They are kept by the process that made them: a link opens once, and none outlives a restart.
+ * Links that are not opened yet. A link opens once. Links are in the memory of the process that created them,
+ * so they end with it.
  */
 export class EventLinks {
   readonly #clock: Clock
@@ -33,7 +35,7 @@ export class EventLinks {
     this.#clock = clock
   }
 
-  /** A new link below `prefix`, as of `Call.linkEvents`. @throws SvcError `rate_limited` */
+  /** Creates a link below `prefix`; see `Call.linkEvents`. @throws SvcError `rate_limited` */
   add(stream: Stream, prefix: string): { url: string; expires_at: number } {
     const now = this.#clock.monotonic()
     for (const [code, { until }] of this.#links) {
@@ -42,7 +44,7 @@ export class EventLinks {
     }
     const [oldest] = this.#links.values()
     if (oldest && this.#links.size >= mostLinks)
-      throw new SvcError('rate_limited', `${mostLinks} links wait to be opened, which is the most`, {
+      throw new SvcError('rate_limited', `${mostLinks} links wait to be opened, which is the maximum`, {
         retryAfter: Math.ceil((oldest.until - now) / 1000),
       })
     const code = randomBytes(24).toString('base64url')
@@ -50,12 +52,16 @@ export class EventLinks {
     return { url: `${prefix}${eventsPath}?link=${code}`, expires_at: this.#clock.now() + linkMs }
   }
 
-  /** The request that a request by link stands for: one with the parameters of the link alone. A link opens once. */
+  /**
+   * Converts a request by link to a request with the parameters of the link. The link cannot be used again.
+   *
+   * @returns an error if the link is not valid
+   */
   follow(request: Request): Request | SvcError {
     const { link, ...others } = queryOf(request)
     if (Object.keys(others).length > 0)
       return new SvcError('invalid_arguments', 'A link takes no other parameters', {
-        hint: 'Give them to POST /events/link.',
+        hint: 'Send them to POST /events/link.',
       })
     const stream = this.#take(link ?? '')
     if (stream === undefined)

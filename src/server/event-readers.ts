@@ -1,6 +1,6 @@
 /**
- * The readers of `GET /events`. Each is given what it missed page by page, as fast as it reads; from then on an event is read and
- * encoded once, however many readers there are.
+ * The readers of `GET /events`. Each reader first catches up: it gets missed events page by page, as fast
+ * as it reads. Then it is live: each new event is read and encoded once for all live readers.
  */
 import type { Event } from '../model/event.ts'
 import { sessionKey } from '../model/session.ts'
@@ -12,43 +12,47 @@ import { placeOf } from '../storage/events.ts'
 import { eventStream, type Outlet } from './event-stream.ts'
 import type { RouteContext } from './route.ts'
 
-/** A reader that is this many bytes behind is cut off: it comes again and reads on. */
+/**
+ * Maximum unread bytes of one reader. Beyond it the reader is disconnected; it can reconnect and continue.
+ */
 const behindBytes = 256 * 1024
-/** Of what it missed no more than this is read ahead of it. */
+/** A reader that catches up gets more events only if it has at most this many unread bytes. */
 const aheadBytes = 16 * 1024
-/** One that takes nothing of what it missed for so long is cut off too. */
+/** A reader that catches up is disconnected if it reads nothing for this time. */
 const stuckMs = 60_000
-/** That a named reader is there is noted this often. */
+/** Interval at which active named readers are recorded. */
 const seenEveryMs = 60 * 60_000
-/** A comment goes at least this often. */
+/** Interval of comments that keep a stream open. */
 const quietMs = 7000
 const pageEvents = 100
 
+/** A client of `GET /events`. */
 interface Reader {
   readonly events: OpenedEvents
-  /** Everything up to here was given to it. */
+  /** The reader got all events up to here. */
   cursor: string
   readonly outlet: Outlet
-  /** It is given what comes, as it comes. */
+  /** True once the reader has caught up and gets new events. */
   live: boolean
-  /** Aborts when it is gone. */
+  /** Aborts when the reader has disconnected or the service stops. */
   readonly gone: AbortController
-  /** Stops listening for a stop of the service. */
+  /** Removes the listener for the stop of the service. */
   stay(): void
-  /** Called when it has room again. */
+  /** Called when the reader has read something. */
   hasRoom?: () => void
 }
 
 const encoder = new TextEncoder()
 const encode = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`)
 
+/** All event streams of a service. */
 export class EventStreams {
   readonly #context: RouteContext
   readonly #readers = new Set<Reader>()
-  /** Of those who are given what they missed. */
+  /** Shares the event loop among readers that catch up. */
   readonly #turns = new SharedTurns(systemClock)
   #unsubscribe: (() => void) | undefined
-  /** Up to here live readers were told everything. */
+  /** Live readers got all events up to here. */
   #reached: string | undefined
   #ready = Promise.withResolvers<void>()
 
@@ -56,7 +60,7 @@ export class EventStreams {
     this.#context = context
   }
 
-  /** A stream of events, until the reader goes or the service stops. */
+  /** Opens a stream of events. It ends when the reader disconnects or the service stops. */
   open(events: OpenedEvents): Response {
     const { waiting } = this.#context
     const gone = new AbortController()
@@ -80,14 +84,15 @@ export class EventStreams {
       return
     }
     this.#begin(reader.events)
-    // With the place at once: who is cut off before the first event reads on from here.
+    // Send the position immediately: a reader that disconnects before the first event continues from here.
     reader.outlet.enqueue(encoder.encode(`: svc\nid: ${reader.cursor}\n\n`))
     this.#catchUp(reader).catch(error => {
-      if (!reader.gone.signal.aborted) this.#context.log.warn('an event stream was cut off', { error })
+      if (!reader.gone.signal.aborted) this.#context.log.warn('an event stream was disconnected', { error })
       this.#cut(reader, error)
     })
   }
 
+  /** Sends a reader the events that it missed, until it is live. @throws Error if it does not read */
   async #catchUp(reader: Reader): Promise<void> {
     const { signal } = reader.gone
     const turn = this.#turns.join()
@@ -100,16 +105,16 @@ export class EventStreams {
         lost = reader.cursor
         reader.outlet.enqueue(encoder.encode(`event: gone\ndata: {"after":"${lost}"}\n\n`))
       }
-      const given = await this.#giveMissed(reader, page.events)
+      const sent = await this.#giveMissed(reader, page.events)
       if (signal.aborted) return
-      if (given < page.events.length) {
-        limit = Math.max(1, given)
+      if (sent < page.events.length) {
+        limit = Math.max(1, sent)
         continue
       }
       limit = Math.min(limit * 2, pageEvents)
       reader.cursor = page.cursor
       await this.#ready.promise
-      // From here to the next event nothing is awaited.
+      // No `await` from here on, so no new event is missed.
       if (this.#reached === undefined || placeOf(reader.cursor) < placeOf(this.#reached)) continue
       reader.live = true
       return
@@ -117,37 +122,39 @@ export class EventStreams {
   }
 
   /**
-   * As far as it has room, or has it in the next round of the event loop. What has none is read again later: of thousands who
-   * do not read, none holds a page meanwhile. @returns how many it was given
+   * Sends events of a page to a reader as long as it reads them. The rest is read from the log again later,
+   * so thousands of readers that do not read keep no page in memory.
+   *
+   * @returns how many events were sent
    */
   async #giveMissed(reader: Reader, missed: readonly ToldEvent[]): Promise<number> {
     const { gone, outlet } = reader
-    for (const [nth, { event }] of missed.entries()) {
+    for (const [index, { event }] of missed.entries()) {
       if (outlet.waiting > aheadBytes) await new Promise(resolve => setImmediate(resolve))
-      if (gone.signal.aborted || outlet.waiting > aheadBytes) return nth
+      if (gone.signal.aborted || outlet.waiting > aheadBytes) return index
       outlet.enqueue(encode(event))
       reader.cursor = event.id
     }
     return missed.length
   }
 
-  /** Resolves when it has room. @throws Error when that takes too long */
+  /** Waits until a reader has few unread bytes. @throws Error if this takes too long */
   async #room(reader: Reader): Promise<void> {
     while (reader.outlet.waiting > aheadBytes && !reader.gone.signal.aborted) {
-      const over = new AbortController()
-      const leave = following(reader.gone.signal, over)
-      reader.hasRoom = () => over.abort()
-      await this.#context.clock.sleep(stuckMs, over.signal)
-      leave()
+      const wait = new AbortController()
+      const unfollow = following(reader.gone.signal, wait)
+      reader.hasRoom = () => wait.abort()
+      await this.#context.clock.sleep(stuckMs, wait.signal)
+      unfollow()
       delete reader.hasRoom
-      if (!over.signal.aborted) throw new Error('too slow')
+      if (!wait.signal.aborted) throw new Error('too slow')
     }
   }
 
-  /** Everybody's events are followed once, by what the first reader has opened. */
+  /** Subscribes to events once for all readers, through the first reader's `events`. */
   #begin(events: OpenedEvents): void {
     if (this.#unsubscribe) return
-    const looking = new AbortController()
+    const ending = new AbortController()
     const stop = events.subscribe({
       event: event => this.#tell(event),
       reached: cursor => {
@@ -156,50 +163,56 @@ export class EventStreams {
       },
     })
     this.#unsubscribe = () => {
-      looking.abort()
+      ending.abort()
       stop()
     }
-    void this.#saySo(looking.signal)
+    void this.#saySo(ending.signal)
   }
 
-  #tell(told: ToldEvent): void {
-    this.#reached = told.event.id
+  /** Sends a new event to all live readers whose filter it matches. */
+  #tell(published: ToldEvent): void {
+    this.#reached = published.event.id
     let bytes: Uint8Array | undefined
     for (const reader of [...this.#readers]) {
-      if (!reader.live || !fits(told, reader.events.wanted)) continue
-      // It caught up while this one was on its way.
-      if (placeOf(told.event.id) <= placeOf(reader.cursor)) continue
-      bytes ??= encode(told.event)
-      reader.cursor = told.event.id
+      if (!reader.live || !fits(published, reader.events.wanted)) continue
+      // The reader may have got this event while it caught up.
+      if (placeOf(published.event.id) <= placeOf(reader.cursor)) continue
+      bytes ??= encode(published.event)
+      reader.cursor = published.event.id
       this.#give(reader, bytes)
     }
   }
 
-  /** Sends the comment that keeps a stream open, with its place for readers that no event concerned. */
+  /**
+   * Sends the comments that keep streams open. Live readers get their position too, as their filter may
+   * skip events.
+   */
   async #saySo(signal: AbortSignal): Promise<void> {
     const { clock } = this.#context
-    for (let seenAt = clock.monotonic(); !signal.aborted; ) {
+    for (let recordedAt = clock.monotonic(); !signal.aborted; ) {
       await clock.sleep(quietMs, signal)
       if (signal.aborted) return
-      if (clock.monotonic() - seenAt >= seenEveryMs) {
-        seenAt = clock.monotonic()
+      if (clock.monotonic() - recordedAt >= seenEveryMs) {
+        recordedAt = clock.monotonic()
         this.#noteSeen()
       }
-      const here = encoder.encode(': here\n\n')
-      const place = encoder.encode(`: here\nid: ${this.#reached}\n\n`)
+      const comment = encoder.encode(': here\n\n')
+      const position = encoder.encode(`: here\nid: ${this.#reached}\n\n`)
       for (const reader of [...this.#readers])
-        if (reader.live) this.#give(reader, place)
-        else if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(here)
+        if (reader.live) this.#give(reader, position)
+        else if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(comment)
     }
   }
 
+  /** Records all named readers as active. */
   #noteSeen(): void {
     const { log } = this.#context
     const named = new Map([...this.#readers].map(({ events }) => [events.consumer, events]))
     for (const events of named.values())
-      events.seen().catch(error => log.warn('a reader of events was not noted', { error }))
+      events.seen().catch(error => log.warn('an active reader of events was not recorded', { error }))
   }
 
+  /** Sends bytes to a reader, or disconnects it if it has too many unread bytes. */
   #give(reader: Reader, bytes: Uint8Array): void {
     if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(bytes)
     else this.#cut(reader, new Error('too slow'))
@@ -213,7 +226,7 @@ export class EventStreams {
     if (this.#leave(reader)) reader.outlet.close()
   }
 
-  /** @returns whether it was there */
+  /** Removes a reader. The last one ends the subscription. @returns whether it was there */
   #leave(reader: Reader): boolean {
     if (!this.#readers.delete(reader)) return false
     reader.stay()
@@ -228,7 +241,7 @@ export class EventStreams {
   }
 }
 
-/** The same choice as that of the log. */
+/** Whether an event matches a reader's filter, by the same rules as the event log. */
 function fits({ event, session, user }: ToldEvent, wanted: OpenedEvents['wanted']): boolean {
   return (
     wanted.types?.includes(event.type) !== false &&

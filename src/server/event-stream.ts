@@ -1,14 +1,17 @@
-/** Streams of events, and what waits in all of them together for readers that do not read. */
+/** Server-sent event streams, and the memory limit for the unread bytes of all of them. */
 import { jsonAnswer } from './route.ts'
 
-/** Bytes that wait in all streams of this process: where it would be more, who has read nothing for longest is cut off. */
+/**
+ * Maximum unread bytes in all streams of this process. Beyond it, the readers that read nothing for the
+ * longest time are disconnected.
+ */
 const mostWaiting = 64 * 1024 * 1024
 
-/** What waits for one reader. */
+/** Unread bytes of one reader. */
 export interface Backlog {
-  /** So much waits now. @param moved the reader has taken something */
+  /** Sets the number of unread bytes. @param moved true if the reader has read something */
   holds(bytes: number, moved: boolean): void
-  /** Nothing more. */
+  /** Ends the count for this reader. */
   end(): void
 }
 
@@ -17,7 +20,7 @@ interface Entry {
   cut(): void
 }
 
-/** The backlogs of readers, those that took nothing for longest first. */
+/** The backlogs of all readers, in the order of their last read, oldest first. */
 export class Backlogs {
   readonly #most: number
   readonly #entries = new Set<Entry>()
@@ -27,7 +30,7 @@ export class Backlogs {
     this.#most = most
   }
 
-  /** @param cut ends it: there is no room for what waits */
+  /** Starts a backlog. @param cut called to disconnect the reader when the limit is exceeded */
   open(cut: () => void): Backlog {
     const entry: Entry = { bytes: 0, cut }
     this.#entries.add(entry)
@@ -35,7 +38,7 @@ export class Backlogs {
       holds: (bytes, moved) => {
         if (!this.#entries.has(entry)) return
         this.#total += bytes - entry.bytes
-        // Who has nothing to read is not behind.
+        // A reader without unread bytes is up to date, so it goes to the end.
         if (moved || entry.bytes === 0) {
           this.#entries.delete(entry)
           this.#entries.add(entry)
@@ -62,12 +65,12 @@ export class Backlogs {
   }
 }
 
-/** Of all doors. */
+/** For all services of the process. */
 export const backlogs = new Backlogs(mostWaiting)
 
-/** Where events go to one reader. */
+/** The output to one reader. */
 export interface Outlet {
-  /** Bytes that wait for the reader. */
+  /** Unread bytes. */
   readonly waiting: number
   enqueue(bytes: Uint8Array): void
   close(): void
@@ -77,25 +80,33 @@ export interface Outlet {
 export const streamHeaders = {
   ...jsonAnswer.headers,
   'content-type': 'text/event-stream',
-  // A proxy in front must not gather them.
+  // Prevents buffering in a proxy.
   'x-accel-buffering': 'no',
 }
 
+/** What feeds one stream. */
 interface Source {
   start(outlet: Outlet): void
-  /** The reader has taken something. */
+  /** Called when the reader has read something. */
   pull?(): void
-  /** It has gone, or is so far behind that it was cut off. */
+  /** Called when the reader has disconnected, or was disconnected because it is too far behind. */
   cancel(): void
 }
 
-/** What HEAD of a stream of events is answered with: a stream that never begins, since an empty one has a length. */
+/**
+ * Returns the answer to HEAD for an event stream: a stream that never begins. An empty body would have a
+ * length.
+ */
 export const unopenedStream = (): Response => new Response(new ReadableStream(), { headers: streamHeaders })
 
-/** Server-sent events. A reader that has `behindBytes` waiting for it has no room left. */
+/**
+ * Creates a response with server-sent events.
+ *
+ * @param behindBytes unread bytes at which a reader's buffer is full
+ */
 export function eventStream(behindBytes: number, source: Source): Response {
   let controller: ReadableStreamDefaultController<Uint8Array>
-  /** What waited when it was looked at last: a stream is also asked for more when nobody read anything. */
+  /** Unread bytes at the last check. The runtime also calls `pull` when the reader has read nothing. */
   let seen = 0
   const waiting = () => behindBytes - (controller.desiredSize ?? behindBytes)
   const backlog = backlogs.open(() => {

@@ -1,11 +1,14 @@
-/** A body that is one file: its raw bytes, or a form with the file as its last field. Streamed, never whole in memory. */
+/**
+ * Reads a request body that is one file: its raw bytes, or a form with the file as its last field. The file
+ * is streamed and never completely in memory.
+ */
 import { invalid } from '../model/error.ts'
 import type { SentFile } from '../operations/operation.ts'
 import { checkAnnounced, limited } from './body.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
 
 /**
- * The file with what is said of it. The query goes before the fields of a form.
+ * Returns the file with its fields. A field in the query takes precedence over one in the form.
  *
  * @throws SvcError `payload_too_large`; `invalid_arguments` if there is no file
  */

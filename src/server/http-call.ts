@@ -1,4 +1,4 @@
-/** Calls at the doors of a service, and when they end. */
+/** Calls of a service, and their end when the caller disconnects or the service stops. */
 import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
@@ -7,16 +7,16 @@ import { type Linked, linked } from '../platform/signals.ts'
 import { longestWait, prefixOf } from './behind-proxy.ts'
 import type { EventLinks } from './event-links.ts'
 
-/** Tells all that waits when the service stops. */
+/** Signals the stop of the service to all waiting calls. */
 export class Waiting {
   readonly #stop = new AbortController()
 
-  /** Aborts then; each call gives its normal answer, a long poll an empty one. */
+  /** Aborts when the service stops. Each call then gives its normal answer, a long poll an empty one. */
   get signal(): AbortSignal {
     return this.#stop.signal
   }
 
-  /** Why no new call is taken; `undefined` while the service runs. */
+  /** The error for new calls after the stop; undefined while the service runs. */
   get stopped(): SvcError | undefined {
     return this.signal.reason
   }
@@ -26,15 +26,21 @@ export class Waiting {
   }
 }
 
-/** What a call knows of the door that it came through. */
+/** Facts about the interface that a call came through. */
 interface Door {
   readonly by: Principal
   readonly waiting: Waiting
-  /** A call goes on when the service stops: a download has until the server's grace is over. */
+  /**
+   * True if a call continues when the service stops: a download has until the end of the server's grace
+   * period.
+   */
   readonly goesOn?: boolean
 }
 
-/** A call that ends when its caller is gone or the service stops. Its signal is made on first use: most calls never ask. */
+/**
+ * A call that ends when its caller disconnects or the service stops. Its signal is created on first use,
+ * since most calls do not use it.
+ */
 export class DoorCall implements Call {
   readonly by: Principal
   readonly local: Call['local']
@@ -43,7 +49,7 @@ export class DoorCall implements Call {
   readonly #caller: { readonly signal: AbortSignal }
   #linked: Linked | undefined
 
-  /** @param caller what tells when the caller is gone */
+  /** @param caller its signal aborts when the caller has disconnected */
   constructor(caller: { readonly signal: AbortSignal }, door: Door, local: Call['local']) {
     this.by = door.by
     this.local = local
@@ -62,12 +68,13 @@ export class DoorCall implements Call {
     this.delivery.onDelivered(listener)
   }
 
-  /** Nothing waits for this call any more. */
+  /** Releases the call's listeners. Call it when the answer exists. */
   end(): void {
     this.#linked?.[Symbol.dispose]()
   }
 }
 
+/** Facts about an HTTP interface. */
 export interface HttpDoor extends Door {
   readonly links?: EventLinks
   readonly service?: ServiceFacts
@@ -91,7 +98,7 @@ export class HttpCall extends DoorCall {
   }
 
   linkEvents(stream: Readonly<Record<string, string>>): { url: string; expires_at: number } {
-    if (!this.#links) throw new Error('this door has no links')
+    if (!this.#links) throw new Error('this service has no event links')
     return this.#links.add(stream, prefixOf(this.request) ?? '')
   }
 }

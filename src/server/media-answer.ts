@@ -1,13 +1,21 @@
-/** The bytes of one piece of media as an answer: whole, or the one range that was asked for. Streamed, never whole in memory. */
+/**
+ * HTTP responses with the bytes of one media file: all of them, or one requested range. The bytes are
+ * streamed and never completely in memory.
+ */
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Range, WantedMedia } from '../operations/media.ts'
 import { problemResponse } from './errors.ts'
 
-// A browser shows these in place without running anything. All else (SVG and whatever ends in +xml, HTML, scripts, PDF) is
-// only saved, and under no type of its own: a script of another user's must not be loadable from our origin.
+// Types that a browser displays without running code. All others (SVG and everything that ends in +xml, HTML,
+// scripts, PDF) are sent for download only, without their type: a page must not be able to load a user's
+// script
+// from our origin.
 const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]+)$/
 
-/** Bytes for a browser, that can do nothing there. Where their number is not known the answer is the whole. */
+/**
+ * Creates the response for a media file, so that a browser never runs it. If the number of bytes is not
+ * known, the response has all of them.
+ */
 export async function mediaAnswer({ media, etag, range, isKnown }: WantedMedia): Promise<Response> {
   const isShown = inline.test(media.content_type)
   const { size, stream } = media
@@ -33,8 +41,8 @@ export async function mediaAnswer({ media, etag, range, isKnown }: WantedMedia):
   const part = partOf(range, size)
   if (part === undefined) {
     await stream.cancel()
-    const problem = `expected a part of the ${size} bytes there are`
-    const error = badArgument('Range', problem, { hint: 'Ask for a part of them, or leave the header out.' })
+    const problem = `expected a range within ${size} bytes`
+    const error = badArgument('Range', problem, { hint: 'Request a range of them, or omit the header.' })
     return problemResponse(
       error,
       { 'content-range': `bytes */${size}`, 'accept-ranges': 'bytes' },
@@ -47,14 +55,14 @@ export async function mediaAnswer({ media, etag, range, isKnown }: WantedMedia):
   return new Response(cut(stream, from, length), { status: 206, headers })
 }
 
-/** Where a range begins and how long it is; undefined when none of its bytes is there. */
+/** Returns the start and length of a range, in bytes; undefined if it has no bytes. */
 function partOf([from, to]: Range, size: number): { from: number; length: number } | undefined {
   const first = from ?? Math.max(0, size - (to ?? 0))
   const last = from === undefined ? size - 1 : Math.min(to ?? size - 1, size - 1)
   return first > last ? undefined : { from: first, length: last - first + 1 }
 }
 
-/** Some bytes of a stream; those before are read and dropped, those after never asked for. */
+/** Returns a part of a stream. The bytes before it are read and dropped; those after it are not read. */
 function cut(stream: ReadableStream<Uint8Array>, from: number, length: number): ReadableStream<Uint8Array> {
   const reader = stream.getReader()
   let before = from
@@ -64,7 +72,7 @@ function cut(stream: ReadableStream<Uint8Array>, from: number, length: number): 
       async pull(controller) {
         for (;;) {
           const { done, value } = await reader.read()
-          if (done) throw new SvcError('upstream_error', 'The media ended before the part asked for')
+          if (done) throw new SvcError('upstream_error', 'The media ended before the requested range')
           const piece = value.subarray(before, before + left)
           before = Math.max(0, before - value.length)
           if (piece.length === 0) continue
@@ -81,7 +89,10 @@ function cut(stream: ReadableStream<Uint8Array>, from: number, length: number): 
   )
 }
 
-/** A Content-Disposition with the name twice: in ASCII, and whole as RFC 8187 writes it. */
+/**
+ * Returns a Content-Disposition header. It contains the name in ASCII, and complete in the form of RFC
+ * 8187.
+ */
 export function disposition(kind: 'inline' | 'attachment', fileName: string): string {
   const clean = fileName.toWellFormed().replace(/[\p{Cc}\\/]/gu, '_') || 'file'
   const ascii = clean.replace(/[^\x20-\x7e]/gu, '_').replace(/["%;]/g, '_')

@@ -1,18 +1,20 @@
 /**
- * One file out of a multipart/form-data body, streamed: nothing of it is kept in memory.
+ * Reads one file from a multipart/form-data body as a stream, without keeping it in memory.
  *
- * Own code because the small parsers for web streams (`@remix-run/multipart-parser`, `multipart-parser`) hand out a
- * part only when it is complete in memory, and busboy speaks Node streams, which cost a conversion at both ends.
- * Fields must stand before the file, as forms and curl send them in the order they are given.
+ * This is our own code because the small parsers for web streams (`@remix-run/multipart-parser`,
+ * `multipart-parser`) return a part only when it is complete in memory. busboy uses Node streams, which
+ * need a conversion at both ends. Fields must come before the file; forms and curl send them in the order
+ * in which they are given.
  */
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../model/error.ts'
 import { dispositionOf } from '../platform/header.ts'
 
+/** The file of a form. */
 export interface MultipartFile {
-  /** The small fields that stood before the file. */
+  /** The small fields before the file. */
   fields: Record<string, string>
-  /** As the sender named it; not to be trusted as a path. */
+  /** The sender's name for the file. Do not trust it as a path. */
   fileName?: string
   body: ReadableStream<Uint8Array>
 }
@@ -21,7 +23,7 @@ const headerMaxBytes = 16 * 1024
 const fieldMaxBytes = 64 * 1024
 const fieldsMax = 20
 
-/** The boundary of a Content-Type header, if it is multipart/form-data. */
+/** Returns the boundary of a Content-Type header; undefined if it is not multipart/form-data. */
 export function boundaryOf(contentType: string | null): string | undefined {
   const match = /^multipart\/form-data *;.*?\bboundary=(?:"([^"]{1,200})"|([^\s;,"]{1,200}))/i.exec(
     contentType ?? '',
@@ -30,10 +32,10 @@ export function boundaryOf(contentType: string | null): string | undefined {
 }
 
 /**
- * Reads up to the first file part and hands out its content as a stream, which ends only when the whole body was
- * well-formed: a body cut short errors the stream.
+ * Reads up to the first file part and returns its content as a stream. The stream fails if the rest of the
+ * body is incomplete or malformed.
  *
- * @throws SvcError `invalid_arguments` when the body is no form, or has no file
+ * @throws SvcError `invalid_arguments` if the body is not a form, or has no file
  */
 export async function readFilePart(
   source: ReadableStream<Uint8Array>,
@@ -58,7 +60,7 @@ const malformed = (expected: string) =>
     hint: 'Send the bytes as they are with query parameters file_name and kind, or a form with one file as its last field.',
   })
 
-/** Name and file name of a part, as browsers and curl spell them. */
+/** Parses the name and file name of a part, with the escapes of browsers and curl. */
 function namesOf(headers: string): { name: string; fileName?: string } {
   const line = /^content-disposition:\s*form-data\s*(;.*)$/im.exec(headers)?.[1] ?? ''
   const { name = '', fileName } = dispositionOf(line)
@@ -66,11 +68,14 @@ function namesOf(headers: string): { name: string; fileName?: string } {
   return { name: plain(name), fileName: fileName === undefined ? undefined : plain(fileName) }
 }
 
-/** Cuts a body at its delimiters. Holds at most one chunk and a delimiter's length of the one before. */
+/**
+ * Splits a body at its delimiters. Has at most one chunk and a delimiter's length of the previous one in
+ * memory.
+ */
 class Parts {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>
   readonly #delimiter: Buffer
-  // The first boundary has no line break before it: as if it had.
+  // A line break is added, since the first boundary has none before it.
   #held: Buffer = Buffer.from('\r\n')
 
   constructor(source: ReadableStream<Uint8Array>, boundary: string) {
@@ -80,12 +85,12 @@ class Parts {
 
   async #fill(): Promise<void> {
     const { done, value } = await this.#reader.read()
-    if (done) throw malformed('expected a complete form; it ended in the middle')
+    if (done) throw malformed('expected a complete form, but it ended early')
     const chunk = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
     this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
   }
 
-  /** Everything up to `mark`, which is taken too. */
+  /** Reads and returns the bytes before `mark`, and skips `mark`. */
   async #upTo(mark: Buffer, maxBytes: number): Promise<Buffer> {
     for (;;) {
       const at = this.#held.indexOf(mark)
@@ -104,7 +109,7 @@ class Parts {
     await this.#upTo(this.#delimiter, headerMaxBytes)
   }
 
-  /** The headers of the next part; `undefined` after the last one. */
+  /** Reads the headers of the next part; undefined after the last one. */
   async headers(): Promise<string | undefined> {
     while (this.#held.length < 2) await this.#fill()
     if (this.#held.subarray(0, 2).toString('latin1') === '--') return undefined
@@ -117,7 +122,7 @@ class Parts {
     return this.#upTo(this.#delimiter, maxBytes)
   }
 
-  /** The content of the part at hand, which must be the last. */
+  /** Returns the content of the current part, which must be the last one. */
   rest(): ReadableStream<Uint8Array> {
     const keep = this.#delimiter.length - 1
     return new ReadableStream<Uint8Array>(
@@ -132,7 +137,7 @@ class Parts {
                 throw malformed('expected the file to be the last field of the form')
               return controller.close()
             }
-            // What may be the beginning of a delimiter waits for the next chunk.
+            // The last bytes may be the beginning of a delimiter: wait for the next chunk.
             const ready = this.#held.length - keep
             if (ready > 0) {
               controller.enqueue(this.#held.subarray(0, ready))

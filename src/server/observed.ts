@@ -1,4 +1,4 @@
-/** What every HTTP door tells of a call once it is answered: a line in the log, and how long it took. */
+/** Logs and measures the calls of an HTTP service. */
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { FewLines, type Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
@@ -6,20 +6,21 @@ import { pathOf } from './paths.ts'
 
 export type Answering = (request: Request, peer?: Peer) => Response | Promise<Response>
 
-/** The same for one whose path is known: as `pathOf` gives it. */
+/** Like `Answering`, with the request's path from `pathOf`. */
 export type AnsweringAt = (
   request: Request,
   peer: Peer | undefined,
   path: string,
 ) => Response | Promise<Response>
 
-/** Methods that are told apart; a caller can invent others. */
+/** Methods that metrics name. All others count as `other`, since a caller can invent methods. */
 const known = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+/** Maximum characters of a path in the log. */
 const longestPath = 200
-/** At all doors. */
+/** Limits the log lines about callers that are not accepted, for all services of the process. */
 const ofStrangers = new FewLines()
 
-/** A peer of whom one sees whether its call was accepted. */
+/** A peer that remembers whether its call was accepted. */
 class ToldPeer implements Peer {
   readonly #peer: Peer | undefined
   isAccepted = false
@@ -39,10 +40,11 @@ class ToldPeer implements Peer {
 }
 
 /**
- * Callers that are not accepted have ten lines a second together; the next one says how many calls have none.
+ * Wraps a service so that each call is logged and measured. All callers that are not accepted share ten
+ * lines a second. The next line contains the number of calls without a line.
  *
- * @param routeOf the template of the route that a path belongs to, if there is one
- * @param isFile whether it is one of a page's files: a page loads many, and they would fill the log
+ * @param routeOf returns the template of the route of a path, if there is one
+ * @param isFile whether a path is a file of a page. A page loads many, so they are logged at level debug
  */
 export function observed(
   fetch: AnsweringAt,
@@ -50,12 +52,12 @@ export function observed(
   routeOf: (path: string) => string | undefined,
   isFile: (path: string) => boolean = () => false,
 ): Answering {
-  return (request, given) => {
+  return (request, caller) => {
     const began = performance.now()
-    const peer = new ToldPeer(given)
+    const peer = new ToldPeer(caller)
     const { method } = request
     const path = pathOf(request.url)
-    const told = (answer: Response): Response => {
+    const record = (answer: Response): Response => {
       const route = routeOf(path)
       const { status } = answer
       const ms = performance.now() - began
@@ -67,13 +69,13 @@ export function observed(
       })
       const { passes, unlogged } = peer.isAccepted ? { passes: true } : ofStrangers.next()
       if (!passes) return answer
-      // No query, and of a known route no ids: they say who talks to whom.
-      const shown = route ?? path.slice(0, longestPath)
+      // Without the query, and without the ids of a known route: they reveal who talks to whom.
+      const loggedPath = route ?? path.slice(0, longestPath)
       const level = status < 400 && isFile(path) ? 'debug' : 'info'
-      log[level]('answered', { method, path: shown, status, ms: Math.round(ms * 10) / 10, unlogged })
+      log[level]('answered', { method, path: loggedPath, status, ms: Math.round(ms * 10) / 10, unlogged })
       return answer
     }
     const answer = fetch(request, peer, path)
-    return answer instanceof Promise ? answer.then(told) : told(answer)
+    return answer instanceof Promise ? answer.then(record) : record(answer)
   }
 }

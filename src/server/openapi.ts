@@ -1,8 +1,8 @@
 /**
- * The REST door: the nine tools, media, the outbox, docs. An Elysia app declares a route per tool from the tool's own schemas, and
- * the OpenAPI document is generated from those routes. Every failure leaves as problem+json.
+ * The REST service: the nine tools, media, the outbox, docs. An Elysia app declares one route per operation
+ * from the operation's schemas. The OpenAPI document is generated from those routes. Every error is
+ * answered as problem+json.
  */
-
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
@@ -23,26 +23,27 @@ import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
 import { failed, type RouteContext } from './route.ts'
 import { addServiceRoutes, isOpenPath } from './service-routes.ts'
 
+/** Options of the REST service. */
 export interface OpenApiOptions {
   gateway: Gateway
   config: Pick<Config, 'host' | 'token' | 'allowHosts' | 'maxUploadBytes'> & Partial<Pick<Config, 'basePath'>>
   log: Log
   version: string
-  /** For tests: the time of callers that are slowed down, and of event streams. */
+  /** For tests: the clock for delayed callers and event streams. */
   clock?: Clock
 }
 
-/** The door, as `platform/serve.ts` serves it. */
+/** The REST service, for `platform/serve.ts`. */
 export interface OpenApiApp {
   /** Never throws. */
   fetch(request: Request, peer?: Peer): Response | Promise<Response>
-  /** Refuses new calls and ends the waits of running ones; their answers are still written. */
+  /** Rejects new calls and ends the waiting of running ones; their answers are still written. */
   beginShutdown(): void
-  /** The OpenAPI document, for whoever wants it without a request. */
+  /** Returns the OpenAPI document without a request. */
   document(): Promise<Record<string, unknown>>
 }
 
-/** `/metrics` alone, for whoever may reach the port: without a token. */
+/** Creates a service with only `/metrics`, without a token: everybody who can reach the port may read it. */
 export function createMetricsApp({
   gateway,
   config,
@@ -53,13 +54,13 @@ export function createMetricsApp({
   const methods = methodsByPath(app)
   return {
     async fetch(request) {
-      const refusal = guard.refusal(request, true)
-      return refusal ? problemResponse(refusal) : await answerOf(app, methods, request, pathOf(request.url))
+      const denial = guard.refusal(request, true)
+      return denial ? problemResponse(denial) : await answerOf(app, methods, request, pathOf(request.url))
     },
   }
 }
 
-/** @throws Error when the address is open to others and there is no token */
+/** Creates the REST service. @throws Error if other machines can reach the address and there is no token */
 export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   const parts = emptyApp(options)
   const served = operations.filter(({ rest }) => !rest?.panelOnly)
@@ -70,9 +71,10 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
 }
 
 /**
- * What clients of another door than REST need besides: uploads, the bytes of media, what waits, health.
+ * Creates a service for clients that use another interface than REST but need HTTP for uploads, the bytes of
+ * media, waiting files and health.
  *
- * @throws Error when the address is open to others and there is no token
+ * @throws Error if other machines can reach the address and there is no token
  */
 export function createSideApp(
   options: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>,
@@ -88,7 +90,7 @@ interface Parts {
   guard: Guard
 }
 
-/** An app without routes; a failure leaves it as problem+json. */
+/** Creates an app without routes. Every error is answered as problem+json. */
 function emptyApp({
   gateway,
   config,
@@ -106,22 +108,23 @@ function emptyApp({
     maxUploadBytes: config.maxUploadBytes,
   }
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
-  // Before the routes, since a hook holds for what comes after it. Routes answer their own failures: what arrives here is
-  // a path or method that no route has, or a fault of Elysia.
+  // This hook comes before the routes, since it applies only to later ones. Routes answer their own errors.
+  // So
+  // this gets paths and methods that no route has, and errors of Elysia.
   app.onError(({ code, error, request }) =>
     code === 'NOT_FOUND' ? absent(request, methodsByPath(app)) : failed(error, context),
   )
   return { app, context, guard: createGuard(config) }
 }
 
-/** The app, whose routes are all there, behind the check of callers. */
+/** Puts the check of callers in front of an app. All routes must be added before. */
 function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
   const methods = methodsByPath(app)
   const tries = new FailedTries(context)
   const byLink = (request: Request, peer: Peer | undefined) => {
-    // A browser that was given a link is judged by its page, as at the panel.
-    const refusal = guard.refusal(request, true) ?? guard.foreign(request, false) ?? context.waiting.stopped
-    const linked = refusal ?? context.links.follow(request)
+    // For a browser with a link, check the page that makes the request, as the panel does.
+    const denial = guard.refusal(request, true) ?? guard.foreign(request, false) ?? context.waiting.stopped
+    const linked = denial ?? context.links.follow(request)
     if (linked instanceof SvcError) return problemResponse(linked)
     peer?.accept()
     return answerOf(app, methods, linked, pathOf(linked.url))
@@ -129,9 +132,9 @@ function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
   const fetch: AnsweringAt = (request, peer, path) => {
     if (isByLink(request, path)) return byLink(request, peer)
     const open = isOpenPath(path)
-    const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
-    if (refusal) return tries.answer(problemResponse(refusal), peer)
-    // A caller who may make every call is accepted on open paths too: clients use one connection for both.
+    const denial = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
+    if (denial) return tries.answer(problemResponse(denial), peer)
+    // On open paths, accept a caller with the right token: clients use one connection for all paths.
     if (!open || !guard.refusal(request, false)) peer?.accept()
     return answerOf(app, methods, request, path)
   }

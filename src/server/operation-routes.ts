@@ -1,6 +1,6 @@
 /**
- * Operations over HTTP: a route of each that has a place there, with its part of the document. How the input is put together
- * and what the answer is made of come from the definition.
+ * Adds a route for each operation that has one, with its part of the OpenAPI document. The operation's
+ * definition says how to compose the input and the response.
  */
 import type { Elysia } from 'elysia'
 import { type ErrorCode, invalid, isSvcError, renamed } from '../model/error.ts'
@@ -30,12 +30,12 @@ export function addOperations(
 type Placed = Operation & { readonly rest: RestShape }
 const isPlaced = (operation: Operation): operation is Placed => operation.rest !== undefined
 
-/** The input of an operation as HTTP carries it: some keys in path and headers, the others in the query or the body. */
+/** The input of an operation, split into its places in HTTP: path and headers, and the query or the body. */
 interface Parts {
   readonly params?: JsonSchema
   readonly query?: JsonSchema
   readonly body?: JsonSchema
-  /** Where the keys are that are in neither query nor body. */
+  /** Keys that are in neither query nor body, with the text for their place. */
   readonly elsewhere: ReadonlyMap<string, string>
 }
 
@@ -45,7 +45,7 @@ function partsOf({ inputSchema, rest }: Placed): Parts {
   const inPath = [...rest.place.matchAll(/\{(\w+)\}/g)].flatMap(([, key]) => key ?? [])
   for (const key of inPath) elsewhere.set(key, 'the path')
   for (const [key, header] of Object.entries(rest.headers ?? {})) elsewhere.set(key, `the header ${header}`)
-  const some = (keys: readonly string[]): JsonSchema => {
+  const pick = (keys: readonly string[]): JsonSchema => {
     const required = inputSchema.required?.filter(key => keys.includes(key)) ?? []
     return {
       type: 'object',
@@ -54,14 +54,14 @@ function partsOf({ inputSchema, rest }: Placed): Parts {
       additionalProperties: false,
     }
   }
-  const params = inPath.length > 0 ? { params: some(inPath) } : {}
+  const params = inPath.length > 0 ? { params: pick(inPath) } : {}
   const others = Object.keys(properties).filter(key => !elsewhere.has(key))
   if (others.length === 0 && !rest.body) return { elsewhere, ...params }
   const hasBody = /^(POST|PUT) /.test(rest.place) && !rest.takesFile
-  return { elsewhere, ...params, [hasBody ? 'body' : 'query']: some(others) }
+  return { elsewhere, ...params, [hasBody ? 'body' : 'query']: pick(others) }
 }
 
-/** What the caller sent, as the operation wants it; not checked yet. */
+/** Reads a request's input in the form of the operation, without checking it. */
 type InputOf = (request: Request, params: Record<string, string>) => unknown
 
 function inputReader(
@@ -70,23 +70,23 @@ function inputReader(
   context: RouteContext,
 ): InputOf {
   const { elsewhere, params, query, body } = parts
-  // Only files make an input larger than usual.
+  // Only an input with files may be larger than usual.
   const limit = inputSchema.properties?.media ? filesLimit(maxBodyBytes) : jsonLimit(maxBodyBytes)
   const readBody = rest.body === 'must' ? readJson : bodyOf
   if (body && elsewhere.size === 0) return request => readBody(request, limit)
   const headers = Object.entries(rest.headers ?? {})
-  return async (request, given) => {
+  return async (request, pathValues) => {
     const inQuery = query ? spelled(query, queryOf(request)) : {}
     const sent = body ? await readBody(request, limit) : inQuery
     if (!isObject(sent)) return sent
-    const twice = [...elsewhere].filter(([key]) => Object.hasOwn(sent, key))
-    if (twice.length > 0)
-      throw invalid(twice.map(([field, place]) => ({ field, problem: `stands in ${place}` })))
-    // Elysia gives null for what is no percent-encoding.
-    const broken = Object.keys(params?.properties ?? {}).filter(key => typeof given[key] !== 'string')
+    const misplaced = [...elsewhere].filter(([key]) => Object.hasOwn(sent, key))
+    if (misplaced.length > 0)
+      throw invalid(misplaced.map(([field, place]) => ({ field, problem: `belongs in ${place}` })))
+    // Elysia returns null for an invalid percent-encoding.
+    const broken = Object.keys(params?.properties ?? {}).filter(key => typeof pathValues[key] !== 'string')
     if (broken.length > 0)
       throw invalid(broken.map(field => ({ field, problem: 'expected percent-encoded UTF-8' })))
-    const input: Record<string, unknown> = { ...sent, ...(params && spelled(params, given)) }
+    const input: Record<string, unknown> = { ...sent, ...(params && spelled(params, pathValues)) }
     for (const [key, header] of headers) input[key] = request.headers.get(header) || undefined
     if (isHead(request)) for (const key of rest.notByHead ?? []) delete input[key]
     return rest.takesFile ? await sentFile(request, input, context.maxUploadBytes ?? 0) : input
@@ -119,7 +119,7 @@ function addOperation(app: Elysia, context: RouteContext, operation: Placed, pre
   app.route(
     method,
     prefix + path.replace(/\{(\w+)\}/g, ':$1'),
-    // Elysia reads from the text of a handler what it has to prepare for it.
+    // Elysia parses the source text of a handler to find out what to prepare for it.
     parts.params
       ? ({ request, params }: { request: Request; params: Record<string, string> }) => handle(request, params)
       : ({ request }: { request: Request }) => handle(request, none),
@@ -127,7 +127,7 @@ function addOperation(app: Elysia, context: RouteContext, operation: Placed, pre
   )
 }
 
-/** An error about a key that came in a header names the header. */
+/** Returns an error in which a key that came in a header has the header's name. */
 function withHeaders(error: unknown, { headers }: RestShape, request: Request): unknown {
   if (!headers || !isSvcError(error)) return error
   const placeOf = (key: string) => {
@@ -144,7 +144,7 @@ const bodyErrors: readonly ErrorCode[] = [
   'rate_limited',
 ]
 
-/** What Elysia and the document are told of the route. */
+/** Returns the description of a route, for Elysia and the OpenAPI document. */
 function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
   const { name, title, errors, examples, inputSchema, rest } = operation
   const { otherStatus: other } = rest
@@ -156,7 +156,7 @@ function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
     ? ['forbidden']
     : [...(body ? bodyErrors : []), ...errors, ...doorErrors]
   return {
-    // Bodies are ours to read, so the document's generator finds no content type for them: see `RouteNotes`.
+    // Routes read bodies themselves, so the document's generator finds no content type: see `RouteNotes`.
     parse: 'none' as const,
     params: params && declared(params),
     query: parameters && declared(parameters),

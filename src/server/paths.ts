@@ -1,11 +1,13 @@
-/** Paths and methods of an Elysia app: what it is asked for, and the answers where it has no route. */
+/** Paths and methods of an Elysia app: parses requests, and answers those that no route handles. */
 import type { Elysia } from 'elysia'
 import { SvcError } from '../model/error.ts'
 import { tools } from '../operations/tools.ts'
 import { asArrived } from './behind-proxy.ts'
 import { problemResponse } from './errors.ts'
 
-/** The path as it was sent, without query: what both the guard and the router see. */
+/**
+ * Returns the path of a URL as it was sent, without the query. The guard and the router see the same path.
+ */
 export function pathOf(url: string): string {
   const start = url.indexOf('/', url.indexOf('://') + 3)
   if (start < 0) return '/'
@@ -13,13 +15,16 @@ export function pathOf(url: string): string {
   return query < 0 ? url.slice(start) : url.slice(start, query)
 }
 
-/** What the query says, each name once. */
+/** Parses the query. If a name occurs more than once, the last value counts. */
 export function queryOf({ url }: Request): Record<string, string> {
   const at = url.indexOf('?')
   return at < 0 ? {} : Object.fromEntries(new URLSearchParams(url.slice(at + 1)))
 }
 
-/** Elysia looks for the path from the 12th character of the address, which hosts of up to three letters break. */
+/**
+ * Returns a request that Elysia can route. It searches for the path from the 12th character of the URL, which
+ * fails for hosts of up to three letters.
+ */
 function routable(request: Request): Request {
   const { url } = request
   const start = url.indexOf('/', 8)
@@ -28,7 +33,7 @@ function routable(request: Request): Request {
     : request
 }
 
-/** Paths with `:name` segments → their methods. */
+/** Returns all paths of an app, with `:name` segments, and their methods. */
 export function methodsByPath(app: Elysia): ReadonlyMap<string, readonly string[]> {
   const byPath = Map.groupBy(app.routes, ({ path }) => path)
   return new Map(
@@ -39,7 +44,7 @@ export function methodsByPath(app: Elysia): ReadonlyMap<string, readonly string[
   )
 }
 
-/** The path of the route that has it, with `:name` where its parts vary. */
+/** Returns the path of the route for a request's path, with `:name` segments; undefined if there is none. */
 export function templateOf(
   path: string,
   methods: ReadonlyMap<string, readonly string[]>,
@@ -59,15 +64,14 @@ export function templateOf(
 const allowedAt = (path: string, methods: ReadonlyMap<string, readonly string[]>) =>
   methods.get(templateOf(path, methods) ?? '')
 
-/** The answer where no route is: 405 for a path that is known, 404 for one that is not. */
+/** Returns the answer if there is no route: 405 for a known path, 404 for an unknown one. */
 export function absent(request: Request, methods: ReadonlyMap<string, readonly string[]>): Response {
   const path = pathOf(request.url)
   const allowed = allowedAt(path, methods)
   if (allowed)
-    return problemResponse(
-      new SvcError('method_not_allowed', `This path takes ${allowed.join(', ')}, not the method sent`),
-      { allow: allowed.join(', ') },
-    )
+    return problemResponse(new SvcError('method_not_allowed', `This path accepts ${allowed.join(', ')}`), {
+      allow: allowed.join(', '),
+    })
   const names = [...methods.keys()].flatMap(known => /^\/tools\/default\/(\w+)$/.exec(known)?.[1] ?? [])
   const [, part, name = ''] = /^\/tools\/([^/]*)\/(.*)$/.exec(path) ?? []
   if (part === 'default')
@@ -76,11 +80,11 @@ export function absent(request: Request, methods: ReadonlyMap<string, readonly s
         hint: `The tools are ${names.join(', ')}.`,
       }),
     )
-  // As if that part of the path were an account.
+  // The caller probably took that part of the path for an account.
   const takes = tools.find(tool => tool.name === name)?.inputSchema.properties ?? {}
   const argument = ['session', 'session_name'].find(key => Object.hasOwn(takes, key))
   const asAccount = `It is /tools/default/${name} for all accounts${argument ? `; name one of them in the argument "${argument}"` : ''}.`
-  // A small door has no page of docs.
+  // A service with few paths has no documentation page.
   const few = methods.has('/docs')
     ? 'See /docs for what exists.'
     : `There is ${[...methods.keys()].join(', ')}.`
@@ -91,16 +95,16 @@ export function absent(request: Request, methods: ReadonlyMap<string, readonly s
   return problemResponse(new SvcError('not_found', what, { hint }))
 }
 
-/** What OPTIONS is answered with. */
+/** Returns the answer to OPTIONS. */
 function optionsOf(path: string, methods: ReadonlyMap<string, readonly string[]>): Response {
   const allowed = allowedAt(path, methods)
-  // No CORS headers: pages of other origins are not to call this service.
+  // No CORS headers: pages of other origins must not call this service.
   return allowed
     ? new Response(null, { status: 204, headers: { allow: allowed.join(', ') } })
     : problemResponse(new SvcError('not_found', 'There is nothing at this path'))
 }
 
-/** The answer of an app to a call that was let in. */
+/** Returns an app's answer to a request that passed the check of callers. */
 export function answerOf(
   app: Elysia,
   methods: ReadonlyMap<string, readonly string[]>,
@@ -112,13 +116,16 @@ export function answerOf(
   return app.fetch(routable(request))
 }
 
-/** GET requests that answer a HEAD. */
+/** GET requests that were made for a HEAD. */
 const heads = new WeakSet<Request>()
 
-/** Whether this GET answers a HEAD: nobody reads its body, so a route does only what its headers need. */
+/** Whether a GET was made for a HEAD. Its body is not sent, so a route computes only the headers. */
 export const isHead = (request: Request): boolean => heads.has(request)
 
-/** The answer of GET. The server sends its headers and Content-Length without the body, and cancels a stream unread. */
+/**
+ * Answers HEAD with the response to GET. The server sends its headers and Content-Length without the body,
+ * and cancels a stream without reading it.
+ */
 async function headOf(app: Elysia, request: Request): Promise<Response> {
   const get = routable(
     asArrived(new Request(request.url, { headers: request.headers, signal: request.signal }), request),
@@ -126,7 +133,7 @@ async function headOf(app: Elysia, request: Request): Promise<Response> {
   heads.add(get)
   const answer = await app.fetch(get)
   if (!answer.headers.has('content-length')) return answer
-  // Bun 1.4.5 leaves out the Content-Length of a stream, and sends the header of an answer without a body.
+  // Bun 1.4.5 omits the Content-Length of a stream, but sends that of a response without a body.
   await answer.body?.cancel().catch(() => {})
   return new Response(null, { status: answer.status, headers: answer.headers })
 }

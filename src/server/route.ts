@@ -1,4 +1,4 @@
-/** What routes share: how they are declared to Elysia, what they may use, and how they fail. */
+/** Shared by all routes: how they are declared to Elysia, what they may use, and how errors are answered. */
 import { Kind, type Static, type TSchema, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/gateway-api.ts'
@@ -14,44 +14,50 @@ import { takesCoding } from './docs.ts'
 import { problemResponse } from './errors.ts'
 import type { HttpDoor } from './http-call.ts'
 
-/** `by` is who calls, once the guard of this door has let a request through. */
+/** Everything that routes may use. `by` is the caller of requests that passed the check. */
 export interface RouteContext extends HttpDoor {
   readonly gateway: Gateway
   readonly log: Log
   readonly clock: Clock
-  /** The data directory, for commands that errors name. */
+  /** The data directory, for commands in errors. */
   readonly basePath?: string
-  /** Bytes of an upload at most. */
+  /** Maximum bytes of an upload. */
   readonly maxUploadBytes?: number
 }
 
-/** What a route says about itself besides its schemas: for the OpenAPI document. */
+/** Facts about a route for the OpenAPI document, in addition to its schemas. */
 export interface RouteNotes {
   readonly errors: readonly ErrorCode[]
   readonly examples?: readonly { summary: string; input?: unknown; output: unknown }[]
-  /** The body, as OpenAPI writes it: the generator knows no content type where a route reads its body itself. */
+  /**
+   * The body, in OpenAPI's form. The generator does not know its content type, as routes read it
+   * themselves.
+   */
   readonly requestBody?: Record<string, unknown>
-  /** Answers besides the generated 200. */
+  /** Responses in addition to the generated 200. */
   readonly responses?: Readonly<Record<string, Record<string, unknown>>>
-  /** Anybody may read it. */
+  /** True if the route needs no token. */
   readonly open?: boolean
 }
 
-/** The key of a route's `detail` that carries its notes as far as the tidy step of the document. */
+/** The key in a route's `detail` that holds its notes until the document is completed. */
 export const notesKey = 'x-svc'
 
+/** Returns notes in the form that a route's `detail` takes. */
 export const noted = (notes: RouteNotes): Record<typeof notesKey, RouteNotes> => ({ [notesKey]: notes })
 
-/** Any call to a protected route may end so. */
+/** Errors that every protected route may return. */
 export const doorErrors: readonly ErrorCode[] = ['unauthorized', 'forbidden', 'shutting_down']
 
 /**
- * A schema as Elysia gets it: shown in the document, not checked. Our one `parse` checks, with one error text at every
- * door, and an answer that does not fit is a fault to find in tests, not a reason to withhold a message.
+ * Converts a schema for Elysia so that it is in the document, but is not checked. `parse` checks inputs,
+ * with the same error text in every interface. Outputs are checked only in tests: a wrong output is no
+ * reason to withhold a message.
  */
 export const declared = (schema: TSchema | JsonSchema) => {
   const plain = Kind in schema ? toJsonSchema(schema as TSchema) : schema
-  // Elysia closes an object schema in place, at the route's first request, unless the schema says that it is open.
+  // Without `additionalProperties`, Elysia changes an object schema in place at the first request and forbids
+  // other keys.
   const open = plain.type === 'object' && plain.additionalProperties === undefined
   return Type.Any(open ? { ...plain, additionalProperties: true } : plain)
 }
@@ -65,31 +71,36 @@ export const jsonAnswer = {
   },
 } as const
 
-/** The answer of a failure, whatever was thrown. */
+/** Returns the response for an error of any type. */
 export const failed = (
   error: unknown,
   { by, log, basePath }: Pick<RouteContext, 'by' | 'log' | 'basePath'>,
   tool?: string,
   call?: { readonly signal: AbortSignal },
 ): Response => {
-  const shown = isSvcError(error) ? error : toSvcError(error, log, { tool, signal: call?.signal })
-  return problemResponse(shown, {}, { wording: wordingAt(by.kind === 'panel' ? 'panel' : 'http', basePath) })
+  const svcError = isSvcError(error) ? error : toSvcError(error, log, { tool, signal: call?.signal })
+  return problemResponse(
+    svcError,
+    {},
+    { wording: wordingAt(by.kind === 'panel' ? 'panel' : 'http', basePath) },
+  )
 }
 
 const usualLimit = jsonLimit(1024 * 1024)
 
+/** A route that is not an operation. */
 interface OwnRoute<B extends TSchema, A extends TSchema> {
   summary: string
   description: string
   body: B
   answer: A
   errors: readonly ErrorCode[]
-  /** Headers of the answer, besides the usual. */
+  /** Returns headers of the answer, in addition to those of all JSON answers. */
   headers(body: Static<B>, request: Request): Promise<Record<string, string>>
   run(): Static<A>
 }
 
-/** Adds a POST that is the door's own, such as signing in: it answers with JSON. */
+/** Adds a POST route that is not an operation, such as signing in. It answers with JSON. */
 export function addOwnRoute<B extends TSchema, A extends TSchema>(
   app: Elysia,
   context: RouteContext,
@@ -98,8 +109,8 @@ export function addOwnRoute<B extends TSchema, A extends TSchema>(
 ): void {
   const handle = async (request: Request) => {
     try {
-      const given = parse(body, await bodyOf(request))
-      const init = { headers: { ...jsonAnswer.headers, ...(await headers(given, request)) } }
+      const input = parse(body, await bodyOf(request))
+      const init = { headers: { ...jsonAnswer.headers, ...(await headers(input, request)) } }
       return new Response(JSON.stringify(run()), init)
     } catch (error) {
       return failed(error, context, operationId)
@@ -125,15 +136,16 @@ export function addOwnRoute<B extends TSchema, A extends TSchema>(
   })
 }
 
-/** Shorter ones fit in a packet or two. */
+/** Minimum characters for compression. Shorter answers fit into one or two packets. */
 const compressedFrom = 2000
 
+/** Whether to compress an answer: it is long, and the client accepts gzip. */
 export const isWorthCompressing = (text: string, request: Request): boolean =>
   text.length >= compressedFrom && takesCoding(request, 'gzip')
 
-/** Compressed where it pays: the conversations of a busy house are half a megabyte, and a tenth of that like this. */
+/** Returns a text as a gzip response. A list of many conversations shrinks from 500 kB to a tenth. */
 export async function compressed(text: string, headers: Readonly<Record<string, string>>): Promise<Response> {
-  // Loaded on use: 3 ms of a start.
+  // Loaded on first use: it costs 3 ms at start.
   const [zlib, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
   const bytes = await promisify(zlib.gzip)(text, { level: 4 })
   return new Response(bytes, {
@@ -141,7 +153,7 @@ export async function compressed(text: string, headers: Readonly<Record<string, 
   })
 }
 
-/** A POST without a body means one without fields. */
+/** Reads the JSON body of a request. No body means an object without fields. Errors as in `readJson`. */
 export async function bodyOf(request: Request, limit: BodyLimit = usualLimit): Promise<unknown> {
   if (request.headers.get('content-type') === null && !request.body) return {}
   return await readJson(request, limit)

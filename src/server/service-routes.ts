@@ -1,4 +1,6 @@
-/** What the service says of itself: the docs page, the OpenAPI document and the AsyncAPI document. */
+/**
+ * Routes that describe the service: the documentation page, the OpenAPI document and the AsyncAPI document.
+ */
 import type { Elysia } from 'elysia'
 import { operations } from '../operations/operations.ts'
 import { asyncApiDocument } from './asyncapi.ts'
@@ -6,10 +8,11 @@ import { rootOf } from './behind-proxy.ts'
 import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
 
-/** What is asked before the parameters of a path, of the operations that anybody may call. */
+/** Paths of the operations that need no token, up to the first path parameter. */
 const openPlaces = operations.flatMap(({ rest }) =>
   rest?.open ? rest.place.slice('GET '.length).replace(/\{.*/, '') : [],
 )
+/** Paths that need no token. */
 export const openPaths: ReadonlySet<string> = new Set([
   '/',
   '/docs/',
@@ -20,17 +23,17 @@ export const openPaths: ReadonlySet<string> = new Set([
 ])
 const openFolders = [...new Set(openPlaces.filter(place => place.endsWith('/')))]
 
-/** Whether anybody may ask for it who passes the Host and Origin check, with a token required or not. */
+/** Whether a path needs no token, only the Host and Origin check. */
 export const isOpenPath = (path: string): boolean =>
   openPaths.has(path) || openFolders.some(folder => path.startsWith(folder))
 
 const hidden = { detail: { hide: true } }
 
-/** Adds GET of a JSON document, which is made once, when it is first asked for. */
-function addDocument(app: Elysia, path: string, made: () => object | Promise<object>): void {
+/** Adds GET of a JSON document. It is created once, at the first request. */
+function addDocument(app: Elysia, path: string, create: () => object | Promise<object>): void {
   let prepared: Promise<Prepared> | undefined
   const serve = async ({ request }: { request: Request }) => {
-    prepared ??= Promise.resolve(made()).then(prepareJson)
+    prepared ??= Promise.resolve(create()).then(prepareJson)
     return respond(request, await prepared, "default-src 'none'")
   }
   app.get(path, serve, hidden)
@@ -39,13 +42,13 @@ function addDocument(app: Elysia, path: string, made: () => object | Promise<obj
 const prepareJson = (document: object) => prepare(JSON.stringify(document), 'application/json')
 
 /**
- * Adds GET `/openapi.json` and the docs page.
+ * Adds GET `/openapi.json` and the documentation page.
  *
- * @returns the OpenAPI document of all routes that `app` has when it is first asked for
+ * @returns a function that creates the OpenAPI document of all routes that `app` has then
  */
 export function addDocsRoutes(app: Elysia, options: DocumentOptions): () => Promise<Record<string, unknown>> {
   const document = async () => {
-    // Loaded at the first look: a service that nobody reads about starts without the generator.
+    // Loaded at the first request, so that the service starts without the generator.
     const { createDocument } = await import('./document.ts')
     return createDocument(app, options)
   }
@@ -55,7 +58,7 @@ export function addDocsRoutes(app: Elysia, options: DocumentOptions): () => Prom
   return document
 }
 
-/** Adds GET `/`, both documents and the docs page. @returns as `addDocsRoutes` */
+/** Adds GET `/`, both documents and the documentation page. @returns like `addDocsRoutes` */
 export function addServiceRoutes(
   app: Elysia,
   options: DocumentOptions,

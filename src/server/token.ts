@@ -1,4 +1,4 @@
-/** The token that callers send: given, or generated once and kept. */
+/** The service's token: from an option, or generated once and stored in the data directory. */
 import { Buffer } from 'node:buffer'
 import { closeSync, openSync, readSync } from 'node:fs'
 import { localFiles } from '../config/local-files.ts'
@@ -9,13 +9,13 @@ import { createDurably, ensurePrivateDir, makePrivate, readText, removeQuietly }
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
-/** Where a generated token is kept. */
+/** Returns the path of the file with the generated token. */
 export const tokenPath = (basePath: string): string => localFiles(basePath).apiToken
 
 /**
- * The token that was given, in itself or in a file; undefined for none.
+ * Returns the token from `--token` or `--token-file`; undefined without both.
  *
- * @throws SvcError `invalid_arguments` for both at once, and for a file that holds no token or cannot be read
+ * @throws SvcError `invalid_arguments` for both together, and for a file that has no token or cannot be read
  */
 export async function givenToken({
   token,
@@ -24,7 +24,7 @@ export async function givenToken({
   if (tokenFile === undefined) return token
   if (token !== undefined) {
     throw badArgument('--token-file', 'expected without --token, got both', {
-      hint: 'Give one of them; SVC_TOKEN_FILE and SVC_TOKEN count too.',
+      hint: 'Use only one of them; SVC_TOKEN_FILE and SVC_TOKEN count too.',
     })
   }
   const read = tokenIn(readTokenFile(tokenFile).trim())
@@ -36,10 +36,10 @@ export async function givenToken({
   )
 }
 
-/** More is no token. */
+/** Maximum bytes to read of a token file. */
 const longestFile = 4096
 
-/** A pipe too (`--token-file <(pass show svc)`): it is the user who names it. */
+/** Reads up to `longestFile` bytes of a file or pipe (`--token-file <(pass show svc)`). */
 function beginningOf(path: string): string {
   const file = openSync(path, 'r')
   try {
@@ -64,40 +64,47 @@ function readTokenFile(path: string): string {
   }
 }
 
-/** The token that callers of a service on this directory send, as far as there is one: given, else kept. */
+/**
+ * Returns the token of a service on this data directory: from an option, else the stored one, else
+ * undefined.
+ */
 export async function currentToken(
   config: Pick<Config, 'token' | 'tokenFile' | 'basePath'>,
 ): Promise<string | undefined> {
   return (await givenToken(config)) ?? ((await readText(tokenPath(config.basePath)))?.trim() || undefined)
 }
 
-/** The generated token, and whether this call made it: then the command line shows it, once. */
+/** A generated token. */
 export interface EnsuredToken {
   token: string
+  /** True if this call created it. The command line then prints it, once. */
   created: boolean
   path: string
 }
 
-/** The token kept in `<base>/api_token`, as of `ensureSecret`. */
+/** Returns the token in `<base>/api_token`, or creates it; see `ensureSecret`. */
 export const ensureToken = (basePath: string): Promise<EnsuredToken> =>
   ensureSecret(basePath, tokenPath(basePath))
 
 /**
- * A secret kept in a file of the data directory (0600), made on first need from 256 random bits. Of several processes that
- * start at once exactly one makes it.
+ * Returns a secret from a file in the data directory (mode 0600). If there is none, creates it from 256
+ * random bits. If several processes start at the same time, exactly one creates it.
  */
 export async function ensureSecret(basePath: string, path: string): Promise<EnsuredToken> {
   await ensurePrivateDir(basePath)
-  const kept = await readToken(path)
-  if (kept !== undefined) return { token: kept, created: false, path }
-  // An empty file, as a crash of version 0.1 may have left it, is nobody's token.
+  const stored = await readToken(path)
+  if (stored !== undefined) return { token: stored, created: false, path }
+  // Remove an empty file: a crash of version 0.1 may have left it.
   if ((await readText(path))?.trim() === '') await removeQuietly(path)
   const token = randomBytes(32).toString('base64url')
   const created = await createDurably(path, `${token}\n`)
   return { token: created ? token : ((await readToken(path)) ?? token), created, path }
 }
 
-/** Undefined where none is kept; a file that others may read is closed to them. */
+/**
+ * Reads a token file; undefined if there is none. Sets its mode to 0600, so that other users cannot read
+ * it.
+ */
 async function readToken(path: string): Promise<string | undefined> {
   const text = await readText(path)
   if (text !== undefined) await makePrivate(path)
@@ -107,20 +114,24 @@ async function readToken(path: string): Promise<string | undefined> {
 const commonWords =
   /(pass(word|wd)?|secret|token|change.?me|admin|letmein|qwert[yz]|1234|abcd|test|svc|wechat|weixin|default|example)/gi
 
-/** Whether somebody could try it out: too short, too uniform, or made of the words that everybody takes. */
+/** Whether a token is easy to guess: too short, too uniform, or made of common words. */
 export function isGuessable(token: string): boolean {
   const rest = token.replace(commonWords, '')
   return rest.length < 12 || new Set(rest).size < 8
 }
 
-/** Why such a token is refused where others may reach the service. @param keptIn its file, where svc keeps it */
-export const guessableToken = (keptIn?: string): SvcError =>
+/**
+ * Creates the error for a token that is easy to guess.
+ *
+ * @param file the file in which svc stores it, if it does
+ */
+export const guessableToken = (file?: string): SvcError =>
   new SvcError(
     'invalid_arguments',
-    `${keptIn ? `the token in ${keptIn}` : '--token: the token'} can be guessed, and others may reach this service`,
+    `${file ? `the token in ${file}` : '--token: the token'} is easy to guess, and others may reach this service`,
     {
-      hint: keptIn
-        ? `Remove ${keptIn} and start svc again, which makes a good one.`
-        : 'head -c 32 /dev/urandom | base64 | tr -d /+= prints a good one; without --token svc makes one itself.',
+      hint: file
+        ? `Remove ${file} and start svc again: it creates a good one.`
+        : 'head -c 32 /dev/urandom | base64 | tr -d /+= prints a good one. Without --token svc creates one itself.',
     },
   )

@@ -1,32 +1,36 @@
 /**
- * Whether an answer was written, for all doors: the kernel has taken every byte, and the reader was still there.
- * Nobody can tell what the kernel holds for a reader that dies; such a reader uses `after`.
+ * Detects whether an answer was written, for all interfaces: the kernel took every byte while the reader was
+ * still connected. If a reader dies, svc cannot know what the kernel still held for it; such a reader uses
+ * `after`.
  *
- * An answer counts a moment after it is written. A process that dies before it counts gives the messages twice; the other
- * order would lose them.
+ * An answer counts as delivered shortly after it is written. If the process dies in between, messages come
+ * twice. The other order would lose them.
  */
 import type { Writable } from 'node:stream'
 import type { Delivery } from '../model/call.ts'
 import { flushMsOf, piecesOf, whenWritten } from '../platform/serve.ts'
 
-/** One turn of the event loop: a hang-up that the kernel knows of is heard. */
+/** Waits for one turn of the event loop, so that a disconnect that the kernel knows of is noticed. */
 export const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 const sleep = (ms: number) => new Promise<void>(resolve => setTimeout(resolve, ms))
 
-/** Resolves when the kernel has the bytes that were handed to the runtime: until then they are lost if this process dies. */
+/**
+ * Resolves when the kernel has the bytes that were given to the runtime. Until then they are lost if this
+ * process dies.
+ */
 export async function flushed(bytes: number): Promise<void> {
   await sleep(flushMsOf(bytes))
   await turn()
 }
 
-/** Writes the text. @returns false when the reader is gone */
+/** Writes a text. @returns false if the reader has disconnected */
 export const writtenTo = (output: Writable, text: string): Promise<boolean> =>
   new Promise(resolve => output.write(text, error => resolve(!error)))
 
 /**
- * A body with back-pressure and without read-ahead. The generator continues after a `yield` when that piece has drained into
- * the kernel (Bun 1.4.5; on Deno see `piecesOf`). The end of the generator ends the body.
+ * Creates a body with back-pressure and without read-ahead. The generator continues after a `yield` when the
+ * kernel has taken that piece (Bun 1.4.5; for Deno see `piecesOf`). The end of the generator ends the body.
  *
  * @param left called when the reader cancels, also while the generator waits
  */
@@ -48,27 +52,33 @@ export function drained(pieces: AsyncIterator<Uint8Array>, left: () => void): Re
   )
 }
 
-/** What a door does as an answer goes out: one of `written`, `lost` and `leftAfter` is called, once. */
+/**
+ * Callbacks for an answer that is being sent. Exactly one of `written`, `lost` and `leftAfter` is called,
+ * once.
+ */
 export interface Watch {
   /** Aborts when the client's connection closes before the answer is complete. */
   readonly signal: AbortSignal
-  /** Whether it matters what becomes of it; asked for each chunk, and when all is out. */
+  /** Whether the delivery matters. Called for each chunk, and after the last one. */
   counts(): boolean
-  /** Each chunk on its way out. */
+  /** Called for each chunk before it is sent. */
   saw?(chunk: Uint8Array): void
-  /** The runtime has every byte; only if it counts. */
+  /** Called when the runtime has every byte, but only if `counts()`. */
   out?(): void
-  /** The kernel has every byte. */
+  /** Called when the kernel has every byte. */
   written(): void
-  /** The client hung up before the runtime had every byte. */
+  /** Called if the client disconnected before the runtime had every byte. */
   lost(): void
-  /** The client hung up after `out`, in place of `written`. */
+  /** Called instead of `written` if the client disconnected after `out`. */
   leftAfter?(): void
-  /** The body ends only when the kernel has every byte, and this much later: until then a hang-up is heard. */
+  /**
+   * If given, the body ends this long after the kernel has every byte. Until the end, a disconnect is
+   * noticed.
+   */
   readonly holdMs?: number
 }
 
-/** The same bytes, watched to their end. @param first goes before them, at once */
+/** Passes a stream on and reports how it ends. @param first bytes to send before it, immediately */
 export function watchedBody(
   source: ReadableStream<Uint8Array>,
   watch: Watch,
@@ -80,21 +90,21 @@ export function watchedBody(
   let isOut = false
   let hasLeft = false
   let isOver = false
-  const end = (tell: () => void) => {
+  const end = (report: () => void) => {
     if (isOver) return
     isOver = true
     signal.removeEventListener('abort', leave)
-    tell()
+    report()
   }
   const leave = () => {
     hasLeft = true
     left.resolve()
-    // After that the client may have read it.
+    // All bytes are sent: the client may have read them.
     if (isOut) return
     end(() => watch.lost())
     reader.cancel().catch(() => {})
   }
-  const settled = async (bytes: number) => {
+  const reportWritten = async (bytes: number) => {
     await flushed(bytes)
     if (holdMs !== undefined) await Promise.race([sleep(holdMs), left.promise])
     end(() => (hasLeft && watch.leftAfter ? watch.leftAfter() : watch.written()))
@@ -106,7 +116,7 @@ export function watchedBody(
       const { done, value } = await reader.read()
       if (done) break
       watch.saw?.(value)
-      // A client that hung up before is heard now; the kernel would take the bytes all the same.
+      // Notice a client that disconnected before: the kernel would take the bytes anyway.
       if (watch.counts()) await turn()
       if (isOver) return
       bytes += value.length
@@ -116,9 +126,9 @@ export function watchedBody(
     isOut = true
     if (!watch.counts()) return end(() => watch.written())
     watch.out?.()
-    // Bun writes the end after this, and the messages too if the answer had to wait (strace).
-    const told = settled(bytes)
-    if (holdMs !== undefined) await told
+    // Bun writes the end of the body after this, and also the messages if the answer had to wait (strace).
+    const reported = reportWritten(bytes)
+    if (holdMs !== undefined) await reported
   }
   if (signal.aborted) leave()
   else signal.addEventListener('abort', leave, { once: true })
@@ -126,8 +136,9 @@ export function watchedBody(
 }
 
 /**
- * The body of an answer of text, which settles its delivery. Where the server tells when it has written an answer, the body
- * is the plain text, so that the answer has a length and its reader knows the end with the last byte.
+ * Creates the body of a text answer and reports its delivery. If the server can report when it has written an
+ * answer, the body is the plain text. The answer then has a length, so its reader knows the end with the last
+ * byte.
  */
 export async function settlingBody(
   text: string,

@@ -169,7 +169,8 @@ it('the flow for Node-RED answers a delivery as its nodes are documented, and ta
   expect(answer.wires.map(([id]: string[]) => named(id!).type)).toEqual(['http response', 'http request'])
 
   const [, header = ''] = /--header "([\w-]+): /.exec(told)!
-  const [, secret = ''] = /put a secret of your own in place of\s+`([^`]+)`/.exec(told)!
+  const [, secret = ''] = /=== '([^']+)'/.exec(answer.func)!
+  expect(told.slice(0, told.indexOf('```'))).toContain(`\`${secret}\``)
   const headers = { [header]: secret }
   await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true, headers })
   await t.sandbox.say('good "day"')

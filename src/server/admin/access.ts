@@ -1,10 +1,11 @@
 /**
- * Who may use the panel. On a loopback address: whoever sits at this machine, and no page of another origin. Anywhere
- * else, or with a token set: who has signed in with that token, or opened the one-time link that was printed at start.
+ * Access to the panel. On a loopback address without a token, all users of this machine have access, but no
+ * page of another origin. Elsewhere, or with a token, a user signs in with the token, or by the one-time
+ * link that svc prints at the start.
  *
- * A sign-in is a cookie that proves itself: its expiry and name, signed with a key made of the token. So it outlives a
- * restart, and a new token ends all sign-ins. Kept are only the names of those that were ended before their time
- * (`SignIns`): for all processes that serve the panel, and for later ones.
+ * A sign-in is a signed cookie: its expiry and name, signed with a key derived from the token. So it
+ * survives a restart, and a new token ends all sign-ins. Only the names of sign-ins that ended early are
+ * stored (`SignIns`), for all processes that serve the panel.
  */
 import { Buffer } from 'node:buffer'
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
@@ -15,105 +16,121 @@ import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
 import { isBehindTls, prefixOf } from '../behind-proxy.ts'
 
 /**
- * Names of the cookie, in the clear and behind TLS. There the name begins with `__Host-`: a browser takes it from this very
- * host alone, and only with the path `/`. A sibling domain can set the first one too, so both are tried. Below a prefix each
- * service has names of its own: two of one host leave each other signed in.
+ * Returns the names of the cookie, without and with TLS. With TLS the name begins with `__Host-`: a browser
+ * accepts it only from this host, and only with the path `/`. Another subdomain can set the first name, so
+ * both cookies are tried. Each prefix has its own names, so that two services on one host do not end each
+ * other's sign-ins.
  */
 function cookieNames(prefix: string): readonly [plain: string, secure: string] {
   const hash = prefix && `_${createHash('sha256').update(prefix).digest('hex').slice(0, 12)}`
   return [`svc_panel${hash}`, `__Host-svc_panel${hash}`]
 }
-/** A sign-in lasts this long. */
+/** Lifetime of a sign-in. */
 const signedInMs = 30 * 24 * 60 * 60_000
-/** Whoever comes again after this time has it last anew. */
+/** A sign-in older than this is renewed at the next visit. */
 const renewedAfterMs = 24 * 60 * 60_000
-/** The printed link works this long, once. */
+/** Lifetime of the printed link. It works once. */
 const linkMs = 15 * 60_000
 
+/** The check of access to one panel. */
 export type Access = ReturnType<typeof createAccess>
 
+/** Creates the check. @throws Error if other machines can reach the address and there is no token */
 export function createAccess(options: GuardOptions & { clock: Clock; signIns: SignIns }) {
-  const { clock, signIns: kept, token } = options
+  const { clock, signIns: store, token } = options
   const guard = createGuard(options)
   const key = token === undefined ? undefined : createHmac('sha256', token).update('panel sign-in').digest()
 
-  const signed = (text: string) => createHmac('sha256', key!).update(text).digest('base64url')
-  const newCookie = (request: Request, name = randomBytes(9).toString('base64url')): string => {
+  const sign = (text: string) => createHmac('sha256', key!).update(text).digest('base64url')
+  const createCookie = (request: Request, name = randomBytes(9).toString('base64url')): string => {
     const text = `${clock.now() + signedInMs}.${name}`
-    return cookie(`${text}.${signed(text)}`, signedInMs / 1000, request)
+    return cookie(`${text}.${sign(text)}`, signedInMs / 1000, request)
   }
-  const proven = (value: string): SignIn | undefined => {
+  const verifyCookie = (value: string): SignIn | undefined => {
     const [expiry, name, proof, ...more] = value.split('.')
     if (!expiry || !name || !proof || more.length > 0) return undefined
-    const given = Buffer.from(proof)
-    const right = Buffer.from(signed(`${expiry}.${name}`))
-    if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined
+    const received = Buffer.from(proof)
+    const expected = Buffer.from(sign(`${expiry}.${name}`))
+    if (received.length !== expected.length || !timingSafeEqual(received, expected)) return undefined
     return Number(expiry) > clock.now() ? { name, until: Number(expiry) } : undefined
   }
-  /** The sign-ins that the request proves. */
-  const signIns = async (request: Request): Promise<SignIn[]> => {
-    const all = cookiesOf(request).flatMap(value => proven(value) ?? [])
+  /** Returns the valid sign-ins in a request's cookies. */
+  const listSignIns = async (request: Request): Promise<SignIn[]> => {
+    const all = cookiesOf(request).flatMap(value => verifyCookie(value) ?? [])
     if (all.length === 0) return []
-    const ended = await kept.ended(all.map(({ name }) => name))
+    const ended = await store.ended(all.map(({ name }) => name))
     return all.filter(({ name }) => !ended.has(name))
   }
 
   return {
-    /** Whether somebody must sign in. */
+    /** Whether a sign-in is required. */
     required: key !== undefined,
     /**
-     * What speaks against this request; undefined lets it through.
+     * Returns why a request is denied; undefined if it is allowed.
      *
-     * @param open true for what anybody may load: the page itself and its texts
+     * @param open true for paths that need no sign-in: the page itself and its texts
      */
     async refusal(request: Request, open: boolean): Promise<SvcError | undefined> {
-      // A cookie goes along by itself, so the page that makes the request must be ours, wherever we are bound.
+      // Browsers send the cookie automatically, so check on every address that the page is our own.
       const foreign = guard.refusal(request, true) ?? guard.foreign(request, open)
-      if (foreign || open || key === undefined || (await signIns(request)).length > 0) return foreign
+      if (foreign || open || key === undefined || (await listSignIns(request)).length > 0) return foreign
       return guard.refusal(request, false)
     },
-    /** @returns the Set-Cookie of a sign-in @throws SvcError `unauthorized` */
-    signIn(given: string, request: Request): string {
-      if (token === undefined || !sameToken(given, token))
+    /** Signs in with a token. @returns the Set-Cookie header @throws SvcError `unauthorized` */
+    signIn(text: string, request: Request): string {
+      if (token === undefined || !sameToken(text, token))
         throw new SvcError('unauthorized', 'The token is wrong')
-      return newCookie(request)
-    },
-    /** The same by the code of the link; undefined when it was used or is too old. */
-    async signInByLink(code: string, request: Request): Promise<string | undefined> {
-      return key && (await kept.takeLink(code, clock.now())) ? newCookie(request) : undefined
+      return createCookie(request)
     },
     /**
-     * Whether who opens this page has to sign in first. Browsers hold the cookie back where a link of another origin leads
-     * here, and tell that one did: only what they bring without one is nobody's for certain.
+     * Signs in by the code of a one-time link.
+     *
+     * @returns the Set-Cookie header; undefined if the link was used or has expired
+     */
+    async signInByLink(code: string, request: Request): Promise<string | undefined> {
+      return key && (await store.takeLink(code, clock.now())) ? createCookie(request) : undefined
+    },
+    /**
+     * Whether a request for the page certainly has no sign-in. If a link of another origin opens the page,
+     * browsers do not send the cookie, but say so in `Sec-Fetch-Site`; then the answer is false.
      */
     async isNobody(request: Request): Promise<boolean> {
       const site = request.headers.get('sec-fetch-site')
-      const brings = site === 'none' || site === 'same-origin'
-      return key !== undefined && brings && (await signIns(request)).length === 0
+      const sendsCookies = site === 'none' || site === 'same-origin'
+      return key !== undefined && sendsCookies && (await listSignIns(request)).length === 0
     },
-    /** The Set-Cookie that makes the sign-in of this request last anew; undefined when it is young, or none. */
+    /**
+     * Returns the Set-Cookie header that renews a request's sign-in; undefined if it is still new, or there
+     * is none.
+     */
     async renewal(request: Request): Promise<string | undefined> {
-      const [own] = key ? await signIns(request) : []
-      const young = !own || own.until - clock.now() > signedInMs - renewedAfterMs
-      return young ? undefined : newCookie(request, own.name)
+      const [own] = key ? await listSignIns(request) : []
+      const isNew = !own || own.until - clock.now() > signedInMs - renewedAfterMs
+      return isNew ? undefined : createCookie(request, own.name)
     },
-    /** Ends the sign-ins of this request, with all that they were renewed by. @returns the Set-Cookie that forgets it */
+    /**
+     * Ends the sign-ins of a request, with their renewals.
+     *
+     * @returns the Set-Cookie header that deletes the cookie
+     */
     async signOut(request: Request): Promise<string> {
-      const names = key === undefined ? [] : (await signIns(request)).map(({ name }) => name)
-      if (names.length > 0) await kept.end(names, clock.now() + signedInMs, clock.now())
+      const names = key === undefined ? [] : (await listSignIns(request)).map(({ name }) => name)
+      if (names.length > 0) await store.end(names, clock.now() + signedInMs, clock.now())
       return cookie('', 0, request)
     },
-    /** The code of a new one-time link. */
+    /** Creates a one-time link. @returns its code */
     async newLink(): Promise<string> {
       const code = randomBytes(24).toString('base64url')
-      await kept.addLink(code, clock.now() + linkMs)
+      await store.addLink(code, clock.now() + linkMs)
       return code
     },
   }
 }
 
+/** A valid sign-in. */
 interface SignIn {
   name: string
+  /** Expiry, in Unix ms. */
   until: number
 }
 

@@ -1,4 +1,7 @@
-/** What the panel's page asks for: each operation at its name, and the endpoints of the specification, which call the same. */
+/**
+ * Routes of the panel's API: each operation by its name, and the specification's endpoints for the same
+ * operations.
+ */
 import type { Elysia } from 'elysia'
 import {
   followLogin,
@@ -13,10 +16,10 @@ import { status } from '../../operations/status.ts'
 import { addOperations } from '../operation-routes.ts'
 import type { RouteContext } from '../route.ts'
 
-/** An operation as the panel's door has it. */
+/** Returns an operation with another route. */
 const at = (operation: Operation, rest: RestShape): Operation => ({ ...operation, rest })
 
-/** The endpoints of the specification. */
+/** Endpoints that the specification requires. */
 const specified = [
   at(status, { place: 'GET /status', tag: 'panel' }),
   at(listAccounts, { place: 'GET /sessions', tag: 'accounts', operationId: 'sessions' }),

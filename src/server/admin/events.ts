@@ -1,6 +1,6 @@
 /**
- * Live changes for the panel, as server-sent events: messages as they are stored or settled, the sessions, the status.
- * Everything is read and encoded once, however many panels are open, and nothing while none is.
+ * Live changes for the panel, as server-sent events: new and changed messages, sessions, the status. Each
+ * change is read and encoded once for all open panels. Without an open panel, nothing is read.
  */
 import type { Gateway } from '../../gateway/gateway-api.ts'
 import type { Clock } from '../../platform/clock.ts'
@@ -8,21 +8,26 @@ import type { Log } from '../../platform/log.ts'
 import { eventStream, type Outlet } from '../event-stream.ts'
 
 export interface EventPorts {
-  /** What the event `status` carries. */
+  /** Returns the content of the event `status`. */
   status(): Promise<object>
   clock: Clock
   log: Log
 }
 
-/** The status leaves no mark anywhere, so it is looked at. */
+/** Interval at which the status is read: nothing announces its changes. */
 const lookEveryMs = 1000
+/** Interval of the event `time`. */
 const quietMs = 15_000
-/** A reader that is this many bytes behind is cut off: it comes again and looks anew. */
+/**
+ * Maximum unread bytes of one reader. Beyond it the reader is disconnected; it reconnects and loads
+ * everything again.
+ */
 const behindBytes = 4 * 1024 * 1024
 
+/** The event streams of all open panels. */
 export class PanelEvents {
   readonly #ports: EventPorts
-  /** With each, whether it may still listen. */
+  /** The readers. Each has a function that returns whether it still has access. */
   readonly #readers = new Map<Outlet, () => Promise<boolean>>()
   readonly #encoder = new TextEncoder()
   #unsubscribe: (() => void) | undefined
@@ -33,14 +38,14 @@ export class PanelEvents {
     this.#ports = ports
   }
 
-  /** How many panels listen. */
+  /** Number of open panels. */
   get readers(): number {
     return this.#readers.size
   }
 
   /**
-   * A stream of events, until the reader goes, may listen no more, or `stop`. The changes that the first reader was
-   * given are followed for all.
+   * Opens a stream of events. It ends when the reader disconnects or loses access, or at `stop`. The
+   * `changes` of the first reader are used for all.
    */
   open(changes: Gateway['changes'], allowed: () => Promise<boolean>): Response {
     let own: Outlet
@@ -62,7 +67,7 @@ export class PanelEvents {
     this.#end([...this.#readers.keys()])
   }
 
-  /** Ends the streams of those who have signed out, or whose sign-in is over. */
+  /** Ends the streams of readers that signed out or whose sign-in expired. */
   async endSignedOut(): Promise<void> {
     for (const [reader, allowed] of [...this.#readers])
       if (!(await allowed()) && this.#readers.has(reader)) this.#end([reader])
@@ -77,21 +82,24 @@ export class PanelEvents {
 
   #begin(changes: Gateway['changes']): void {
     if (this.#looking) return
-    const looking = new AbortController()
-    this.#looking = looking
+    const ending = new AbortController()
+    this.#looking = ending
     this.#unsubscribe = changes.subscribe({
       message: message => this.#tell(this.#event('message', message, message.id)),
       marked: mark => this.#tell(this.#event(mark.up_to === undefined ? 'unread' : 'read', mark)),
       sessions: (sessions, before) => {
         this.#tell(this.#event('sessions', { sessions }))
-        if (before.some(({ name }) => !sessions.some(one => one.name === name)))
-          void this.#tellOfNames(looking.signal)
+        if (before.some(({ name }) => !sessions.some(session => session.name === name)))
+          void this.#tellOfNames(ending.signal)
       },
     })
-    void this.#look(looking.signal)
+    void this.#look(ending.signal)
   }
 
-  /** Whoever looks in the middle of a rename still finds the messages under the old name: this makes panels look again. */
+  /**
+   * Sends the event `names` a moment after a rename. A panel that loaded messages during the rename may
+   * have the old name, and loads them again.
+   */
   async #tellOfNames(signal: AbortSignal): Promise<void> {
     await this.#ports.clock.sleep(lookEveryMs, signal)
     if (!signal.aborted) this.#tell(this.#event('names', {}))
@@ -105,21 +113,21 @@ export class PanelEvents {
     this.#unsubscribe = undefined
   }
 
-  /** Tells of the status when it changes; and now and then the time, which says that we live. */
+  /** Sends the status when it changes, and the time at intervals, which shows that the service runs. */
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, log, status } = this.#ports
-    let told: string | undefined
-    let spokeAt = clock.monotonic()
+    let sent: string | undefined
+    let timeSentAt = clock.monotonic()
     while (!signal.aborted) {
       try {
         await this.endSignedOut()
         if (signal.aborted) return
         const current = await status()
-        const shown = JSON.stringify(current)
-        if (told !== undefined && shown !== told) this.#tell(this.#event('status', current))
-        told = shown
-        if (clock.monotonic() - spokeAt > quietMs) {
-          spokeAt = clock.monotonic()
+        const json = JSON.stringify(current)
+        if (sent !== undefined && json !== sent) this.#tell(this.#event('status', current))
+        sent = json
+        if (clock.monotonic() - timeSentAt > quietMs) {
+          timeSentAt = clock.monotonic()
           this.#tell(this.#event('time', { now: clock.now() }))
         }
       } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * The panel's own files: the page, its scripts and styles, the texts. A fixed set, read into memory at the first visit;
- * a path names an entry of that set or nothing. Every address of the panel that is no file is the page: deep links.
+ * The panel's files: the page, its scripts and styles, the texts. They are a fixed set, read into memory at
+ * the first visit. Every other path of the panel returns the page, so that deep links work.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
@@ -10,7 +10,7 @@ import { packedBrotli, packedNames, readPacked } from '../../platform/packed.ts'
 import { rootOf } from '../behind-proxy.ts'
 import { type Prepared, prepare, respond } from '../docs.ts'
 
-/** Nothing inline runs, and nothing is loaded from, sent to or framed by anybody else. */
+/** CSP of the page: no inline code, and no other origin to load from, to send to, or to be framed by. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -23,7 +23,7 @@ const policy = [
   "form-action 'self'",
   "frame-ancestors 'none'",
 ].join('; ')
-/** The page's own is what holds for a script; each of many files would carry its 200 bytes. */
+/** CSP of the other files. It is short: for a script, the page's CSP applies. */
 const filePolicy = "default-src 'none'"
 
 const htmlType = 'text/html; charset=utf-8'
@@ -35,42 +35,51 @@ const types: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 }
 
+/** The panel's files. */
 export type PanelFiles = ReturnType<typeof openPanelFiles>
 
-/** @param folders where the built panel may lie; the first that is there is it */
+/**
+ * Opens the panel's files.
+ *
+ * @param folders that may contain the built panel; the first one that exists is used
+ */
 export function openPanelFiles(folders: readonly string[]) {
   let loaded: ReturnType<typeof load> | undefined
   const panel = () => {
     loaded ??= load(folders)
-    // One that was not built yet may be there the next time.
+    // After an error, try again at the next request: the panel may be built by then.
     loaded.catch(() => {
       loaded = undefined
     })
     return loaded
   }
   return {
-    /** Why there is no panel to serve, if there is none. */
+    /** Returns the error if there is no panel. */
     missing: async () => ((await findPlace(folders)) ? undefined : notBuilt()),
-    /** The answer for a path of the panel; undefined where there is no such file. */
+    /** Returns the response for a file of the panel; undefined if there is no such file. */
     async serve(request: Request, path: string): Promise<Response | undefined> {
       const found = (await panel()).files.get(path)
       if (!found) return undefined
       const answer = own(respond(request, found, filePolicy))
-      // The hash in the name stands for the content.
+      // The name contains a hash of the content.
       if (path.startsWith('/assets/'))
         answer.headers.set('cache-control', 'public, max-age=31536000, immutable')
       return answer
     },
-    /** The page, as it is for a path and in the languages of the caller; of nobody, as it asks for the token. */
+    /**
+     * Returns the page for a path, in the caller's language.
+     *
+     * @param ofNobody true for the page that asks for the token
+     */
     async page(request: Request, path: string, ofNobody: boolean): Promise<Response> {
       const { html, page, languages } = await panel()
       const [, first = '', , user] = path.split('/')
       const place = first === 'conversations' && user ? 'chat' : first
       const language = wished(request, languages)
       const name = ofNobody ? '' : `/${place}.html`
-      const shown = await page(html.has(name) ? name : '/index.html', language, rootOf(request))
-      const answer = own(respond(request, shown, policy))
-      // On the way back a browser shows what it kept without asking.
+      const content = await page(html.has(name) ? name : '/index.html', language, rootOf(request))
+      const answer = own(respond(request, content, policy))
+      // The browser's back button would display the cached page without a request.
       if (ofNobody) answer.headers.set('cache-control', 'no-store')
       answer.headers.append('vary', 'accept-language')
       return answer
@@ -78,7 +87,7 @@ export function openPanelFiles(folders: readonly string[]) {
   }
 }
 
-/** Pages of other origins neither include our files nor keep a hold on our window. */
+/** Adds headers: pages of other origins cannot include our files or access our window. */
 function own(answer: Response): Response {
   answer.headers.set('cross-origin-resource-policy', 'same-origin')
   answer.headers.set('cross-origin-opener-policy', 'same-origin')
@@ -99,7 +108,7 @@ async function load(folders: readonly string[]) {
     else if (bytes) files.set(path, await prepare(bytes, type, forms))
   }
   const languages = languagesIn(files)
-  // That of nobody has no path: none leads to it.
+  // The page that asks for the token has an empty path, which no request can name.
   html.set('', html.get('/index.html')!)
   const made = new Map<string, Promise<Prepared>>()
   const make = (path: string, language: string, root: string) => {
@@ -116,7 +125,7 @@ async function load(folders: readonly string[]) {
     files,
     html,
     languages: languages.map(({ code }) => code),
-    /** The page of a path; one that lies below `root` of its host. */
+    /** Returns the page for a path, in a language. @param root where the panel lies on its host */
     page(path: string, language: string, root: string): Promise<Prepared> {
       const key = `${path} ${language} ${root}`
       const page = made.get(key) ?? make(path, language, root)
@@ -127,10 +136,10 @@ async function load(folders: readonly string[]) {
   }
 }
 
-/** Roots are what callers say they are: no more pages than these are kept. */
+/** Maximum pages in memory. Callers can send any root, so their number must be limited. */
 const mostPages = 100
 
-/** The page with the texts in it: the browser has nothing to ask for before it can draw. */
+/** Returns the page with its texts inside, so that the browser can draw it without another request. */
 const withStart = (page: string, start: { language: string }, root: string): string => {
   const json = JSON.stringify(start).replaceAll('<', '\\u003c')
   const filled = page
@@ -139,19 +148,19 @@ const withStart = (page: string, start: { language: string }, root: string): str
   return filled.replace('id="start"></script>', () => `id="start">${json}</script>`)
 }
 
-/** The language that the caller's browser names first of those there are; else English. */
+/** Returns the first available language of the caller's browser; else English. */
 function wished(request: Request, languages: readonly string[]): string {
   const named = (request.headers.get('accept-language') ?? '').matchAll(/(?:^|,) *(([a-z]+)[\w-]*)/gi)
   const known = [...named].flatMap(([, code = '', bare = '']) => [code, bare.toLowerCase()])
-  return known.find(one => languages.includes(one)) ?? 'en'
+  return known.find(code => languages.includes(code)) ?? 'en'
 }
 
 const notBuilt = () =>
   new SvcError('internal', 'The panel was not built', {
-    hint: 'Run ./scripts/start once, or (with Bun) bun scripts/panel.ts. The files of a release have the panel inside: for Deno that is svc.mjs.',
+    hint: 'Run ./scripts/start once, or (with Bun) bun scripts/panel.ts. The files of a release contain the panel: for Deno use svc.mjs.',
   })
 
-/** Where the built panel is. */
+/** A built panel: a folder, or the pack inside the program. */
 interface Place {
   names: readonly string[]
   read(name: string): Promise<{ bytes?: Uint8Array; br?: Uint8Array; gzip?: Uint8Array }>
@@ -191,7 +200,7 @@ async function firstOf(folders: readonly string[]): Promise<Place | undefined> {
   return undefined
 }
 
-/** The languages there are, each by its own name. */
+/** Returns the available languages, each with its own name and its texts. */
 function languagesIn(files: ReadonlyMap<string, Prepared>) {
   const languages = [...files].flatMap(([path, file]) => {
     const code = /^\/locales\/([\w-]+)\.json$/.exec(path)?.[1]

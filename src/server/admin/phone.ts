@@ -1,21 +1,21 @@
 /**
- * The sandbox's phone for whoever may use the panel, under the panel's own address: by itself it answers programs and
- * browsers of this machine alone, and a link there would lead the browser of another one nowhere.
+ * Makes the sandbox's phone available below the panel's address, for users of the panel. The phone itself
+ * answers only this machine, so a browser of another machine could not open it.
  */
 
 import { sandboxError } from '../../gateway/sandbox-fetch.ts'
 
-/** Whether this is a path of the phone. */
+/** Whether a path belongs to the phone. */
 export const isPhonePath = (path: string): boolean => path === '/phone' || path.startsWith('/phone/')
 
-/** What says who asks, and from where: judged here, and none of the phone's business. */
+/** Headers that identify the caller. The panel has checked them, and the phone does not get them. */
 const own = ['host', 'origin', 'referer', 'cookie', 'authorization', 'connection', 'accept-encoding']
 
 /**
- * Passes the request on and the answer back, streams too.
+ * Forwards a request to the phone and returns its answer, also streams.
  *
- * @param phone `http://host:port/phone`, as this machine reaches it
- * @throws SvcError `upstream_error` where nothing answers there: another process may have run it
+ * @param phone `http://host:port/phone`, its URL on this machine
+ * @throws SvcError `upstream_error` if nothing answers there: the process that ran the phone may have ended
  */
 export async function askPhone(request: Request, phone: string): Promise<Response> {
   const { pathname, search } = new URL(request.url)

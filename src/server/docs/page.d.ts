@@ -1,3 +1,3 @@
-/** page.js is taken in as text: it runs in the browser, not here. */
+/** The source text of page.js, which runs in the browser. */
 declare const text: string
 export default text

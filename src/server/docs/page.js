@@ -1,6 +1,11 @@
-/** The documentation page in the browser: Scalar with our settings, the QR code of a login, what screen readers need. */
+/**
+ * The documentation page in the browser: Scalar with our settings, the QR code of a login, and fixes for
+ * screen readers.
+ */
 
-// On a phone the button that sends lay beside the screen: one line of the window's would not be cut.
+// `min-width: 0` lets a long line of the request window shrink. Otherwise the Send button is off the screen
+// on a
+// phone.
 const theme = `
 .light-mode { --scalar-color-2: #555; --scalar-color-3: #5f5f5f; --scalar-color-green: #04704b;
   --scalar-color-orange: #b34000; --scalar-color-blue: #0067a5; --scalar-color-red: #c00005 }
@@ -22,7 +27,7 @@ const hiddenClients = {
   python: ['aiohttp', 'httpx_async', 'httpx_sync', 'python3'],
 }
 
-/** A text of half blocks, two rows of a QR code in each line, as a picture. */
+/** Converts a QR code of half-block characters (two rows per line) to the URL of an image. */
 function pictureOf(text) {
   const lines = text.split('\n')
   const width = Math.max(...lines.map(line => line.length))
@@ -40,7 +45,7 @@ function pictureOf(text) {
 const code = document.getElementById('code')
 code.querySelector('button').onclick = () => code.hidePopover()
 
-/** Shows the code that a login waits with, and takes it away once the login is past it. */
+/** Displays the QR code of a login, and hides it when the login no longer needs it. */
 async function follow(response) {
   const { pathname } = new URL(response.url)
   if (!/\/login(\/status)?$/.test(pathname) || !response.ok) return
@@ -50,17 +55,19 @@ async function follow(response) {
   if (Boolean(qr_text) !== code.matches(':popover-open')) code.togglePopover()
 }
 
-/** The service may lie below a path of its host. */
+/** URL of the document. It is relative to the page, since a proxy may serve svc below a path. */
 const documentUrl = new URL('openapi.json', location.href).href
 
-/** Whether calls need a token, and the header with the one that was typed. */
+/** Whether calls need a token. */
 let isClosed = false
+/** The Authorization header with the token that the user typed. */
 let authorization
-/** What is known for the examples: who wrote last, and the newest file. */
+/** Values for the examples: the user who wrote last, and the newest message with a file. */
 let known = {}
 let refreshes = 0
 
-async function look() {
+/** Reads the values for the examples; an empty object without a token. */
+async function readKnown() {
   if (isClosed && !authorization) return {}
   const response = await fetch('tools/default/history', {
     method: 'POST',
@@ -72,9 +79,12 @@ async function look() {
   return { to: messages[0]?.from_user, message_id: media?.message_id }
 }
 
-/** Looks again, and fills the examples anew where there is news. What was edited in an open window would be lost. */
+/**
+ * Reads the values again and updates the examples if they changed. Not while a request window is open, unless
+ * `evenOpen`: the update would lose the user's input.
+ */
 async function refresh(evenOpen = false) {
-  const now = await look().catch(() => known)
+  const now = await readKnown().catch(() => known)
   if (JSON.stringify(now) === JSON.stringify(known) || (isEditing() && !evenOpen)) return
   known = now
   reference.updateConfiguration({ ...settings, url: `${documentUrl}?${++refreshes}` })
@@ -82,30 +92,30 @@ async function refresh(evenOpen = false) {
 const isEditing = () => document.querySelector('.scalar-client--open') !== null
 
 /**
- * The document, with what is known in its examples, so that they can be tried as they stand. What is not known, since
- * nobody wrote yet or a token is needed, is plainly to be replaced; so is what a call ends or renames.
+ * Returns the document with real values in its examples, so that users can run them unchanged. An unknown
+ * value becomes a placeholder such as USER_ID. So does the session of `logout`, which the call would end.
  */
-async function filled(response) {
-  // Scalar takes a relative address of the server for one below the root of the host.
+async function fillExamples(response) {
+  // Scalar resolves a relative server URL against the root of the host.
   const root = JSON.stringify(new URL('.', documentUrl).href.replace(/\/$/, ''))
   const text = (await response.text()).replace('"servers":[{"url":"."', `"servers":[{"url":${root}`)
   const { paths, security } = JSON.parse(text)
   const exampleOf = tool =>
     paths[`/tools/default/${tool}`]?.post.requestBody.content['application/json'].examples.example1.value
-  isClosed = !exampleOf('send') || security.every(way => 'bearer' in way)
-  if (refreshes === 0) known = await look()
-  const shown = [
+  isClosed = !exampleOf('send') || security.every(scheme => 'bearer' in scheme)
+  if (refreshes === 0) known = await readKnown()
+  const replacements = [
     [exampleOf('send')?.to, known.to ?? 'USER_ID'],
     [exampleOf('download')?.message_id, known.message_id ?? 'MESSAGE_ID'],
     [exampleOf('logout')?.session_name, 'SESSION_NAME'],
     [paths['/outbox/{id}']?.get.parameters[0].schema.examples[0], 'OUTBOX_ID'],
   ]
-  const put = (text, [old, now]) => text.replaceAll(JSON.stringify(old), JSON.stringify(now))
-  return new Response(shown.filter(([old]) => old).reduce(put, text))
+  const replace = (text, [old, now]) => text.replaceAll(JSON.stringify(old), JSON.stringify(now))
+  return new Response(replacements.filter(([old]) => old).reduce(replace, text))
 }
 
-// What Scalar 1.72.1 leaves out, by selector; `null` takes an attribute away.
-const wanting = [
+// Corrections of attributes in Scalar 1.72.1, by selector; `null` removes an attribute.
+const corrections = [
   ['button[class*="copy-button"]:not([title])', 'title', 'Copy'],
   ['button[class*="copy-button"][aria-controls]', 'aria-controls', null],
   ['button.show-more[aria-label]', 'aria-label', null],
@@ -113,32 +123,33 @@ const wanting = [
   ['.cm-content:not([aria-label])', 'aria-label', 'Text'],
   ['.cm-scroller[tabindex="-1"]', 'tabindex', '0'],
   ['[role="combobox"]:not([aria-expanded])', 'aria-expanded', 'false'],
-  // Two of a kind would be two landmarks of one name.
+  // Otherwise two landmarks would have the same name.
   ['section.contents[aria-labelledby]', 'aria-labelledby', null],
   ['section[aria-label^="Notifications"]', 'aria-label', null],
 ]
 
-function mend() {
-  for (const [selector, name, value] of wanting) {
+function correctPage() {
+  for (const [selector, name, value] of corrections) {
     for (const element of document.querySelectorAll(selector)) {
       if (value === null) element.removeAttribute(name)
       else element.setAttribute(name, value)
     }
   }
-  // What lies behind the window of a request is out of reach, and no second main part.
+  // While a request window is open, the page behind it is inert: it is out of reach, and no second main
+  // landmark.
   const page = document.querySelector('main.references-rendered')
   const isBehind = isEditing()
   if (page && page.inert !== isBehind) {
     page.inert = isBehind
     if (!isBehind) void refresh()
   }
-  awaited = false
+  isScheduled = false
 }
 
-let awaited = false
+let isScheduled = false
 new MutationObserver(() => {
-  if (!awaited) requestAnimationFrame(mend)
-  awaited = true
+  if (!isScheduled) requestAnimationFrame(correctPage)
+  isScheduled = true
 }).observe(document.body, {
   childList: true,
   subtree: true,
@@ -150,7 +161,7 @@ document.addEventListener('change', ({ target }) => {
   authorization = target.value && `Bearer ${target.value}`
   void refresh(true)
 })
-// Back from another tab: somebody may have written on the phone.
+// When the user returns to this tab, a message may have arrived.
 addEventListener('focus', () => void refresh())
 
 const settings = {
@@ -160,21 +171,22 @@ const settings = {
   defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
   authentication: { preferredSecurityScheme: 'bearer' },
   documentDownloadType: 'json',
-  // Nothing of Scalar's own services, and nothing from elsewhere.
+  // No services of Scalar, and nothing from other servers.
   withDefaultFonts: false,
   telemetry: false,
   agent: { disabled: true },
   mcp: { disabled: true },
   showDeveloperTools: 'never',
   hideClientButton: true,
-  // Scalar sends the stand-in where no file was chosen; the service says of an empty body what is missing.
+  // Without a chosen file, Scalar sends a placeholder. Send an empty body instead: its error says what is
+  // missing.
   onBeforeRequest({ requestBuilder: { body } }) {
     for (const part of Array.isArray(body?.value) ? body.value : [body])
       if (part?.value === '@filename') part.value = ''
   },
   async customFetch(...request) {
     const response = await fetch(...request)
-    if (response.url.startsWith(documentUrl)) return filled(response)
+    if (response.url.startsWith(documentUrl)) return fillExamples(response)
     void follow(response.clone()).catch(() => {})
     return response
   },
