@@ -13,6 +13,7 @@ import {
   afterSuccess,
   afterTrouble,
   eventTrouble,
+  type Failure,
   freshPulse,
   isGivenUp,
   type Pulse,
@@ -243,8 +244,13 @@ export class EndpointRun {
     const now = this.#clock.now()
     const { slow, gone } = verdictOf(status)
     const before = this.#pulse
-    const isRepeat = lane.trouble?.event === event.id
-    const failure = { again: isRepeat, beganAt, now: this.#clock.monotonic(), slow, retryAfterMs }
+    const failure: Failure = {
+      again: lane.trouble?.event === event.id,
+      beganAt,
+      now: this.#clock.monotonic(),
+      slow,
+      retryAfterMs,
+    }
     this.#pulse = afterTrouble(before, failure, Math.random())
     const othersSucceeded = lane.trouble !== undefined && this.#succeededAt > lane.trouble.failed_at
     const trouble = eventTrouble(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())

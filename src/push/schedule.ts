@@ -70,16 +70,16 @@ export function afterTrouble(before: Pulse, failure: Failure, random: number): P
   // A delivery that was running when the wait started adds no step. The event that failed may be retried
   // just before the wait ends, so its failure adds one.
   const isNewRound = before.rounds === 0 || again || beganAt >= before.until
-  const rounds = isNewRound ? before.rounds + 1 : before.rounds
-  const stepMs = probeLadderMs[Math.min(rounds, probeLadderMs.length) - 1]!
+  const steps = isNewRound ? before.rounds + 1 : before.rounds
+  const stepMs = probeLadderMs[Math.min(steps, probeLadderMs.length) - 1]!
   const until = isNewRound ? now + jittered(stepMs, random) : before.until
   const retryAt = retryAfterMs === undefined ? 0 : now + Math.min(retryAfterMs, longestRetryMs)
-  const failing = before.failing || before.rounds > 0 || slow || retryAfterMs !== undefined
+  const isFailing = before.failing || before.rounds > 0 || slow || retryAfterMs !== undefined
   return {
-    rounds,
-    failing,
+    rounds: steps,
+    failing: isFailing,
     until: Math.max(until, retryAt),
-    width: failing ? Math.min(width, firstWidth) : width,
+    width: isFailing ? Math.min(width, firstWidth) : width,
   }
 }
 

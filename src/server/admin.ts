@@ -97,7 +97,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const { gateway, config, clock = gateway.clock } = options
   const log = options.log.child('admin')
   const access = createAccess({ ...config, clock, signIns: gateway.signIns })
-  const context = {
+  const context: RouteContext = {
     by: panel,
     gateway,
     log,

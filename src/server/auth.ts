@@ -56,7 +56,7 @@ export function createGuard(options: GuardOptions): Guard {
     isLoopback(hostName(host)) || allowed.has(host) || allowed.has(hostName(host))
   // A client sends the same Host each time: the last one that passed is not checked again.
   let lastHost: string | null = null
-  const foreign: Guard['foreign'] = ({ headers }, open) => {
+  const checkPage: Guard['foreign'] = ({ headers }, open) => {
     const origin = headers.get('origin')
     const host = headers.get('host')?.toLowerCase() ?? ''
     if (origin !== null && !isOwnOrigin(origin, host, allowed)) return foreignOrigin(origin, host)
@@ -67,14 +67,14 @@ export function createGuard(options: GuardOptions): Guard {
 
   return {
     tokenRequired: tokenHash !== undefined,
-    foreign,
+    foreign: checkPage,
     refusal(request, open) {
       const { headers } = request
       if (local) {
         const host = headers.get('host')
         if (host === null || (host !== lastHost && !isOwnHost(host.toLowerCase()))) return foreignHost()
         lastHost = host
-        const denial = foreign(request, open)
+        const denial = checkPage(request, open)
         if (denial) return denial
       }
       if (tokenHash === undefined || open) return undefined

@@ -34,19 +34,23 @@ export function behindProxy(config: Pick<Config, 'host' | 'allowHosts' | 'public
   return (request: Arrived, peer) => {
     const { headers } = request
     const host = hostOf(headers)
-    const byProxy = isLoopback(config.host) && !isLoopback(host?.hostname ?? '')
+    const hasProxyHost = isLoopback(config.host) && !isLoopback(host?.hostname ?? '')
     // Trust this header only with --allow-host.
     const header = allowHosts.length > 0 ? headers.get('x-forwarded-prefix') : null
     const sent = header === null ? undefined : prefixIn(header)
-    const isProxied = byProxy || host?.host === address?.host || cameByProxy(headers)
+    const isProxied = hasProxyHost || host?.host === address?.host || cameByProxy(headers)
     // A prefix in the header was removed by the proxy that sent it. Only the configured one may still be
     // there.
     const mayBeLeft = configured && (sent === undefined || sent === configured)
-    if (mayBeLeft && takeOff(request, configured)) request[wayKey] = { byProxy, prefix: configured }
+    if (mayBeLeft && takeOff(request, configured))
+      request[wayKey] = { byProxy: hasProxyHost, prefix: configured }
     else {
       // On another host the prefix may differ.
       const isSameHost = host?.hostname === address?.hostname || isLoopback(host?.hostname ?? '')
-      request[wayKey] = { byProxy, prefix: sent ?? (isProxied ? (isSameHost ? configured : undefined) : '') }
+      request[wayKey] = {
+        byProxy: hasProxyHost,
+        prefix: sent ?? (isProxied ? (isSameHost ? configured : undefined) : ''),
+      }
     }
     return fetch(request, peer)
   }

@@ -105,18 +105,18 @@ export async function prepare(
   { br, gzip }: { br?: Uint8Array; gzip?: Uint8Array } = {},
 ): Promise<Prepared> {
   const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
-  const forms = new Map<'br' | 'gzip' | 'identity', Uint8Array>([['identity', bytes]])
+  const byEncoding = new Map<'br' | 'gzip' | 'identity', Uint8Array>([['identity', bytes]])
   if (bytes.length > 1000) {
     // Loaded on first use: it costs 3 ms at start.
     const [zlib, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
     const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: 5 }
-    forms.set('br', br ?? (await promisify(zlib.brotliCompress)(bytes, { params })))
-    forms.set('gzip', gzip ?? (await promisify(zlib.gzip)(bytes)))
+    byEncoding.set('br', br ?? (await promisify(zlib.brotliCompress)(bytes, { params })))
+    byEncoding.set('gzip', gzip ?? (await promisify(zlib.gzip)(bytes)))
   }
   return {
     type,
     etag: nodeCrypto().createHash('sha256').update(bytes).digest('base64url').slice(0, 27),
-    forms,
+    forms: byEncoding,
   }
 }
 

@@ -30,9 +30,9 @@ export class Backlogs {
     this.#most = most
   }
 
-  /** Starts a backlog. @param cut called to disconnect the reader when the limit is exceeded */
-  open(cut: () => void): Backlog {
-    const entry: Entry = { bytes: 0, cut }
+  /** Starts a backlog. @param onLimit called when the limit is exceeded, to disconnect the reader */
+  open(onLimit: () => void): Backlog {
+    const entry: Entry = { bytes: 0, cut: onLimit }
     this.#entries.add(entry)
     return {
       holds: (bytes, moved) => {

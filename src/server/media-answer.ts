@@ -6,10 +6,9 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { Range, WantedMedia } from '../operations/media.ts'
 import { problemResponse } from './errors.ts'
 
-// Types that a browser displays without running code. All others (SVG and everything that ends in +xml, HTML,
-// scripts, PDF) are sent for download only, without their type: a page must not be able to load a user's
-// script
-// from our origin.
+// Types that a browser displays without running code. All others (SVG and everything that ends in +xml,
+// HTML, scripts, PDF) are sent for download only, without their type: a page must not be able to load a
+// user's script from our origin.
 const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]+)$/
 
 /**

@@ -97,7 +97,7 @@ function emptyApp({
   log,
   clock = systemClock,
 }: Pick<OpenApiOptions, 'gateway' | 'config' | 'log' | 'clock'>): Parts {
-  const context = {
+  const context: Parts['context'] = {
     by: owner,
     gateway,
     log: log.child('rest'),
@@ -109,8 +109,7 @@ function emptyApp({
   }
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
   // This hook comes before the routes, since it applies only to later ones. Routes answer their own errors.
-  // So
-  // this gets paths and methods that no route has, and errors of Elysia.
+  // So this gets paths and methods that no route has, and errors of Elysia.
   app.onError(({ code, error, request }) =>
     code === 'NOT_FOUND' ? absent(request, methodsByPath(app)) : failed(error, context),
   )

@@ -41,10 +41,10 @@ interface Parts {
 
 function partsOf({ inputSchema, rest }: Placed): Parts {
   const { file, ...properties } = inputSchema.properties ?? {}
-  const elsewhere = new Map<string, string>(file ? [['file', 'the body']] : [])
+  const places = new Map<string, string>(file ? [['file', 'the body']] : [])
   const inPath = [...rest.place.matchAll(/\{(\w+)\}/g)].flatMap(([, key]) => key ?? [])
-  for (const key of inPath) elsewhere.set(key, 'the path')
-  for (const [key, header] of Object.entries(rest.headers ?? {})) elsewhere.set(key, `the header ${header}`)
+  for (const key of inPath) places.set(key, 'the path')
+  for (const [key, header] of Object.entries(rest.headers ?? {})) places.set(key, `the header ${header}`)
   const pick = (keys: readonly string[]): JsonSchema => {
     const required = inputSchema.required?.filter(key => keys.includes(key)) ?? []
     return {
@@ -55,10 +55,10 @@ function partsOf({ inputSchema, rest }: Placed): Parts {
     }
   }
   const params = inPath.length > 0 ? { params: pick(inPath) } : {}
-  const others = Object.keys(properties).filter(key => !elsewhere.has(key))
-  if (others.length === 0 && !rest.body) return { elsewhere, ...params }
+  const others = Object.keys(properties).filter(key => !places.has(key))
+  if (others.length === 0 && !rest.body) return { elsewhere: places, ...params }
   const hasBody = /^(POST|PUT) /.test(rest.place) && !rest.takesFile
-  return { elsewhere, ...params, [hasBody ? 'body' : 'query']: pick(others) }
+  return { elsewhere: places, ...params, [hasBody ? 'body' : 'query']: pick(others) }
 }
 
 /** Reads a request's input in the form of the operation, without checking it. */

@@ -145,15 +145,21 @@ export async function settlingBody(
   { request, delivery }: { request: Request; delivery: Delivery },
 ): Promise<BodyInit> {
   const { signal } = request
-  const lost = () => delivery.settle(false)
+  const reportLost = () => delivery.settle(false)
   await turn()
   const written = whenWritten(request)
   if (!written) {
-    const watch = { signal, counts: () => true, written: () => delivery.settle(true), lost, leftAfter: lost }
+    const watch: Watch = {
+      signal,
+      counts: () => true,
+      written: () => delivery.settle(true),
+      lost: reportLost,
+      leftAfter: reportLost,
+    }
     return watchedBody(new Blob([text]).stream(), watch)
   }
   void written.then(delivered => delivery.settle(delivered))
-  if (signal.aborted) lost()
-  else signal.addEventListener('abort', lost, { once: true })
+  if (signal.aborted) reportLost()
+  else signal.addEventListener('abort', reportLost, { once: true })
   return text
 }

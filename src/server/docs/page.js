@@ -4,8 +4,7 @@
  */
 
 // `min-width: 0` lets a long line of the request window shrink. Otherwise the Send button is off the screen
-// on a
-// phone.
+// on a phone.
 const theme = `
 .light-mode { --scalar-color-2: #555; --scalar-color-3: #5f5f5f; --scalar-color-green: #04704b;
   --scalar-color-orange: #b34000; --scalar-color-blue: #0067a5; --scalar-color-red: #c00005 }
