@@ -61,7 +61,7 @@ export class Lanes {
   readonly #lanes = new Map<string, Lane>()
   /** Lanes that may start now. */
   readonly #ready = new Set<Lane>()
-  /** Lanes whose first event failed. */
+  /** Lanes whose next event has failed before. */
   readonly #troubled = new Set<Lane>()
   /** Lanes without queued events whose position may be after `readFrom`. */
   readonly #ahead = new Set<Lane>()

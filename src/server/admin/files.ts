@@ -125,7 +125,7 @@ async function load(folders: readonly string[]) {
     files,
     html,
     languages: languages.map(({ code }) => code),
-    /** Returns the page for a path, in a language. @param root where the panel lies on its host */
+    /** Returns the page for a path, in a language. @param root path of the panel on its host */
     page(path: string, language: string, root: string): Promise<Prepared> {
       const key = `${path} ${language} ${root}`
       const page = made.get(key) ?? make(path, language, root)
