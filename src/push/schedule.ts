@@ -74,12 +74,12 @@ export function afterTrouble(before: Pulse, failure: Failure, random: number): P
   const stepMs = probeLadderMs[Math.min(steps, probeLadderMs.length) - 1]!
   const until = isNewRound ? now + jittered(stepMs, random) : before.until
   const retryAt = retryAfterMs === undefined ? 0 : now + Math.min(retryAfterMs, longestRetryMs)
-  const isFailing = before.failing || before.rounds > 0 || slow || retryAfterMs !== undefined
+  const isNowFailing = before.failing || before.rounds > 0 || slow || retryAfterMs !== undefined
   return {
     rounds: steps,
-    failing: isFailing,
+    failing: isNowFailing,
     until: Math.max(until, retryAt),
-    width: isFailing ? Math.min(width, firstWidth) : width,
+    width: isNowFailing ? Math.min(width, firstWidth) : width,
   }
 }
 

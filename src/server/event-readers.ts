@@ -63,12 +63,12 @@ export class EventStreams {
   /** Opens a stream of events. It ends when the reader disconnects or the service stops. */
   open(events: OpenedEvents): Response {
     const { waiting } = this.#context
-    const gone = new AbortController()
-    const stay = following(waiting.signal, gone)
+    const abort = new AbortController()
+    const unfollow = following(waiting.signal, abort)
     let reader: Reader
     return eventStream(behindBytes, {
       start: outlet => {
-        reader = { events, outlet, cursor: events.cursor, live: false, gone, stay }
+        reader = { events, outlet, cursor: events.cursor, live: false, gone: abort, stay: unfollow }
         this.#join(reader)
       },
       pull: () => reader.hasRoom?.(),
