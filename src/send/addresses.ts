@@ -1,17 +1,21 @@
-/** The addresses of a text, which are not cut. Time grows with the text's length alone. */
+/**
+ * Finds the addresses (URLs) in a text, which must not be cut. Takes time linear in the length of the text.
+ */
 import { isSpace, type Span } from './blocks.ts'
 
-/** What an address begins with, and what tells where it stands. */
+/** Matches the start of an address, and the characters that show whether an address is part of a link. */
 const landmarks = /[[\]\n]|(?<![a-z])(?:[a-z][a-z0-9+.-]{1,30}:\/\/|www\.)/gi
 const linkEnd = /(?:[ \t]{1,8}(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'))?[ \t]{0,8}\)/y
 
 /**
- * The addresses between two places, in order, each with the link in Markdown that it is in; without that where the link
- * is longer than a part. Those that are longer themselves are left out.
+ * Finds the addresses inside a span, in order. An address inside a Markdown link is returned with the whole
+ * link, unless only the address itself fits into a part. Addresses that do not fit are left out.
+ *
+ * @param fits whether a span fits into one part
  */
 export function addressesOf(text: string, { start, end }: Span, fits: (span: Span) => boolean): Span[] {
   const found: Span[] = []
-  /** Brackets of this line that are open, and the last pair. */
+  /** Start of each open bracket of this line. `pair` is the last closed pair. */
   let open: number[] = []
   let pair: Span | undefined
   landmarks.lastIndex = start
@@ -43,7 +47,7 @@ export function addressesOf(text: string, { start, end }: Span, fits: (span: Spa
         whole.end = linkEnd.lastIndex
       }
       const kept = [whole, own].find(fits)
-      // A picture that is a link: the outer one holds the inner one.
+      // A picture inside a link: the outer link contains the inner one.
       if (kept) while (found.length > 0 && found[found.length - 1]!.start >= kept.start) found.pop()
       if (kept) found.push(kept)
       landmarks.lastIndex = own.end
@@ -52,12 +56,13 @@ export function addressesOf(text: string, { start, end }: Span, fits: (span: Spa
   return found
 }
 
-/** A foreign host, where a name begins that is not ASCII. */
+/** The non-ASCII beginning of a host name. */
 const foreignHost = /(?!\p{ASCII})[\p{L}\p{M}\p{N}.-]*/uy
 
 /**
- * Where an address ends that begins before `at`. Text without spaces may follow it: the first character that is not ASCII
- * ends it, as WeChat has it, unless it stands between marks of its own.
+ * Returns the end of an address whose beginning ends at `at`. Text may follow an address without a space,
+ * so
+ * the first non-ASCII character ends it, as in WeChat, except inside brackets (`marked`).
  */
 function addressEnd(text: string, at: number, textEnd: number, marked: boolean): number {
   foreignHost.lastIndex = at
@@ -71,7 +76,7 @@ function addressEnd(text: string, at: number, textEnd: number, marked: boolean):
     else if (code === 0x5b) depth.square++
     else if ((code === 0x29 && depth.round-- === 0) || (code === 0x5d && depth.square-- === 0)) break
     else if ((code === 0x2c || code === 0x3b) && /^[a-z]{2,8}:\/\//i.test(text.slice(end + 1, end + 12)))
-      // The next one of a list.
+      // The next address of a list.
       break
   }
   return end

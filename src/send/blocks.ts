@@ -1,59 +1,65 @@
 /**
- * What in a Markdown text a cut would break: code fences and tables, as CommonMark and GFM have them, in quotes and
- * lists too.
+ * Finds the parts of a Markdown text that a cut would break: code fences and tables (CommonMark and GFM),
+ * also
+ * inside quotes and lists.
  *
- * The text comes from callers: each line is looked at a fixed number of times, so the time grows with its length alone.
+ * The text comes from callers. Each line is read a fixed number of times, so the time is linear in its
+ * length.
  */
 
-/** Code units of the text. */
+/** A range of the text, in UTF-16 code units; `end` is exclusive. */
 export interface Span {
   start: number
   end: number
 }
 
-/** A fence or a table. It begins where its first line does. */
+/** A code fence or a table. It starts at the start of its first line. */
 export interface Block extends Span {
   kind: 'fence' | 'table'
-  /** The lines that a part repeats when it begins inside: the opening one, or header and separator. */
+  /** Lines to repeat in a part that begins inside the block: the opening line, or header and separator. */
   before: string
-  /** The line that closes a part that ends inside; '' for none. */
+  /** Line that closes a part that ends inside the block; '' for none. */
   after: string
-  /** What a line goes on with when it was cut itself: the quote marks. */
+  /** Quote marks to repeat before the rest of a line that was cut. */
   lead: string
-  /** Bytes that `before`, or `after`, adds to a part. */
+  /** Bytes that `before` adds to a part. `closingBytes` is the same for `after`. */
   openingBytes: number
   closingBytes: number
-  /** Line ends between these two are places to cut at. Absent: it fits into a part, and stays whole. */
+  /** Line ends inside this span may be cut at. Absent if the block fits into a part and stays whole. */
   body?: Span
 }
 
-/** UTF-8 bytes from one code unit to another. */
+/** Returns the number of UTF-8 bytes between two code units. */
 export type Bytes = (from: number, to: number) => number
 
 const encoder = new TextEncoder()
 const bytesOf = (text: string): number => encoder.encode(text).length
 
 interface Line extends Span {
-  /** Where its content begins, behind quote marks, list markers and white space. */
+  /** Start of the content, after quote marks, list markers and white space. */
   at: number
   quotes: number
   /** Columns of white space before the content. */
   indent: number
-  /** Where the content of the list item begins whose marker is on the line; columns from the last quote mark. */
+  /** Column of the content of the list item that starts on this line. Counted from the last quote mark. */
   item?: number
 }
 
-/** One whose end is not known yet. */
+/** A block whose end is not known yet. */
 type Begun = Omit<Block, 'openingBytes' | 'closingBytes' | 'body'> & { body: Span }
 type OpenFence = Begun & { mark: string; quotes: number; column: number }
 
-/** The fences and tables between two places, in order, but for those whose repeated lines would fill the parts. */
+/**
+ * Finds the fences and tables inside a span, in order. Leaves out blocks whose repeated lines would take
+ * more
+ * than half of a part.
+ */
 export function blocksOf(text: string, { start, end: textEnd }: Span, bytes: Bytes, limit: number): Block[] {
   const found: Block[] = []
   let fence: OpenFence | undefined
   let table: Begun | undefined
   let above: Line | undefined
-  /** Where the content of the innermost list item begins, and the quotes that it is in. */
+  /** Content column of the innermost list item, and the number of quote marks around it. */
   let [column, quotes] = [0, 0]
 
   const add = ({ body, ...begun }: Begun) => {
@@ -82,7 +88,7 @@ export function blocksOf(text: string, { start, end: textEnd }: Span, bytes: Byt
     if (fence) {
       const line = lineAt(text, from, end, fence.quotes)
       const mark = markAt(text, line)
-      // Without its quote mark a line is outside of the quote, and so of the fence in it.
+      // A line with fewer quote marks is outside the quote, so it also ends the fence in it.
       if (line.quotes < fence.quotes) closeFence(from - 1, from - 1)
       else if (mark && closes(text, line, mark, fence)) {
         closeFence(line.at + mark.length, from - 1)
@@ -113,9 +119,9 @@ export function blocksOf(text: string, { start, end: textEnd }: Span, bytes: Byt
 }
 
 /**
- * A line of the text, without its line end.
+ * Parses a line of the text, without its line end.
  *
- * @param most inside a fence: what follows so many quote marks is code
+ * @param most maximum of quote marks inside a fence; further ones are code
  */
 function lineAt(text: string, start: number, end: number, most?: number): Line {
   let [at, quotes, column] = [start, 0, 0]
@@ -152,22 +158,22 @@ function listMarkerLength(text: string, at: number): number {
   return listMarker.exec(text)?.[0].length ?? 0
 }
 
-/** What a line has before its content, for a line that follows it: a list marker as the columns it takes. */
+/** Returns the text before the content of a line. List markers become spaces of the same width. */
 const leadOf = (text: string, { start, at }: Line): string => text.slice(start, at).replace(/[^>\s]/g, ' ')
 
 const contentOf = (text: string, { at, end }: Line): string => text.slice(at, end).trimEnd()
 
-/** Of the lead only quote marks must stand before what a cut line goes on with. */
+/** Returns the part of a lead to repeat before the rest of a cut line: quote marks, and nothing else. */
 const quoteLead = (lead: string): string => (lead.includes('>') ? lead : '')
 
-/** The mark of a fence with which the line begins. */
+/** Returns the fence mark that the line begins with. */
 function markAt(text: string, { at, end }: Line): string | undefined {
   const character = text[at]
   if (at >= end || (character !== '`' && character !== '~')) return undefined
   let after = at
   while (after < end && text[after] === character) after++
   if (after - at < 3) return undefined
-  // Of code within a line, not of a fence.
+  // Inline code, not a fence.
   if (character === '`' && text.slice(after, end).includes('`')) return undefined
   return text.slice(at, after)
 }
@@ -192,11 +198,13 @@ function fenceAt(text: string, line: Line, mark: string, column: number): OpenFe
 const closes = (text: string, line: Line, mark: string, fence: OpenFence) =>
   mark.startsWith(fence.mark) && line.indent <= fence.column + 3 && contentOf(text, line) === mark
 
-/** A line that ends a table without being blank. */
+/** Returns whether a line that is not blank ends a table. */
 const beginsOther = (text: string, line: Line) =>
   line.item !== undefined || /^(?:#{1,6}[ \t]|([-*_])(?:[ \t]*\1){2}[ \t\r]*$)/.test(contentOf(text, line))
 
-/** The table whose header and separator two lines are. */
+/**
+ * Returns the table that begins with these two lines; undefined if they are not a header and a separator.
+ */
 function tableAt(text: string, header: Line, separator: Line): Begun | undefined {
   if (separator.quotes !== header.quotes || separator.item !== undefined) return undefined
   const columns = columnsOf(contentOf(text, separator))
@@ -215,14 +223,14 @@ function tableAt(text: string, header: Line, separator: Line): Begun | undefined
   }
 }
 
-/** Columns of a separator row like `|:--|--:|`; 0 for any other line. */
+/** Returns the columns of a separator row like `|:--|--:|`; 0 for any other line. */
 function columnsOf(row: string): number {
   if (!/^[|:\- \t]*$/.test(row) || !row.includes('|')) return 0
   const cells = row.replace(/^\|/, '').replace(/\|$/, '').split('|')
   return cells.every(cell => /^:?-+:?$/.test(cell.trim())) ? cells.length : 0
 }
 
-/** Cells of a row: a pipe behind a backslash is text. */
+/** Counts the cells of a row. An escaped pipe is text. */
 function cellsOf(row: string): number {
   let pipes = 0
   let last = -1
@@ -237,6 +245,6 @@ function cellsOf(row: string): number {
   return pipes - outer + 1
 }
 
-/** White space as `trim` has it. */
+/** White space as defined by `String.trim`. */
 export const isSpace = (code: number): boolean =>
   (code >= 9 && code <= 13) || code === space || (code >= 0xa0 && String.fromCharCode(code).trim() === '')

@@ -1,4 +1,4 @@
-/** One message on its way: what it may be sent by, the request, and its result on disk. */
+/** Sends one message: begins it (durable), hands it to WeChat, and stores the result (settles it). */
 import type { Upstream } from '../ilink/api.ts'
 import { mediaItem, outgoingMessage } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
@@ -15,12 +15,13 @@ import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
 import { Muting, type MutingPorts } from './muting.ts'
 import { endReasonOf, notTried, stopped } from './problems.ts'
 
-/** Says what getupdates says, when another endpoint has refused a session with -14. */
+/** Asks getupdates whether a token still works after another endpoint refused it with -14. */
 export interface TokenCheck {
   /**
-   * Does `work`; when that is refused with -14 and getupdates says that the token works, once more.
+   * Runs `work`. If it is refused with -14 and getupdates says that the token works, runs it once more.
    *
-   * @throws SvcError `session_expired`; `upstream_error` with the refusal as its cause; what `work` throws besides
+   * @throws SvcError `session_expired`; `upstream_error` with the refusal as its cause; any other error
+   *   of `work`
    */
   settled<T>(session: string, bot: BotInfo, work: () => Promise<T>): Promise<T>
   doubt(session: string, bot: BotInfo): Promise<unknown>
@@ -35,46 +36,48 @@ export interface SendPorts {
   rules: SendRules
 }
 
-/** A message that may be out from now on. */
+/** A message that has begun: from now on it may have reached the user. */
 export interface Started {
   begun: Begun
-  /** As the log has it. */
+  /** The row for the message log. */
   row: SentMessage
 }
 
-/** One message of an entry: these of its parts, by this bot, as this item. */
+/** One message of an entry: which of its parts, from which bot, as which item. */
 export interface Attempt {
   to: Pick<Lane, 'session' | 'user'>
   bot: BotInfo
   parts: readonly number[]
   item: WireItem
-  /** `queue`: what is refused waits again. `fail`: what is behind a message that failed is refused too. */
+  /**
+   * `queue`: a refused message waits again. `fail`: a refusal also ends the messages after it.
+   */
   mode: SendMode
-  /** Ends the wait for a slot, and what has begun but is not handed over yet. */
+  /** Ends the wait for a slot. A message that has begun but is not handed over yet is not sent. */
   signal: AbortSignal
-  /** Where it began in the commit that enqueued it. */
+  /** Present if the message began in the commit that enqueued it. */
   started?: Started | undefined
 }
 
 export type Attempted =
-  /** `entries`: those of its parts as they stand then; undefined where the disk did not take it. */
+  /** `entries`: the entries of its parts after it settled; undefined if the store failed. */
   | { go: 'sent'; result: DeliveryResult; entries: readonly Entry[] | undefined }
-  /** The signal aborted before it began. */
+  /** The signal aborted before the message began. */
   | { go: 'stopped' }
   | Extract<Began, { go: 'gone' | 'no' }>
 
-/** The bot that sends for a session; none while it is logged out. */
+/** Returns the bot that sends for a session; undefined while the session is logged out. */
 export async function botOf({ sessions }: SendPorts['state'], session: string): Promise<BotInfo | undefined> {
   const bot = (await sessions.get(session))?.bot
   return bot?.expired_at === undefined ? bot : undefined
 }
 
-/** Every message goes this way: it begins, it is handed over, what became of it is stored. */
+/** Sends every message of both modes: begins it, hands it over and settles it. */
 export class DeliveryAttempts {
   readonly #ports: SendPorts
   readonly #runtime: Runtime
   readonly #muting: Muting
-  /** Ends even the requests that are under way. */
+  /** Aborts requests under way. */
   readonly #cut = new AbortController()
 
   constructor(ports: SendPorts, runtime: Runtime) {
@@ -83,17 +86,22 @@ export class DeliveryAttempts {
     this.#muting = new Muting(ports, runtime)
   }
 
-  /** Ends requests under way, at once and for good: their messages are unknown. */
+  /** Aborts requests under way, for good. The status of their messages becomes unknown. */
   cut(reason: SvcError): void {
     this.#cut.abort(reason)
   }
 
-  /** Resolves when what became of messages is noted of their accounts. */
+  /** Resolves when the muting of accounts is recorded. */
   get noted(): Promise<void> {
     return this.#muting.noted
   }
 
-  /** Uploads a file for a user. @returns its item; @throws as `MediaFiles.upload` and `TokenCheck.settled` */
+  /**
+   * Uploads a file for a user.
+   *
+   * @returns its item
+   * @throws as `MediaFiles.upload` and `TokenCheck.settled`
+   */
   async upload(
     { session, user }: Attempt['to'],
     bot: BotInfo,
@@ -112,7 +120,7 @@ export class DeliveryAttempts {
     }
   }
 
-  /** Begins a message once the pace lets it go, hands it over, and stores what became of it. */
+  /** Begins a message once the pace allows it, hands it over and settles it. */
   async send(message: Attempt): Promise<Attempted> {
     const { signal } = message
     const started = message.started ?? (await this.#begin(message))
@@ -151,12 +159,12 @@ export class DeliveryAttempts {
     const { check, rules } = this.#ports
     const clientId = row.client_id
     const wire = outgoingMessage({ to: user, item, clientId, contextToken: begun.token })
-    // Not cancelled when the caller leaves: half a request is the one thing that cannot be told apart later.
+    // Goes on when the caller leaves: after half a request nobody can tell whether the message arrived.
     const post = () =>
       check.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
     const result = await deliver(post, user, begun, { rules, now: () => clock.now() })
     const { error, status } = result
-    // The log is for people; the caller is told by the result.
+    // The log is for people; the caller gets the result.
     if (error) log.info('send failed', { session, error, as: status, code: error.code })
     return result
   }
@@ -177,18 +185,18 @@ export class DeliveryAttempts {
       if (files.length > 0) await media.kept.discard(files)
       return entries
     } catch (error) {
-      // The send happened whatever the disk says: the caller must hear of it.
+      // The message was sent even if the store failed, so the caller must get the result.
       log.error('status of a sent message not stored', { row: begun.row, error })
       return undefined
     }
   }
 }
 
-/** What becomes of the rows of a message, and of those behind it in its entry. */
+/** Returns what to store for a message, and for the messages after it in its entry. */
 function settlementOf(mode: SendMode, result: DeliveryResult): Settlement {
   const { status, message_id, error, spent, unseen, giveUp, pause } = result
   const waits = mode === 'queue' && status === 'refused' && !giveUp
-  // What follows a failed part would arrive out of its order, and a refusal must not be hammered.
+  // A later part would arrive out of order, and sending on after a refusal makes it worse.
   const isLast = mode === 'queue' ? giveUp : status === 'refused' || status === 'unknown'
   return {
     status: waits ? 'queued' : status,

@@ -1,6 +1,6 @@
 /**
- * One request that hands a message over, and what its answer means. A refusal is never repeated here, and a request that
- * got no clear answer is unknown for good: repeating it blindly could send it twice.
+ * Hands one message to WeChat and interprets the answer. Never repeats a refused message. A request without
+ * a clear answer stays unknown: repeating it could send the message twice.
  */
 
 import { newClientId, outgoingMessage } from '../ilink/encode.ts'
@@ -13,24 +13,24 @@ import type { SentMessage } from '../storage/messages.ts'
 import type { Begun } from '../storage/outbox.ts'
 import { neverWrote, refusal, throttled } from './problems.ts'
 
-/** What became of one message. */
+/** The result of one message. */
 export interface DeliveryResult {
   status: 'accepted' | 'suspect' | 'refused' | 'unknown'
   message_id?: string
   error?: SvcError
-  /** Whether it may have cost an answer. */
+  /** Whether it may count as one of the answers. */
   spent: boolean
-  /** WeChat saw nothing of it. */
+  /** Whether WeChat certainly got no part of it. */
   unseen?: boolean
-  /** Refused for a reason that our counters do not explain. */
+  /** Set if it was refused for a reason that our counters do not explain. */
   hold?: Hold
-  /** What waits is better not tried before. */
+  /** Waiting messages should not be tried before this hold ends. */
   pause?: Hold
-  /** It was refused again right after the user wrote: it is not to be tried any more. */
+  /** Refused again right after the user wrote. Do not try it again. */
   giveUp?: boolean
 }
 
-/** A message as the log keeps it: as it goes out, but for the context token. */
+/** Returns the log row of a message: the message as sent, without the context token. */
 export const rowOf = (to: string, item: WireItem, now: number, clientId = newClientId(now)): SentMessage => ({
   client_id: clientId,
   to_user: to,
@@ -39,7 +39,7 @@ export const rowOf = (to: string, item: WireItem, now: number, clientId = newCli
   ...described(item),
 })
 
-/** Hands a message over by `post`. Never throws for what upstream or the network does. */
+/** Hands a message over by calling `post`. Never throws for errors of WeChat or the network. */
 export async function deliver(
   post: () => Promise<{ message_id?: string }>,
   to: string,
@@ -53,12 +53,14 @@ export async function deliver(
       : { status: 'accepted', spent: true, message_id }
   } catch (error) {
     if (!isILinkError(error)) {
-      // A -14 that stands.
+      // A -14 that the token check confirmed.
       const stands = isSvcError(error, 'session_expired') || isSvcError(error, 'upstream_error')
       if (!stands) return unclear(error)
       const facts = { now: now(), receivedAt: begun.counter.received_at }
       return {
-        ...{ status: 'refused', spent: false, error },
+        status: 'refused',
+        spent: false,
+        error,
         // It often heals with the user's next message (protocol notes 5.4).
         ...(isRefusedAlone(error) && { pause: untilWritten(facts) }),
       }
@@ -66,19 +68,22 @@ export async function deliver(
     if (error.kind === 'refused') return refused(error, to, begun, rules, now())
     if (!error.facts.neverSent) return unclear(error)
     return {
-      ...{ status: 'refused', spent: false, unseen: true },
+      status: 'refused',
+      spent: false,
+      unseen: true,
       error: new SvcError('upstream_error', 'WeChat cannot be reached', { cause: error }),
     }
   }
 }
 
-/** Whether WeChat refuses this with -14 although getupdates takes the token. */
+/** Returns whether WeChat refuses a call with -14 although getupdates accepts the token. */
 export const isRefusedAlone = (error: unknown): boolean =>
   error instanceof SvcError && isILinkError(error.cause, 'expired')
 
-/** What got no clear answer. */
+/** The result of a request without a clear answer. */
 const unclear = (cause: unknown): DeliveryResult => ({
-  ...{ status: 'unknown', spent: true },
+  status: 'unknown',
+  spent: true,
   error: new SvcError(
     isILinkError(cause, 'timeout') ? 'upstream_timeout' : 'upstream_error',
     'no clear answer came from WeChat; the message may have arrived',
@@ -95,7 +100,7 @@ function refused(
 ): DeliveryResult {
   const { ret, errcode } = error.facts
   if (ret === -3 || errcode === -3) {
-    // That costs nothing; any other refusal may have counted.
+    // This costs no answer; any other refusal may cost one.
     const hint = 'Copy the user id exactly as received; it is case-sensitive.'
     const unknown = new SvcError('invalid_arguments', `WeChat knows no user "${to}"`, { cause: error, hint })
     return { status: 'refused', spent: false, error: unknown, giveUp: true }
@@ -103,7 +108,9 @@ function refused(
   const facts = { now, receivedAt: counter.received_at, used: counter.used, hold }
   const after = afterRefusal(facts, tries)
   const because = (error: SvcError, more?: Partial<DeliveryResult>): DeliveryResult => ({
-    ...{ status: 'refused', spent: true, error },
+    status: 'refused',
+    spent: true,
+    error,
     ...more,
   })
   if (ret !== -2 && errcode !== -2) {
@@ -122,7 +129,7 @@ function refused(
   }
 }
 
-/** The index columns of one item. */
+/** Returns the log columns that describe one item. */
 function described(item: WireItem): Pick<SentMessage, 'msg_type' | 'text'> {
   if (item.text_item) return { msg_type: 'TEXT', text: item.text_item.text ?? '' }
   const msg_type = item.image_item ? 'IMAGE' : item.video_item ? 'VIDEO' : 'FILE'

@@ -1,14 +1,19 @@
-/** What queued sends wait for, asked ahead: nothing is taken, nothing is written. The store asks again as it begins them. */
+/**
+ * Predicts what queued sends wait for, without changing anything. The store checks again when they begin.
+ */
 import type { Waiting } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Entry, Lane, WaitingLane } from '../storage/outbox.ts'
 import type { Store } from '../storage/store.ts'
 import { botOf, type SendPorts } from './delivery-attempt.ts'
 
-/** A pause longer than this was set by a clock that has been set back since. */
+/** A longer pause was set by a clock that has been set back since; it is ignored. */
 const longestPauseMs = 10 * 60_000
 
-/** What holds back each of these entries of mode `queue`; nothing, of one that has ended. `now` in Unix ms. */
+/**
+ * Returns for each of these entries of mode `queue` what it waits for; an empty object for an ended one.
+ * `now` is in Unix ms.
+ */
 export async function explainWaits(
   { rules, state, store }: Pick<SendPorts, 'rules' | 'state'> & { store: Pick<Store, 'outbox'> },
   entries: readonly Entry[],
@@ -28,7 +33,7 @@ export async function explainWaits(
   })
 }
 
-/** @param own the slot that the message has */
+/** @param own the slot that the message already has */
 function explainWait(lane: WaitingLane, own: number | undefined, now: number): Waiting {
   const { busy, not_before, verdict } = lane
   if (verdict.go === 'no') {
@@ -42,6 +47,6 @@ function explainWait(lane: WaitingLane, own: number | undefined, now: number): W
   return busy ? { waits_for: 'busy' } : {}
 }
 
-/** Whether what waits in a lane is not to be tried yet, after trouble on the way. */
+/** Returns whether a lane pauses after a connection or upload error. */
 export const isPaused = ({ not_before }: Lane, now: number): boolean =>
   not_before > now && not_before - now <= longestPauseMs

@@ -1,28 +1,30 @@
-/** Who sends to a user next: in this process one at a time, in the order of their coming. */
+/** Queues the sends of this process to one user: one at a time, in order of arrival. */
 import type { Clock } from '../platform/clock.ts'
 import { following } from '../platform/signals.ts'
 import { behind, stopped } from './problems.ts'
 
-/** Those ahead may hang beyond what the pace foresees; one request that gets no answer takes 15 s. */
+/**
+ * Extra time for the sends ahead, beyond what the pace predicts. A request without an answer takes 15 s.
+ */
 const hangMs = 15_000
 
 export interface Line {
-  /** Nobody was there. */
+  /** Whether nobody was ahead. */
   readonly isFirst: boolean
-  /** Resolves when everybody before is done. */
+  /** Resolves when all sends ahead are done. */
   readonly ahead: Promise<void>
 }
 
 export class Lines {
   readonly #clock: Clock
-  /** By session and user: when whoever sends there now is done. */
+  /** By session and user: resolves when the last send in the line is done. */
   readonly #lines = new Map<string, Promise<void>>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** A place in the line of those who send to a user. Disposing of it lets the next one go. */
+  /** Takes a place in the line of sends to a user. Dispose it to let the next one go. */
   line(session: string, user: string): Line & Disposable {
     const key = `${session}\n${user}`
     const before = this.#lines.get(key)
@@ -38,9 +40,11 @@ export class Lines {
   }
 
   /**
-   * Waits for those ahead in a line.
+   * Waits for the sends ahead in a line.
    *
-   * @throws SvcError `rate_limited` (`why: 'busy'`) when they take longer than `patienceMs` and one request; the signal's reason
+   * @throws SvcError `rate_limited` (`why: 'busy'`) if they take longer than `patienceMs` plus one
+   *   request; the
+   *   signal's reason
    */
   async turn(ahead: Promise<void>, patienceMs: number, signal: AbortSignal): Promise<void> {
     const over = new AbortController()

@@ -1,6 +1,8 @@
 /**
- * Whether WeChat mutes an account (protocol notes 5.7): judged by what becomes of its messages and uploads, and marked in the
- * session's file, where all look. An upstream that never gives ids says nothing.
+ * Detects whether WeChat mutes an account (protocol notes 5.7), from the results of its messages and
+ * uploads.
+ * Writes the result into the session's file, which all processes read. If upstream never returns message
+ * ids, nothing is concluded from missing ones.
  */
 import { isILinkError } from '../ilink/http.ts'
 import { type BotInfo, type Marks, mutedAfter } from '../model/session.ts'
@@ -15,7 +17,7 @@ export interface MutingPorts {
   store: { log: Pick<MessageLog, 'history'> }
 }
 
-/** Whose message was handed over, and its `timestamp` (Unix ms). */
+/** Whose message was handed over, and its `timestamp` in Unix ms. */
 export interface Handed {
   session: string
   bot: BotInfo
@@ -23,18 +25,18 @@ export interface Handed {
 }
 
 const notMuted: Marks = { muted_at: undefined, muted_because: undefined }
-/** Refusals of files that lie further apart have nothing to do with each other. */
+/** Refused uploads that are further apart than this are independent. */
 const refusedWithinMs = 24 * 60 * 60_000
-/** Newest messages that are looked at. */
+/** Number of newest messages to check. */
 const lookedAt = 50
 
-/** Whether WeChat took it. */
+/** Returns whether WeChat took the message. */
 const isTaken = ({ status }: StoredMessage): boolean => status === 'accepted' || status === 'suspect'
 
 export class Muting {
   readonly #ports: MutingPorts
   readonly #runtime: Runtime
-  /** Notes under way, one after the other: what was sent later is judged by what came before. */
+  /** Pending notes, in order: each is judged with the result of the earlier ones. */
   #noted: Promise<void> = Promise.resolve()
 
   constructor(ports: MutingPorts, runtime: Runtime) {
@@ -42,12 +44,15 @@ export class Muting {
     this.#runtime = runtime
   }
 
-  /** Resolves when all is noted. A send does not wait for it: another process may have the lock of the file. */
+  /**
+   * Resolves when all notes are written. A send does not wait for it, because another process may hold the
+   * lock of the file.
+   */
   get noted(): Promise<void> {
     return this.#noted
   }
 
-  /** A message was handed over, and its row says so. */
+  /** Notes the stored result of a message. */
   handedOver({ session, bot, at }: Handed, status: DeliveryResult['status']): void {
     this.#note(session, bot, async now => {
       if (status === 'accepted') {
@@ -56,7 +61,7 @@ export class Muting {
         return { ids_at: at, ...(isOver && notMuted) }
       }
       if (status !== 'suspect' || now.ids_at === undefined || now.muted_at !== undefined) return undefined
-      // Up to this one: what was sent later is judged later.
+      // Up to this message; later messages are judged on their own.
       const { rows } = await this.#ports.store.log.history({
         session,
         direction: 'sent',
@@ -70,7 +75,7 @@ export class Muting {
     })
   }
 
-  /** An upload for a user was taken, where there is no error, or failed. */
+  /** Notes the result of an upload for a user: it was taken if `error` is undefined. */
   uploaded(session: string, bot: BotInfo, to: string, error?: unknown): void {
     if (error !== undefined && !isILinkError(error, 'refused')) return
     this.#note(session, bot, async now => {
@@ -83,7 +88,7 @@ export class Muting {
       }
       const at = this.#runtime.clock.now()
       if (since === undefined) return { upload_refused_at: at }
-      // What was refused long ago was another matter: the next refusal counts as the first.
+      // An old refusal had another cause. The next refusal counts as the first.
       if (at - since > refusedWithinMs && now.muted_at === undefined) return { upload_refused_at: undefined }
       const { rows } = await this.#ports.store.log.history({
         session,
@@ -117,7 +122,7 @@ export class Muting {
         })
       bus.tell('sessionsChanged')
     }
-    // What was sent counts, whether or not this can be looked up and written.
+    // A send succeeds even if the note cannot be read or written.
     this.#noted = this.#noted
       .then(note)
       .catch(error => log.error('whether an account is muted was not noted', { session, error }))

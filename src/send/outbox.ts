@@ -1,6 +1,6 @@
 /**
- * The outbox: sends that wait until they may go. Whoever polls sends what waits, as soon as a batch is committed, and
- * looks now and then besides.
+ * Keeps the sends that wait until they may go. The process that polls sends them: as soon as a batch from
+ * their user is committed, and by checks at regular times.
  */
 import type { Closed, SendRules } from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
@@ -23,15 +23,20 @@ export interface OutboxPorts extends Pick<SendPorts, 'state' | 'media' | 'rules'
   meant(who: { session?: string; user?: string }, field: string): Promise<{ session?: string; user?: string }>
 }
 
-/** Lanes are looked at this often: those in which something has changed, or that are due. Those of a user who writes, at once. */
+/**
+ * Interval of checks of the lanes that changed or are due. A lane whose user writes is checked immediately.
+ */
 const lookEveryMs = 1000
-/** All that waits is looked at this often, since a clock that is set makes what was told of a time untrue. */
+/** Interval of checks of all lanes, because a clock that is set makes the known due times wrong. */
 const wholeEveryMs = 10 * 60_000
-/** A login that another process made shows after this. */
+/** Wait until the next check for a login that another process made. */
 const loginMs = 2000
-/** Leases are renewed this often, however long an upload takes. */
+/** Interval of lease renewals, also during a long upload. */
 const renewEveryMs = 20_000
-/** A send that is on its way for so long belongs to a process that died, where that cannot be asked. */
+/**
+ * A send that has been on its way for this long belongs to a dead process. Used if the process cannot be
+ * checked.
+ */
 const abandonedAfterMs = 10 * 60_000
 
 const tooLate: EndReason = {
@@ -46,13 +51,13 @@ export class Outbox {
   #running: Promise<void> | undefined
   #renewedAt = 0
   #troubled = false
-  /** This process polls: then it is the one that sends what waits. */
+  /** Whether this process polls. If so, it sends what waits. */
   #polls = false
-  /** By lane, when to look at it again (`monotonic`); what is not here waits for its user. */
+  /** By lane: when to check it again (`monotonic`). A lane that is not here waits for its user. */
   readonly #due = new Map<number, number>()
-  /** What was written before it has been looked at. */
+  /** Revision of the store up to which changes were checked. */
   #revision = 0
-  /** When everything is looked at again (`monotonic`). */
+  /** When to check all lanes again (`monotonic`). */
   #wholeAt = 0
 
   constructor(ports: OutboxPorts, runtime: Runtime) {
@@ -73,9 +78,9 @@ export class Outbox {
   }
 
   /**
-   * What waits, oldest first.
+   * Lists the waiting sends, oldest first.
    *
-   * @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has, or several
+   * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
    */
   async list(filter: OutboxFilter = {}): Promise<OutboxEntry[]> {
     const { meant, store } = this.#ports
@@ -85,7 +90,7 @@ export class Outbox {
   }
 
   /**
-   * A queued send, also after it left, until a week after the call.
+   * Returns a queued send. One that has ended can be read until a week after the call.
    *
    * @throws SvcError `not_found`
    */
@@ -112,9 +117,9 @@ export class Outbox {
   }
 
   /**
-   * Ends what waits of a queued send; where it waits for a yes, this is the no.
+   * Ends the waiting parts of a queued send. For a send that waits for approval, this is the "no".
    *
-   * @throws SvcError `not_found` when nothing of that id waits, since it was sent, cancelled, or has expired
+   * @throws SvcError `not_found` if nothing of that id waits: it was sent, cancelled, or has expired
    */
   async cancel(outboxId: string | number, by: Principal): Promise<Cancelled> {
     const { log } = this.#runtime
@@ -135,12 +140,16 @@ export class Outbox {
   }
 
   /**
-   * A person says yes to a send that waits for that (never an agent): it goes out now. What may wait for its user, by `when_closed`,
-   * waits where it may not go.
+   * Approves a send that waits for a person's yes (never called for an agent). It goes out now. If it may
+   * not go
+   * now and its `when_closed` is `queue`, it waits for its user.
    *
-   * @returns it as it stands then
-   * @throws SvcError `not_found` when nothing of this id waits for a yes; `not_connected`, `window_closed`,
-   *   `quota_exhausted`, `rate_limited` when it may not go now and was not to wait: it goes on waiting for a yes
+   * @returns the send after that
+   * @throws SvcError `not_found` if nothing of this id waits for approval; `not_connected`,
+   *   `window_closed`,
+   *   `quota_exhausted`, `rate_limited` if it may not go now and its `when_closed` is `fail`: it keeps
+   * waiting
+   *   for approval
    */
   async approve(outboxId: string | number, by: Principal): Promise<OutboxEntry> {
     const { log } = this.#runtime
@@ -159,11 +168,11 @@ export class Outbox {
     return this.get(outboxId)
   }
 
-  /** Ends what has waited too long, and what a process that died was sending. */
+  /** Ends the sends that waited too long, and the sends of dead processes. */
   async tidy(): Promise<void> {
     const { clock, log } = this.#runtime
     const { media, store } = this.#ports
-    // A clock that was set ahead ends nothing that waits, or is on its way.
+    // While the clock is not trusted (it may be set ahead), nothing is ended because of its age.
     const trusted = await store.upkeep.trustsClock()
     const lost = await store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
     if (lost > 0) log.warn('sends of a process that died are unknown', { messages: lost })
@@ -174,12 +183,12 @@ export class Outbox {
     }
   }
 
-  /** Looks after the lanes until the service stops. */
+  /** Checks the lanes until the service stops. */
   start(): void {
     this.#running ??= this.#run()
   }
 
-  /** Resolves when the lanes are not looked after any more; `closing` has to be aborted. */
+  /** Resolves when the lanes are no longer checked. Abort `closing` first. */
   async closed(): Promise<void> {
     await this.#running
   }
@@ -195,7 +204,7 @@ export class Outbox {
     }
   }
 
-  /** Begins to work on lanes that may go: on some of them, or on those in which something has changed, or that are due. */
+  /** Starts work on the lanes that may go: the given ones, or those that changed or are due. */
   async #look(some?: LaneFilter): Promise<void> {
     const { clock } = this.#runtime
     const { rules, store, worker } = this.#ports
@@ -215,7 +224,7 @@ export class Outbox {
     await this.#attend(lanes)
   }
 
-  /** Sends what waits in these lanes where it may go, and notes when to look at them again. */
+  /** Sends what may go in these lanes, and notes when to check each again. */
   async #attend(lanes: readonly WaitingLane[]): Promise<void> {
     const { clock } = this.#runtime
     const turn = turns(clock)
@@ -229,7 +238,7 @@ export class Outbox {
     }
   }
 
-  /** @returns when to look at it again, in ms; undefined: not before its user writes */
+  /** @returns ms until the next check; undefined: not before its user writes */
   async #work(lane: WaitingLane): Promise<number | undefined> {
     const { rules, state, worker } = this.#ports
     const { id, not_before, session, verdict } = lane
@@ -242,7 +251,7 @@ export class Outbox {
     return 0
   }
 
-  /** The store's troubles pass; they are told once and tried again at the next look. */
+  /** Runs `work`. Logs the first error of a series; the next check tries again. */
   async #guarded(work: () => Promise<void> | void): Promise<void> {
     try {
       await work()
@@ -256,13 +265,16 @@ export class Outbox {
   }
 }
 
-/** How long to wait until the next slot, or until a hold ends; undefined where only the user's next message helps. */
+/**
+ * Returns the ms until the next slot, or until a hold ends; undefined if only the user's next message
+ * helps.
+ */
 function waitMsOf(closed: Closed, { patienceMs }: SendRules): number | undefined {
   if (closed.why === 'window' || closed.why === 'quota') return undefined
   return closed.why === 'pace' ? Math.max(0, closed.waitMs - patienceMs) : closed.waitMs
 }
 
-/** Its text and file go when it has ended; the history keeps them. */
+/** The text and file of an ended entry are removed; the history keeps them. */
 const unknownSend = (what: 'outbox' | 'approvals') =>
   new SvcError('not_found', 'no queued send of the last 7 days has this id', {
     hint: 'history tells what became of older ones.',

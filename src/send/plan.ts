@@ -1,6 +1,6 @@
 /**
- * What a call of send is about to send, and how the outbox is told of it. Touches nothing upstream; what can never be sent
- * is an error here.
+ * Plans a send: checks the request, splits its text, stages its media, and makes the outbox entry. Does not
+ * call WeChat. A message that can never be sent is rejected here.
  */
 import { Buffer } from 'node:buffer'
 import { textItem, waitingItem } from '../ilink/encode.ts'
@@ -25,31 +25,37 @@ export interface SendRequest {
   media: MediaContent[]
   session?: string
   /**
-   * Whether the user sees that the bot is typing: true from the start, false not at all, otherwise when it takes long. Where
-   * there is nothing to send, true shows it for some seconds, and false takes it back.
+   * Whether the user sees that the bot is typing. true: from the start; false: never; undefined: if the
+   * send
+   * takes long. Without anything to send, true shows it for some seconds and false removes it.
    */
   typing?: boolean
-  /** What to do when the message may not go now; 'fail' by default. */
+  /** What to do if the message may not go now; 'fail' by default. */
   when_closed?: 'fail' | 'queue'
-  /** A person has to say yes first, and why nobody has: until then it waits in the outbox, whether it may go or not. */
+  /** Set if a person has to approve the send first: why nobody did. It waits in the outbox until then. */
   approval?: Unanswered
-  /** The first call's result answers every later one with the same key and content for 24 h. */
+  /** For 24 h, later calls with the same key and content get the result of the first call. */
   idempotency_key?: string
 }
 
-/** One request to upstream: one item, since mixed messages are not shown (protocol notes 3.5). */
+/**
+ * One request to WeChat with one item: WeChat does not show messages of mixed items (protocol notes 3.5).
+ */
 export type Piece = { kind: 'text'; text: string } | { kind: MediaKind; file: StagedFile }
 
-/** No name has an `@`. */
+/** Returns whether this is an id. Names never contain an `@`. */
 export const isUserId = (user: string): boolean => user.includes('@')
 
-/** What tells who has a name. */
+/** Where names are looked up. */
 interface NamePorts {
   store: { names: Pick<Names, 'called'> }
   sessions: Pick<Sessions, 'list'>
 }
 
-/** Whoever has a name, each once: of the session given, else of those that are logged in, else of any. */
+/**
+ * Finds the users with a name, each once: of the requested session, else of logged-in sessions, else of
+ * any.
+ */
 export async function bearers(
   { store, sessions }: NamePorts,
   { name, session }: { name: string; session?: string | undefined },
@@ -64,13 +70,13 @@ export async function bearers(
   return { found: [...once.values()], isAnyLive: live.size > 0 }
 }
 
-/** So many of those who have a name are told. */
+/** Number of users with the same name that an error lists. */
 export const bearersTold = 5
 
 /**
- * Who is meant by an id, or by the name of one user.
+ * Resolves an id, or the name of one user, to an id.
  *
- * @throws SvcError `invalid_arguments` for a name that nobody has there, or several
+ * @throws SvcError `invalid_arguments` for a name of no user, or of several
  */
 export async function addressee(
   ports: NamePorts,
@@ -99,10 +105,10 @@ export async function addressee(
 }
 
 /**
- * Looks at a request: at its texts, and at what its media are as far as that costs nothing.
+ * Checks a request: its texts, and its media as far as that is free of cost.
  *
- * @returns the texts to send, each in one message
- * @throws SvcError `invalid_arguments`, `text_too_long`, and what looking at media throws
+ * @returns the texts to send, one per message
+ * @throws SvcError `invalid_arguments`, `text_too_long`, and the errors of `MediaFiles.sources.look`
  */
 export async function look(request: SendRequest, media: MediaFiles, caller: Caller): Promise<string[]> {
   const { text } = request
@@ -114,7 +120,7 @@ export async function look(request: SendRequest, media: MediaFiles, caller: Call
   return texts
 }
 
-/** What the answers to one message can never hold is refused before anything is made of it. */
+/** Splits a text. Rejects one that can never fit into the answers to one message. */
 function partsOf(text: string): string[] {
   const bytes = Buffer.byteLength(text)
   const parts = bytes > mostTextBytes ? undefined : splitText(text, textLimitBytes, quotaPerInbound)
@@ -122,7 +128,7 @@ function partsOf(text: string): string[] {
   throw tooLong(`${bytes}`)
 }
 
-/** More text than this fits into no call. */
+/** Maximum bytes of text in one call. */
 export const mostTextBytes = quotaPerInbound * textLimitBytes
 
 export const tooLong = (bytes: string): SvcError =>
@@ -131,7 +137,7 @@ export const tooLong = (bytes: string): SvcError =>
     `the text has ${bytes} bytes and does not fit into ${quotaPerInbound} messages, the most that one call may send, of at most ${textLimitBytes} bytes each`,
   )
 
-/** The media of a request as files. @throws SvcError as `MediaFiles.stage`; nothing stays open then */
+/** Stages the media of a request. @throws SvcError as `MediaFiles.stage`; then no file stays open */
 export async function stage(request: SendRequest, media: MediaFiles, caller: Caller): Promise<StagedFile[]> {
   const files: StagedFile[] = []
   try {
@@ -148,22 +154,26 @@ export async function stage(request: SendRequest, media: MediaFiles, caller: Cal
 
 export const release = (files: readonly StagedFile[]) => Promise.all(files.map(file => file.release()))
 
-/** What is wrong with a source of media, with its place in the list. */
+/** Adds the index in `media` to an error about a media source. */
 const ofEntry = (error: unknown, nth: number): unknown =>
   error instanceof SvcError
     ? renamed(error, ({ field, problem }) => ({ field: field.replace(/^media\b/, `media[${nth}]`), problem }))
     : error
 
-/** Equal for requests that say the same: media by what the caller names. */
+/** Hash of a request that compares media by the names the caller used. */
 export function namesOf({ to, text, media, session, when_closed }: SendRequest): string {
   const named = media.map(({ kind, file_name, path, url, data, upload_id }) => [
-    ...[kind, file_name, path, url, upload_id],
+    kind,
+    file_name,
+    path,
+    url,
+    upload_id,
     data === undefined ? undefined : sha256(data),
   ])
   return sha256(JSON.stringify([to, text ?? '', named, session, when_closed ?? 'fail']))
 }
 
-/** Equal for requests that send the same: media by their bytes, however they are named. */
+/** Hash of a request that compares media by their bytes. Begins with the hash of `namesOf`. */
 export function contentOf(request: SendRequest, files: readonly StagedFile[]): string {
   const { to, text, session, when_closed } = request
   const bytes = files.map(({ kind, file_name, size, md5 }) => [kind, file_name, size, md5])
@@ -172,8 +182,10 @@ export function contentOf(request: SendRequest, files: readonly StagedFile[]): s
 }
 
 /**
- * Whether a call asks for what an earlier one with its key did. The bytes decide, of a file that was uploaded again or
- * written anew since; what cannot be read any more goes by its name, and so does a URL, which is not fetched again.
+ * Returns whether a call repeats the earlier one with its key. Compares the bytes of a file, which may
+ * have been
+ * uploaded again or changed since. A file that can no longer be read, and a URL (not fetched again), are
+ * compared by name.
  */
 export async function isSame(
   content: string,
@@ -183,7 +195,7 @@ export async function isSame(
 ): Promise<boolean> {
   const [names, bytes] = content.split(' ')
   const named = names === namesOf(request)
-  // Version 0.1 noted the names alone.
+  // Version 0.1 stored the hash of the names only.
   if (bytes === undefined) return named
   if (named && request.media.every(({ path }) => path === undefined)) return true
   try {
@@ -198,7 +210,7 @@ export async function isSame(
   }
 }
 
-/** A call on its way into the outbox. */
+/** A send before it is stored in the outbox. */
 export interface Draft {
   by: Principal
   request: SendRequest
@@ -208,7 +220,7 @@ export interface Draft {
   files: StagedFile[]
 }
 
-/** What the outbox is told of a call. */
+/** Returns the outbox entry of a draft. */
 export function newEntry({ by, request, session, bot, files }: Draft, parts: NewPart[]): NewEntry {
   const { approval, idempotency_key: key, to, when_closed = 'fail' } = request
   const mode: SendMode = approval ? 'queue' : when_closed
@@ -225,9 +237,9 @@ export function newEntry({ by, request, session, bot, files }: Draft, parts: New
 }
 
 /**
- * The parts of a call that may wait: each is a message of the log from now on.
+ * Returns the parts of a send that may wait. Each is stored in the message log from then on.
  *
- * @param kept takes the files that were copied, also when it fails
+ * @param kept receives the files that were copied, also if this fails
  */
 export async function waitingParts(
   draft: Draft,
@@ -235,13 +247,13 @@ export async function waitingParts(
 ): Promise<NewPart[]> {
   const { to } = draft.request
   const parts: NewPart[] = []
-  // One moment for all: who looks at them knows by it what goes together.
+  // The same timestamp for all parts shows that they belong together.
   const timestamp = clock.now()
   for (const [nth, piece] of draft.pieces.entries()) {
     const file = 'file' in piece ? await media.kept.keep(piece.file, signal) : undefined
     if (file) {
       kept.push(file)
-      // Files stand last. Who says yes is not to be taken in by a name.
+      // Files come last. The person who approves sees where a file comes from, not only its name.
       const source = draft.request.approval && sourceOf(draft.request.media.at(nth - draft.pieces.length))
       if (source) file.source = source
     }

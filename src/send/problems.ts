@@ -1,4 +1,4 @@
-/** Why a message does not go, as callers are told; and the same on disk. */
+/** The errors of a send, and the form of them that is stored (`EndReason`). */
 import { type ILinkError, isILinkError } from '../ilink/http.ts'
 import type { Closed } from '../model/admission.ts'
 import type { Unanswered } from '../model/call.ts'
@@ -8,13 +8,13 @@ import { span } from '../platform/format.ts'
 import type { EndReason } from '../storage/outbox.ts'
 import { textLimitBytes } from './split.ts'
 
-/** How many messages a send needs, and how many of them are of its text. */
+/** Returns how many messages a send needs, and how many of them hold its text. */
 export const countsOf = (parts: readonly { kind: string }[]) => ({
   count: parts.length,
   texts: parts.filter(({ kind }) => kind === 'text').length,
 })
 
-/** @param send as `countsOf` */
+/** Returns the error of a send that is not admitted. @param send as `countsOf` */
 export function closedError(
   closed: Closed,
   send: { count: number; texts: number },
@@ -52,13 +52,13 @@ function quotaError(left: number, { count, texts }: { count: number; texts: numb
       )
 }
 
-/** @param error where it was WeChat that refused, as below */
+/** @param error the refusal, if WeChat was asked */
 export const neverWrote = (error?: ILinkError): SvcError =>
   refusal('window_closed', 'this user has never written to this session', error, {
     hint: 'Ask the user to write to the bot first; a bot can only answer.',
   })
 
-/** They did, but a login forgets who may be answered. */
+/** The user wrote before the current login. A login loses the right to answer earlier messages. */
 export const wroteBefore = (error: SvcError, session: string): SvcError =>
   refusal('window_closed', `this user has not written to "${session}" since it was logged in anew`, error, {
     details: { wrote: 'before_login', session },
@@ -67,10 +67,11 @@ export const wroteBefore = (error: SvcError, session: string): SvcError =>
   })
 
 /**
- * Nor will this user write to it: they know the bot of a session that is not connected.
+ * The user wrote to another session, which is not connected. They will not write to this one, because they
+ * only know the other session's bot.
  *
- * @param tried the session by which it was, or would have been, sent
- * @param error absent where WeChat was not asked
+ * @param tried the session that was used, or would have been
+ * @param error absent if WeChat was not asked
  */
 export const wroteElsewhere = (tried: string, session: string, error?: SvcError): SvcError =>
   refusal(
@@ -80,7 +81,7 @@ export const wroteElsewhere = (tried: string, session: string, error?: SvcError)
     { details: { wrote: 'elsewhere', session, tried }, next: { action: 'login', session } },
   )
 
-/** WeChat refused: `problem`, with what it said. */
+/** WeChat refused. The error text is `problem`, followed by WeChat's own text. */
 export function refusal(
   code: ErrorCode,
   problem: string,
@@ -95,28 +96,28 @@ export function refusal(
   })
 }
 
-/** WeChat refuses for a reason that it does not tell. @param error absent while it is held */
+/** WeChat refuses for an unknown reason. @param error absent during a hold, when WeChat is not asked */
 export const throttled = (waitMs: number, error?: ILinkError): SvcError =>
   refusal('rate_limited', 'WeChat refused a message to this user', error, {
     retryAfter: Math.ceil(waitMs / 1000),
     hint: `Most often this is a throttle. Do not repeat now: refused tries count too. Sends to this user go on when the user writes, or in ${span(waitMs)}.`,
   })
 
-/** The pace allows it only then. */
+/** The pace allows the next send only in `waitMs`. */
 export function tooSoon(waitMs: number, sandboxed: boolean): SvcError {
   const seconds = Math.ceil(waitMs / 1000)
   return new SvcError('rate_limited', 'the pace allows no more sends to this user for now', {
     retryAfter: seconds,
     details: { why: 'pace' },
     ...(sandboxed && {
-      // The sandbox refuses bursts of its own, as WeChat does.
+      // The sandbox also limits bursts, as WeChat does.
       hint: 'In the sandbox you can send without waiting: start svc, and each command that sends, with --pace off, and switch "burst" off at the phone.',
       next: { action: 'wait' },
     }),
   })
 }
 
-/** An earlier send to the same user is still under way. */
+/** An earlier send to the same user is not finished. */
 export const behind = (): SvcError =>
   new SvcError(
     'rate_limited',
@@ -128,14 +129,14 @@ export const behind = (): SvcError =>
     },
   )
 
-/** The call is another's to end: it was taken for dead. */
+/** Another process took this call for dead and ended it. */
 export const takenOver = (): SvcError =>
   new SvcError('rate_limited', 'this call took so long that it was taken for dead', {
     retryAfter: 5,
     hint: 'Call again with the same idempotency key: it answers with what became of it and sends nothing twice.',
   })
 
-/** Why something ended whose signal aborted. */
+/** Returns the error for work whose signal aborted. */
 export const stopped = ({ reason }: AbortSignal): SvcError =>
   reason instanceof SvcError
     ? reason
@@ -144,7 +145,7 @@ export const stopped = ({ reason }: AbortSignal): SvcError =>
 export const notTried = ({ code, retryAfter }: SvcError): SvcError =>
   new SvcError(code, 'not tried, because an earlier part failed', { retryAfter })
 
-/** What an upload failed with. */
+/** Turns an upload error into the error that the caller gets. */
 export function uploadError<E>(error: E, to: string): E | SvcError {
   if (!isILinkError(error)) return error
   if (error.kind === 'refused') {
@@ -165,21 +166,29 @@ export function uploadError<E>(error: E, to: string): E | SvcError {
 
 export const endReasonOf = ({ code, problem, options, retryAfter }: SvcError): EndReason => {
   const { field, hint, next, quote } = options
-  return { ...{ code, detail: problem, field, hint, next, quote }, retry_after: retryAfter }
+  return {
+    code,
+    detail: problem,
+    field,
+    hint,
+    next,
+    quote,
+    retry_after: retryAfter,
+  }
 }
 
 export const errorOf = ({ code, detail, retry_after, ...options }: EndReason): SvcError =>
   new SvcError(code as ErrorCode, detail, { ...options, retryAfter: retry_after })
 
-/** Somebody took it back, or said no to it: no errors of the send, and so no codes of the catalogue. */
+/** A person cancelled or declined the send. These are not errors, so the codes are not in the catalogue. */
 export const cancelled: EndReason = { code: 'cancelled', detail: 'cancelled' }
 export const declined: EndReason = { code: 'declined', detail: 'declined' }
 
-/** Rows of version 0.1 say so by `not_found`. */
+/** Rows of version 0.1 use the code `not_found` for a cancelled send. */
 export const wasCancelled = ({ code, detail }: EndReason): boolean =>
   code === cancelled.code || code === declined.code || (code === 'not_found' && detail === cancelled.detail)
 
-/** The call with this key was queued, and then a person said no to it or took it back. */
+/** The send with this key was queued, and then a person cancelled or declined it. */
 export const cancelledBefore = ({ code }: EndReason) =>
   new SvcError('idempotency_conflict', `a person ${whatWasDone(code)} the send with this idempotency key`, {
     details: { answer: code === declined.code ? 'declined' : 'cancelled' },
@@ -188,7 +197,7 @@ export const cancelledBefore = ({ code }: EndReason) =>
 
 const whatWasDone = (code: string) => (code === declined.code ? 'declined' : 'took back')
 
-/** A person has to say yes, and there is nothing that could wait for that. */
+/** A person has to approve the send, and it cannot wait for that in an outbox. */
 export const unasked = (answer: Unanswered) =>
   answer === 'cancelled'
     ? new SvcError('forbidden', 'The question was closed without an answer; nothing was sent', {
@@ -200,7 +209,7 @@ export const unasked = (answer: Unanswered) =>
         hint: 'A person has to confirm each send here: tell your user what you would send. They can call you in a client that shows such a question (elicitation), or start svc without --confirm-send.',
       })
 
-/** Another call has the key. */
+/** Another send already uses the key. */
 export const conflict = () =>
   new SvcError(
     'idempotency_conflict',

@@ -1,4 +1,4 @@
-/** The answer to a call of send, from the rows of its entry: the only place that makes one. */
+/** Builds the answer of a send from the rows of its entry. No other code builds it. */
 import { sentAs } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
 import type { SendPart, SendResult, Waiting } from '../model/message.ts'
@@ -11,8 +11,8 @@ import { cancelledBefore, errorOf, wasCancelled } from './problems.ts'
 
 /**
  * @param right what is left of the right to answer
- * @param waiting what it waits for, where it has not ended
- * @throws SvcError the first part's error when certainly nothing reached the user and nothing waits
+ * @param waiting what the entry waits for, if it has not ended
+ * @throws SvcError the first part's error if nothing can have reached the user and nothing waits
  */
 export function resultOf(
   entry: Entry,
@@ -48,12 +48,16 @@ export function resultOf(
   })
 }
 
-/** The result with the names of files that could not be kept as they were given. @param files of the last parts, in order */
+/**
+ * Adds the changed file names to a result.
+ *
+ * @param files the files of the last parts, in order
+ */
 export function withNames(result: SendResult, files: readonly StagedFile[]): SendResult {
   const first = result.parts.length - files.length
   const parts = result.parts.map((part, nth): SendPart => {
     const { file_name, renamed } = files[nth - first] ?? {}
-    // WeChat shows no names of pictures and videos.
+    // WeChat does not display names of pictures and videos.
     return renamed === undefined || part.sent_as !== 'file' ? part : defined({ ...part, file_name, renamed })
   })
   return { ...result, parts }
@@ -66,10 +70,10 @@ export function partOf({ kind, status, message_id, error }: EntryPart): SendPart
   return defined({
     kind,
     sent_as: kind === 'text' ? 'text' : sentAs(kind),
-    // One that is on its way from the outbox is told as waiting: the call is over.
+    // A part that is being sent from the outbox is reported as waiting, because the call is over.
     status: status === 'sending' || status === 'asked' ? 'queued' : status,
     message_id,
-    // A refusal that it waits after is told by the lane.
+    // If it waits after a refusal, the lane reports that.
     ...(error && status !== 'queued' && whyNot(error)),
   })
 }
@@ -79,6 +83,8 @@ const whyNot = (error: EndReason): Pick<SendPart, 'error' | 'reason'> =>
 
 const shown = (error: SvcError): NonNullable<SendPart['error']> =>
   defined({
-    ...{ code: error.code, detail: error.message, hint: adviceOf(error) },
+    code: error.code,
+    detail: error.message,
+    hint: adviceOf(error),
     retry_after: error.retryAfter,
   })

@@ -1,8 +1,9 @@
 /**
- * send: plan → entry in the outbox → wait for it → result.
+ * The send operation: plan → entry in the outbox → wait for it → result.
  *
- * The answer tells the truth: accepted is what upstream took, refused is what certainly did not go out, unknown is
- * what got no answer and must not be sent again blindly, queued is what waits in the outbox.
+ * The result is exact: `accepted` means WeChat took it; `refused` means it was certainly not sent;
+ * `unknown`
+ * means no clear answer came, so do not send it again blindly; `queued` means it waits in the outbox.
  */
 import { textItem } from '../ilink/encode.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
@@ -46,31 +47,40 @@ import type { Worker } from './worker.ts'
 
 export interface SenderPorts extends SendPorts {
   worker: Worker
-  /** Who is meant by a name. @throws SvcError `session_not_found`; `invalid_arguments` for a name that nobody has, or several */
+  /**
+   * Resolves a name to a user id.
+   *
+   * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
+   */
   meant(user: string, session: string | undefined): Promise<string>
-  /** Which session sends to a user. @throws SvcError `not_connected`, `session_not_found`, `session_expired` */
+  /**
+   * Selects the session that sends to a user. @throws SvcError `not_connected`, `session_not_found`,
+   * `session_expired`
+   */
   route(to: string, session: string | undefined): Promise<Route>
 }
 
-/** Nothing that reaches the user. */
+/** Returns whether the request only sets the typing indicator and sends no message. */
 const isTypingAlone = ({ typing, text, media }: SendRequest): boolean =>
   typing !== undefined && !text && media.length === 0
 
 interface Route {
   name: string
   bot: BotInfo
-  /** The session that the user wrote to, where no login that there is now has heard of them. */
+  /** The session that the user wrote to, if no current login got a message from them. */
   before?: { session: string; isLoggedIn: boolean } | undefined
 }
 
-/** An earlier call with the same key that runs in another process is waited for so long. */
+/** Longest wait for an earlier call with the same key that runs in another process. */
 const patienceMs = 30_000
 const lookEveryMs = 100
-/** When it may be over. */
+/** After this time that call may be finished. */
 const retryAfterS = 5
-/** A call that takes longer shows that the bot is typing; one that asks for it does at once. */
+/**
+ * A call that takes longer shows that the bot is typing. A call with `typing: true` shows it immediately.
+ */
 const quietMs = 700
-/** It tells this often that it is still at it. */
+/** Interval at which a running call renews its entry. */
 const renewEveryMs = 60_000
 
 export class Sender {
@@ -87,13 +97,19 @@ export class Sender {
   /**
    * Sends text, then media, to one user.
    *
-   * With `when_closed: 'queue'` what may not go now waits in the outbox instead. With `idempotency_key` the first
-   * call's result answers every later one for 24 h.
+   * With `when_closed: 'queue'` messages that may not go now wait in the outbox. With `idempotency_key`,
+   * later
+   * calls within 24 h get the result of the first call.
    *
-   * @returns what became of each part; thrown instead when certainly nothing reached the user and nothing waits
-   * @throws SvcError `invalid_arguments` for a name that is not one user's, `not_connected`, `session_not_found`, `session_expired`, `window_closed`, `quota_exhausted`,
-   *   `text_too_long`, `rate_limited`, `upstream_error`, `idempotency_conflict`, `shutting_down`, and what staging media
-   *   throws; `forbidden` for what has to wait for a yes and cannot
+   * @returns the result of each part. Throws instead if nothing can have reached the user and nothing
+   *   waits.
+   * @throws SvcError `invalid_arguments` for a name of no user or of several; `not_connected`,
+   *   `session_not_found`,
+   *   `session_expired`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`,
+   * `upstream_error`,
+   *   `idempotency_conflict`, `shutting_down`, and the errors of staging media; `forbidden` for a send
+   * that needs
+   *   approval and cannot wait for it
    */
   async send(asked: SendRequest, caller: Caller): Promise<SendResult> {
     const { bus, closing } = this.#runtime
@@ -126,10 +142,10 @@ export class Sender {
   }
 
   /**
-   * Looks ahead, for whoever asks a person first.
+   * Checks a send without sending, for a caller that asks a person first.
    *
-   * @returns `known` when a call with this key was made before, so that `send` sends nothing
-   * @throws SvcError what `send` would, as far as that can be told before anything is read, fetched or uploaded
+   * @returns `known` if a call with this key was made before, so that `send` sends nothing
+   * @throws SvcError the errors of `send` that are known before anything is read, fetched or uploaded
    */
   async foresee(asked: SendRequest, caller: Caller): Promise<'new' | 'known'> {
     const { durable, outbox } = this.#ports.store
@@ -144,7 +160,9 @@ export class Sender {
     return 'new'
   }
 
-  /** With the user's id, and the text as UTF-8 can carry it: a lone surrogate is sent as U+FFFD. */
+  /**
+   * Resolves the user's id, and replaces each lone surrogate in the text by U+FFFD, which UTF-8 can carry.
+   */
   async #addressed({ text, ...request }: SendRequest): Promise<SendRequest> {
     const { to, session } = request
     return {
@@ -154,7 +172,7 @@ export class Sender {
     }
   }
 
-  /** @throws SvcError when it may neither go now nor wait */
+  /** @throws SvcError if the send may neither go now nor wait */
   async #mayGo(session: string, { to, media, when_closed }: SendRequest, texts: number): Promise<void> {
     const { rules, store, upstream } = this.#ports
     if (when_closed === 'queue') return
@@ -163,7 +181,7 @@ export class Sender {
     if (verdict.go === 'no') throw closedError(verdict, { count, texts }, upstream.sandboxed)
   }
 
-  /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */
+  /** Waits up to `graceMs` for messages being sent. Then aborts them: their status becomes unknown. */
   async close(graceMs: number): Promise<void> {
     for (const waitMs of [graceMs, 500]) {
       await this.idle(waitMs)
@@ -171,7 +189,7 @@ export class Sender {
     }
   }
 
-  /** Waits for what runs, at most that long. @returns whether all of it has ended */
+  /** Waits up to `graceMs` for running calls. @returns whether all have ended */
   async idle(graceMs: number): Promise<boolean> {
     const { worker } = this.#ports
     const over = new AbortController()
@@ -183,7 +201,7 @@ export class Sender {
     return isIdle
   }
 
-  /** The result of the first call with this key, which is this one when no other has it. */
+  /** Returns the result of the first call with this key. If there is none, this call becomes the first. */
   async #keyed(key: string, request: SendRequest, caller: Caller): Promise<SendResult> {
     const { clock } = this.#runtime
     const { media, store } = this.#ports
@@ -212,21 +230,21 @@ export class Sender {
     }
   }
 
-  /** Undefined when another call took the key meanwhile. */
+  /** @returns undefined if another call took the key in the meantime */
   async #sent(request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
     if (request.when_closed === 'queue' && !this.#ports.store.durable)
       throw badArgument('when_closed', 'queue needs the message store, which is off')
     return this.#routed(request, route => this.#sentBy(route, request, caller))
   }
 
-  /** Does `work` by the session that sends. */
+  /** Runs `work` with the session that sends. */
   async #routed<T>(
     { to, session, when_closed }: SendRequest,
     work: (route: Route) => Promise<T>,
   ): Promise<T> {
     const route = await this.#ports.route(to, session)
     const { before } = route
-    // Kept for a session that this user does not know, it would wait for a message that never comes.
+    // Such a session would wait for a message that never comes, because the user does not know its bot.
     if (when_closed === 'queue' && before?.isLoggedIn === false)
       throw wroteElsewhere(route.name, before.session)
     return work(route).catch(error => {
@@ -241,9 +259,9 @@ export class Sender {
     const { media } = this.#ports
     const { name: session, bot } = route
     const { approval } = request
-    // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
+    // Rejected before any wait: a caller told only to wait would come back in vain.
     const texts = await look(request, media, caller)
-    // Before anything is read, fetched or uploaded: a shut window should cost nothing.
+    // Checked before anything is read, fetched or uploaded: a closed window should cost nothing.
     if (approval || request.media.length > 0) await this.#mayGo(session, request, texts.length)
     const files = await stage(request, media, caller)
     try {
@@ -261,7 +279,11 @@ export class Sender {
     }
   }
 
-  /** Mode `fail`: this process sends it now, or nobody does. @returns it as it ended; undefined when its key was taken */
+  /**
+   * Sends a draft in mode `fail`: this process sends it now, or nobody does.
+   *
+   * @returns the ended entry; undefined if another call took its key
+   */
   async #send(draft: Draft, caller: Caller): Promise<Entry | undefined> {
     const { clock } = this.#runtime
     const { rules, store, upstream, worker } = this.#ports
@@ -269,7 +291,7 @@ export class Sender {
     const { to } = request
     using line = worker.lines.line(session, to)
     const texts = pieces.flatMap(piece => (piece.kind === 'text' ? piece.text : []))
-    // A plain text is on its way with the commit that notes it.
+    // A plain text begins in the commit that stores it.
     const isPlain = line.isFirst && pieces.length === texts.length
     const row = isPlain ? rowOf(to, textItem(texts[0]!), clock.now()) : undefined
     const parts = pieces.map(({ kind }) => ({ kind }))
@@ -279,14 +301,14 @@ export class Sender {
     const { begun, entry } = enqueued
     using _shown = this.#meanwhile(draft, entry)
     const started = begun && row && { begun, row }
-    // The place in the line, and the typing, last until it has ended.
+    // Awaited here, so that the place in the line and the typing indicator last until it has ended.
     return await worker.sendNow({ entry, bot, pieces, line, started }, caller)
   }
 
   /**
-   * Mode `queue`: it waits in the outbox as long as it may not go, or as a person has to say yes first.
+   * Queues a draft: it waits in the outbox until it may go, or until a person approves it.
    *
-   * @returns it as it stands; undefined when its key was taken
+   * @returns the entry; undefined if another call took its key
    */
   async #queue(draft: Draft, caller: Caller): Promise<Entry | undefined> {
     const { closing, log } = this.#runtime
@@ -307,7 +329,7 @@ export class Sender {
     return now
   }
 
-  /** Files are kept for as long as the entry needs them. */
+  /** Enqueues a draft. Copied files are removed again if no new entry is made. */
   async #enqueued(draft: Draft, { signal }: Caller): Promise<Enqueued> {
     const { media, rules, store } = this.#ports
     const kept: KeptFile[] = []
@@ -322,7 +344,7 @@ export class Sender {
     }
   }
 
-  /** Who leaves before the answer cannot know of what would wait. */
+  /** Ends the entry: a caller that left before the answer could not know that it waits. */
   async #cancelled(entry: Entry, signal: AbortSignal): Promise<Entry> {
     const { media, store } = this.#ports
     const ended = await store.outbox.end(entry.id, endReasonOf(stopped(signal)))
@@ -330,7 +352,7 @@ export class Sender {
     return ended?.entry ?? entry
   }
 
-  /** While a call takes long the bot is typing, and the entry says that it still runs; until it is disposed of. */
+  /** During a long call, shows that the bot is typing and renews the entry. Dispose it to stop. */
   #meanwhile({ session, bot, request }: Draft, entry: Entry): Disposable {
     const ended = new AbortController()
     const over = ended.signal
@@ -339,7 +361,7 @@ export class Sender {
     const doubt = () => check.doubt(session, bot)
     const token = () => this.#token(session, request.to)
     const shown = async () => {
-      // Most calls are over by then.
+      // Most calls end before this time.
       if (!request.typing) await this.#runtime.clock.sleep(quietMs, over)
       if (over.aborted) return
       void this.#renewed(entry, over)
@@ -348,7 +370,7 @@ export class Sender {
     }
     const showing: Promise<void> = shown().finally(() => this.#running.delete(showing))
     this.#running.add(showing)
-    // Without a reason each abort makes an exception, with a stack.
+    // An abort without a reason creates an exception with a stack.
     return { [Symbol.dispose]: () => ended.abort('over') }
   }
 
@@ -356,13 +378,13 @@ export class Sender {
     return (await this.#ports.state.contexts.find(session, user))?.token
   }
 
-  /** What is left of the right to answer a user. */
+  /** Returns what is left of the right to answer a user. */
   async #right(session: string, user: string): Promise<ReturnType<typeof rightToAnswer>> {
     const counters = await this.#ports.store.outbox.counters(session, user)
     return rightToAnswer(counters.get(user) ?? { used: 0 }, this.#runtime.clock.now())
   }
 
-  /** That the bot is typing, or is not any more, and no message. */
+  /** Shows or removes the typing indicator, and sends no message. */
   async #typed(
     { name: session, bot }: Route,
     { to, typing = true }: SendRequest,
@@ -377,7 +399,7 @@ export class Sender {
     return { success: true, status: 'accepted', session, parts: [], ...right }
   }
 
-  /** Says now and then that the call still runs: an upload may take long. */
+  /** Renews the entry of a running call at intervals: an upload may take long. */
   async #renewed(entry: Entry, over: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
     const { store } = this.#ports
@@ -390,7 +412,7 @@ export class Sender {
 
   async #result(entry: Entry): Promise<SendResult> {
     const { counter, session, user } = entry
-    // As it was: a call that is repeated has the answer of the first.
+    // Stored counters: a repeated call gets the answer of the first one.
     if (counter) return resultOf(entry, rightToAnswer(counter, 0))
     const [waiting] = await explainWaits(this.#ports, [entry], this.#runtime.clock.now())
     return resultOf(entry, await this.#right(session, user), waiting)

@@ -1,15 +1,15 @@
-/** Calls of send in this process that bear one `idempotency_key`: the work of the first one is that of all. */
+/** Joins calls of send in this process that use one `idempotency_key`: they share the work of the first. */
 import { SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
 
-/** Work that is under way. It ends when the last one who waits for it leaves. */
+/** Work under way. It is aborted when the last caller leaves. */
 interface Shared {
-  /** Tells what it sends, as the caller named it. */
+  /** Hash of the request (`namesOf`). */
   names: string
   result: Promise<SendResult>
-  /** Who waits. */
+  /** Number of callers that wait. */
   callers: number
-  /** Aborts when nobody does. */
+  /** Aborts when no caller waits any more. */
   readonly left: AbortController
 }
 
@@ -17,8 +17,10 @@ export class SharedCalls {
   readonly #running = new Map<string, Shared>()
 
   /**
-   * The result of the work under way for `key`; `run` begins it when there is none, with the signal that it is to heed.
-   * A call that names other things runs when that is over: only the bytes tell then whether it sends the same.
+   * Returns the result of the work under way for `key`. Starts it with `run` if there is none; `run` must
+   * obey its
+   * signal. A call with other names runs after that work: only the bytes then show whether it sends the
+   * same.
    */
   async once(
     key: string,
@@ -34,7 +36,7 @@ export class SharedCalls {
         const result = await joined(shared, signal)
         if (same) return running ? { ...result, repeated: true } : result
       } catch (error) {
-        // All who waited had left before anything was sent, whatever it broke on: now this is the first.
+        // All callers left before anything was sent, whatever the error is. This call is the first now.
         if (signal.aborted || (same && !shared.left.signal.aborted)) throw error
       }
     }
@@ -51,13 +53,13 @@ export class SharedCalls {
   }
 }
 
-/** The result of shared work, for one more caller. Who leaves while others wait hears so at once. */
+/** Waits for shared work as one more caller. A caller that leaves while others wait returns immediately. */
 async function joined(shared: Shared, signal: AbortSignal): Promise<SendResult> {
   const gone = Promise.withResolvers<never>()
   const leave = () => {
     shared.callers -= 1
     if (shared.callers === 0) shared.left.abort(signal.reason)
-    // Those who leave in one moment, as when the service stops, all hear what became of it: so does the last one.
+    // If all leave in the same moment, as when the service stops, all of them get the result.
     queueMicrotask(() => {
       if (shared.callers > 0) gone.reject(left(signal))
     })

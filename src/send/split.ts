@@ -1,60 +1,67 @@
 /**
- * A long text as the fewest parts that upstream takes.
+ * Splits a long text into the fewest parts that WeChat accepts.
  *
- * Each part costs one of about ten answers, so the count comes first; among the cuts that keep it smallest, the
- * kindest to a reader wins: paragraph, line, row of a table, sentence, space. A character (as a reader sees it) is never
- * cut, nor an address that fits into a part. A code fence is cut only when it alone is too long, and then closed and
- * opened again; a table that is cut has its header in each part: so every part renders.
+ * Each part costs one of about ten answers, so the number of parts matters most. Among the cuts that keep
+ * it
+ * smallest, the best for a reader is chosen: paragraph, line, row of a table, sentence, space. A
+ * character (as
+ * a reader sees it) is never cut, nor is an address that fits into a part. A code fence is cut only if it
+ * alone
+ * is too long; it is then closed and opened again. A table that is cut has its header in each part. So
+ * every
+ * part renders.
  *
- * The text comes from callers: it is read once from its beginning to its end, and the places to cut are found from what
- * was noted there, so time and memory grow with its length alone.
+ * The text comes from callers. It is read once, and cuts are found from what was noted then, so time and
+ * memory
+ * are linear in its length.
  */
 import { addressesOf } from './addresses.ts'
 import { type Block, type Bytes, blocksOf, isSpace, type Span } from './blocks.ts'
 
-/** UTF-8 bytes that one text item may have (protocol notes 5.3). */
+/** Maximum UTF-8 bytes of one text item (protocol notes 5.3). */
 export const textLimitBytes = 16_384
 
-/** A place where a part may end. */
+/** A position where a part may end. */
 interface Cut {
-  /** Code unit where the part before ends. */
+  /** Code unit where the part before it ends. */
   end: number
-  /** Code unit where the part after begins; what stands between is white space and falls away. */
+  /** Code unit where the part after it begins. White space between the two is dropped. */
   next: number
   rank: number
-  /** It is cut in two here. */
+  /** The block that is cut in two here. */
   block?: Block
-  /** Not at a line end of the block. */
+  /** Whether the cut is inside a line of the block. */
   inLine?: boolean
 }
 
-/** How kind a cut is; the lowest is the kindest. */
+/** Quality of a cut for the reader; the lowest is the best. */
 const ranks = { paragraph: 0, line: 1, row: 2, sentence: 3, space: 4, anywhere: 5 }
 
 /**
  * Splits `text` into the fewest parts of at most `limit` UTF-8 bytes.
  *
  * @param limit at least 8
- * @param most of more parts than this nothing is made
- * @returns one part (the text itself) when it fits; never an empty part; undefined when `most` parts cannot hold it
+ * @param most maximum number of parts
+ * @returns one part (the text itself) if it fits; never an empty part; undefined if it needs more than
+ *   `most` parts
  */
 export function splitText(text: string, limit: number, most: number): string[] | undefined {
   const bytes = byteCounter(text)
   if (bytes(0, text.length) <= limit) return [text]
-  // White space at a cut falls away, and so it does at both ends.
+  // White space at a cut is dropped, and so is white space at both ends.
   const span = { start: text.length - text.trimStart().length, end: text.trimEnd().length }
   if (span.start >= span.end) return []
   const blocks = blocksOf(text, span, bytes, limit)
   const split = (blocks: readonly Block[]) =>
     partsOf(text, span, reachOf(text, span, { bytes, limit, blocks }), most)
   const isTable = ({ kind }: Block) => kind === 'table'
-  // Headers that are repeated are no reason to refuse a text that could go without.
+  // If the repeated headers make too many parts, split without repeating them.
   return split(blocks) ?? (blocks.some(isTable) ? split(blocks.filter(block => !isTable(block))) : undefined)
 }
 
 function partsOf(text: string, span: Span, reach: Reach, most: number): string[] | undefined {
   const { isLast, cutOfRank, farthest } = reach
-  /** How many parts the rest needs; more than `most` are not counted. */
+  /** Returns how many parts the rest needs. Stops counting above `most`. */
   const needed = (from: Cut, most: number) => {
     let count = 1
     for (let at = from; count <= most && !isLast(at); count++) at = farthest(at)
@@ -91,17 +98,17 @@ interface Measures {
 }
 type Reach = ReturnType<typeof reachOf>
 
-/** How far a part reaches that begins at a cut. */
+/** Prepares how far a part that begins at a cut can reach. */
 function reachOf(text: string, span: Span, { bytes, limit, blocks }: Measures) {
   const addresses = addressesOf(text, span, ({ start, end }) => bytes(start, end) <= limit)
   const { joined, lastEnd } = charactersOf(text)
   const isSmall = ({ start, end }: Span) => bytes(start, end) * 4 <= limit
   const cuts = cutsOf(text, span, { blocks, addresses, isSmall, joined })
-  /** Bytes left for a part's own text when it begins at `from`. */
+  /** Returns the bytes left for a part's own text if it begins at `from`. */
   const room = ({ block, inLine }: Cut) =>
     limit - (block ? block.openingBytes + (inLine ? block.lead.length : 0) : 0)
   const isLast = (from: Cut) => bytes(from.next, span.end) <= room(from)
-  /** The best cut of `rank`, or a better one, as far from `from` as a part reaches. */
+  /** Returns the farthest cut within one part from `from` whose rank is `rank` or better. */
   const cutOfRank = (from: Cut, rank: number): Cut | undefined => {
     const reached = lastIndex(
       cuts,
@@ -114,7 +121,7 @@ function reachOf(text: string, span: Span, { bytes, limit, blocks }: Measures) {
     }
     return undefined
   }
-  /** Where nothing else is in reach: between two characters, and before an address. */
+  /** Returns a cut between two characters, before an address, for when no other cut is in reach. */
   const hardCut = (from: Cut): Cut => {
     const reach = (size: number) => lastNumber(span.end + 1, i => bytes(from.next, i) <= size)
     const far = reach(room(from))
@@ -129,7 +136,7 @@ function reachOf(text: string, span: Span, { bytes, limit, blocks }: Measures) {
   return { isLast, cutOfRank, farthest }
 }
 
-/** Reads the text once: bytes before each code unit. */
+/** Reads the text once, and counts the bytes before each code unit. */
 function byteCounter(text: string): Bytes {
   const offsets = new Uint32Array(text.length + 1)
   let sum = 0
@@ -138,7 +145,8 @@ function byteCounter(text: string): Bytes {
     const code = text.charCodeAt(i)
     const leads = isHigh(code) && isLow(text.charCodeAt(i + 1))
     const follows = isLow(code) && isHigh(before)
-    // A surrogate pair is 4 bytes: 2 for each half keeps the sum right at every legal cut. A lone one is sent as U+FFFD.
+    // A surrogate pair is 4 bytes. 2 for each half keeps the sum right at every legal cut. A lone one
+    // becomes U+FFFD.
     sum += code < 0x80 ? 1 : code < 0x800 || leads || follows ? 2 : 3
     offsets[i + 1] = sum
     before = code
@@ -156,7 +164,10 @@ interface Found {
   joined(at: number): boolean
 }
 
-/** Every place to cut at, in order; the ends and beginnings of parts are then no white space but for an indentation. */
+/**
+ * Returns every possible cut, in order. A part then begins and ends without white space, except
+ * indentation.
+ */
 function cutsOf(text: string, { start, end: length }: Span, found: Found): Cut[] {
   const { isSmall, joined } = found
   const cuts: Cut[] = []
@@ -166,7 +177,7 @@ function cutsOf(text: string, { start, end: length }: Span, found: Found): Cut[]
     const block = blocks(i)
     const address = addresses(i)
     if (block && i >= block.start) {
-      // Inside a block only a line end is a cut, and the lines after keep their indentation.
+      // Inside a block only a line end is a cut, and the lines after it keep their indentation.
       const { body } = block
       const from = body ? Math.max(i, body.start + 1) : i
       const newline = body ? text.indexOf('\n', from) : -1
@@ -185,7 +196,7 @@ function cutsOf(text: string, { start, end: length }: Span, found: Found): Cut[]
         lines++
         lineStart = next + 1
       }
-      // The last one may bear an accent: it belongs to the part after.
+      // A combining accent may follow the last space, which then belongs to the next part.
       const after = next < stop && joined(next) ? next - 1 : next
       const rank = lines > 1 ? ranks.paragraph : lines === 1 ? ranks.line : ranks.space
       const indented = rank === ranks.line && isSmall({ start: lineStart, end: after })
@@ -200,14 +211,14 @@ function cutsOf(text: string, { start, end: length }: Span, found: Found): Cut[]
   return cuts
 }
 
-/** Where the white space begins that ends a line. */
+/** Returns where the white space at the end of a line begins. */
 function lineEnd(text: string, from: number, newline: number): number {
   let end = newline
   while (end > from && text.charCodeAt(end - 1) !== 0x0a && isSpace(text.charCodeAt(end - 1))) end--
   return end
 }
 
-/** Gives, for places that only rise, the first span that ends behind the place. */
+/** Returns a lookup for ascending positions: the first span that ends after the position. */
 function walk<S extends Span>(spans: readonly S[]): (at: number) => S | undefined {
   let nth = 0
   return at => {
@@ -217,10 +228,13 @@ function walk<S extends Span>(spans: readonly S[]): (at: number) => S | undefine
 }
 
 const sentenceEnds = new Set('。！？…')
-/** What belongs to the sentence before it. */
+/** Characters that belong to the sentence before them. */
 const closers = new Set('。！？…”』」）')
 
-/** The last number below `count` that passes, of which those that pass come first; -1 for none. */
+/**
+ * Binary search: the last number below `count` that passes; -1 for none. All numbers before it must pass
+ * too.
+ */
 function lastNumber(count: number, passes: (number: number) => boolean): number {
   let low = 0
   let high = count
@@ -232,26 +246,30 @@ function lastNumber(count: number, passes: (number: number) => boolean): number 
   return low - 1
 }
 
-/** The last index of an item that passes, in the same way. */
+/** Binary search for the last item that passes, as `lastNumber`. */
 const lastIndex = <T>(items: readonly T[], passes: (item: T) => boolean): number =>
   lastNumber(items.length, i => {
     const item = items[i]
     return item !== undefined && passes(item)
   })
 
-/** Where the characters of the text end, as a reader sees them. Their tables are 1 ms to load, so not at a start. */
+/**
+ * Finds the borders of characters as a reader sees them. The segmenter takes 1 ms to load, so load it here.
+ */
 function charactersOf(text: string) {
   const characters = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
   return {
-    /** Whether the code units on both sides are parts of one character: an accent may follow a space. */
+    /**
+     * Returns whether the code units on both sides belong to one character: an accent may follow a space.
+     */
     joined: (at: number): boolean =>
       text.charCodeAt(at) >= 0x300 &&
       characters.segment(text.slice(at - 1, at + 2)).containing(1)?.index === 0,
-    /** The last place in (from, to] where no character is cut. */
+    /** Returns the last position in (from, to] that cuts no character. */
     lastEnd(from: number, to: number): number {
       const end = from + (characters.segment(text.slice(from, to + 2)).containing(to - from)?.index ?? 0)
       if (end > from) return end
-      // One endless cluster: at least no surrogate pair is cut.
+      // The character is too long and must be cut. Avoid cutting a surrogate pair.
       return isLow(text.charCodeAt(to)) && isHigh(text.charCodeAt(to - 1)) && to - 1 > from ? to - 1 : to
     },
   }

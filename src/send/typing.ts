@@ -1,4 +1,4 @@
-/** The typing indicator while a send takes its time: best effort, never the reason for a failure. */
+/** Shows the typing indicator during a send. Best effort: it never makes a send fail. */
 import type { Account, Api } from '../ilink/api.ts'
 import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
@@ -7,17 +7,17 @@ import type { Log } from '../platform/log.ts'
 import { untilAborted } from '../platform/signals.ts'
 import { refusal } from './problems.ts'
 
-/** The indicator fades by itself after a few seconds (protocol notes 2.7). */
+/** The indicator disappears after a few seconds by itself (protocol notes 2.7), so it is sent again. */
 const repeatMs = 4500
-/** Past the end of the work, nothing waits longer than this for upstream. */
+/** Longest wait for upstream after the end of the work. */
 const lastWordMs = 1500
 
 /**
- * Shows "typing" to `user` until the work is over; resolves when the indicator is taken back, and never rejects.
+ * Shows "typing" to `user` until the work is over. Resolves when the indicator is removed; never rejects.
  *
- * The ticket is fetched per use: a cached one may be stale, and then the cancel is lost and the indicator sticks.
+ * Gets a new ticket per use: a cached one may be stale. Then the removal fails and the indicator stays.
  *
- * @param onRefused called when WeChat refuses the token
+ * @param onRefused called if WeChat refuses the token
  */
 export async function showTyping(
   ports: { api: Api; clock: Clock; log: Log },
@@ -28,7 +28,7 @@ export async function showTyping(
   over: AbortSignal,
 ): Promise<void> {
   const { api, clock, log } = ports
-  /** Ends requests under way. */
+  /** Aborts requests under way. */
   const cut = new AbortController()
   const run = async () => {
     const { typing_ticket: ticket } = await api.getConfig(account, user, await contextToken(), cut.signal)
@@ -39,7 +39,7 @@ export async function showTyping(
         await clock.sleep(repeatMs, over)
       }
     } finally {
-      // Also after an error: the one before may have shown it.
+      // Also after an error, because the failed request may have shown the indicator.
       await api.sendTyping(account, { userId: user, ticket, typing: false }, cut.signal)
     }
   }
@@ -58,9 +58,9 @@ export async function showTyping(
 }
 
 /**
- * Shows "typing" once, which fades by itself, or takes it back.
+ * Shows "typing" once (it disappears by itself), or removes it.
  *
- * @throws SvcError `upstream_error`, `upstream_timeout`; ILinkError `expired` when WeChat refuses the token
+ * @throws SvcError `upstream_error`, `upstream_timeout`; ILinkError `expired` if WeChat refuses the token
  */
 export async function typeOnce(
   api: Api,

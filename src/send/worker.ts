@@ -1,7 +1,8 @@
 /**
- * Sends entries of the outbox, message by message. An entry of mode `fail` is sent by the process that its caller waits in,
- * at once and to its end. What waits in a lane is sent by the process that holds the lane. One message at a time goes to one
- * user.
+ * Sends entries of the outbox, message by message. An entry of mode `fail` is sent to its end by the
+ * process
+ * that its caller waits in. An entry of mode `queue` is sent by the process that holds its lane. Only one
+ * message at a time goes to one user.
  */
 import { Buffer } from 'node:buffer'
 import { textItem } from '../ilink/encode.ts'
@@ -24,30 +25,33 @@ import type { Piece } from './plan.ts'
 import { closedError, countsOf, endReasonOf, notTried, stopped, takenOver, uploadError } from './problems.ts'
 import { textLimitBytes } from './split.ts'
 
-/** An entry of mode `fail`, with what it is sent from. */
+/** An entry of mode `fail`, with its content. */
 interface OwnEntry {
   entry: Entry
   bot: BotInfo
   pieces: readonly Piece[]
   line: Line
-  /** Its first message, where the commit that enqueued it began it. */
+  /** Its first message, if the commit that enqueued it also began it. */
   started: Started | undefined
 }
 
-/** After a send without a clear answer, the ones behind it wait this long: upstream may be in trouble. */
+/** Pause of a lane after a send without a clear answer, because WeChat may have problems. */
 const calmMs = 5 * 60_000
-/** Sends of one lane in one go; the next look goes on. */
+/** Maximum sends of one lane per run; the next check continues. */
 const mostInOneGo = 50
 
 export class Worker {
   readonly lines: Lines
   readonly attempts: DeliveryAttempts
-  /** Sessions without a slot near enough, and until when (`monotonic`): those that come free are given out by looks alone. */
+  /**
+   * Sessions without a near slot, and until when (`monotonic`). Only the outbox checks give their slots
+   * out.
+   */
   readonly crowded = new Map<string, number>()
   readonly #ports: SendPorts
   readonly #runtime: Runtime
   readonly #flushes = new Map<number, Promise<void>>()
-  /** By queued entry, who is told how far its uploads are. */
+  /** By queued entry: the callback for the progress of its uploads. */
   readonly #progress = new Map<number, Caller['progress']>()
 
   constructor(ports: SendPorts, runtime: Runtime) {
@@ -61,7 +65,9 @@ export class Worker {
     return (this.crowded.get(session) ?? 0) > this.#runtime.clock.monotonic()
   }
 
-  /** Sends what may go now of a lane; resolves when the rest must wait, or the lane is another process's. */
+  /**
+   * Sends what may go now in a lane. Resolves when the rest must wait, or another process holds the lane.
+   */
   flush({ id, session }: Pick<Lane, 'id' | 'session'>): Promise<void> {
     const running = this.#flushes.get(id)
     if (running) return running
@@ -74,11 +80,11 @@ export class Worker {
     return this.#flushes
   }
 
-  /** Sends what may go now of a lane, and tells how far the uploads of one of its entries are. */
+  /** Sends what may go now in a lane, and reports the upload progress of one of its entries. */
   async watch({ id, session }: Entry, lane: number, progress: Caller['progress']): Promise<void> {
     this.#progress.set(id, progress)
     try {
-      // One that is running may have looked for the last time.
+      // A running flush may already have read the lane for the last time.
       await this.#flushes.get(lane)
       await this.flush({ id: lane, session })
     } finally {
@@ -87,10 +93,11 @@ export class Worker {
   }
 
   /**
-   * Sends an entry of mode `fail` to its end. All its files go up first: one that cannot go up spends no answer.
+   * Sends an entry of mode `fail` to its end. Uploads all its files first, so that a failed upload costs
+   * no answer.
    *
-   * @returns it as it ended
-   * @throws SvcError why nothing of it went out
+   * @returns the ended entry
+   * @throws SvcError the reason if nothing of it was sent
    */
   async sendNow(
     { entry, bot, pieces, line, started }: OwnEntry,
@@ -124,7 +131,12 @@ export class Worker {
     }
   }
 
-  /** What has not been sent of an entry never will be. @returns it; @throws `error` when that is all of it, or no SvcError */
+  /**
+   * Ends the unsent parts of an entry.
+   *
+   * @returns the entry
+   * @throws `error` if no part was sent, or if it is not an SvcError
+   */
   async #refused(entry: Entry, error: unknown): Promise<Entry> {
     const known = error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error')
     const ended = await this.#ports.store.outbox.end(entry.id, endReasonOf(known))
@@ -134,9 +146,11 @@ export class Worker {
   }
 
   /**
-   * A person says yes to a send that waits for that. Where it was to fail and may not go now, it goes on waiting for a yes.
+   * Approves a send that waits for a person's yes. If its `when_closed` is `fail` and it may not go now,
+   * it keeps
+   * waiting for approval.
    *
-   * @returns the lane that it goes out from; undefined when it waits for no yes any more
+   * @returns the lane that sends it; undefined if it no longer waits for approval
    * @throws SvcError `not_connected`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`
    */
   async approve({ asked, id, parts, session }: Entry, by: Principal): Promise<number | undefined> {
@@ -166,7 +180,7 @@ export class Worker {
     if (isOurs) await outbox.release(id)
   }
 
-  /** Sends the first message of what waits. @returns whether the next one may follow at once */
+  /** Sends the next message of a lane. @returns whether the one after it may follow immediately */
   async #next(lane: Lane, parts: Group, bot: BotInfo): Promise<boolean> {
     const { closing, log } = this.#runtime
     const { rules, store } = this.#ports
@@ -175,7 +189,7 @@ export class Worker {
     let item: WireItem
     if (first.kind === 'text') item = textItem(parts.map(part => part.text).join('\n\n'))
     else {
-      // An upload that may not be sent for minutes is wasted.
+      // Do not upload a file whose message cannot be sent for minutes.
       if (isShut(await store.outbox.verdict(session, user, 1, rules), first)) return false
       try {
         item = await this.#uploaded(lane, bot, first)
@@ -221,7 +235,7 @@ export class Worker {
     }
     const refusal = isILinkError(error, 'refused') ? afterRefusal(facts, part.tries) : undefined
     if (isSvcError(error) && (error.code === 'invalid_arguments' || refusal?.giveUp)) {
-      // Its file is gone, or upstream will not have it: nothing is gained by waiting.
+      // The file is gone, or WeChat does not take it. Waiting does not help.
       const ended = await store.outbox.end(part.entry, endReasonOf(uploadError(error, lane.user)))
       await media.kept.discard(ended?.files ?? [])
       return true
@@ -231,7 +245,9 @@ export class Worker {
     return false
   }
 
-  /** After trouble on the way that says nothing about the message; each time in a row for longer. */
+  /**
+   * Pauses a lane after an error that is not about the message. The pause grows with each error in a row.
+   */
   #pause(
     { id, failures: before }: Lane,
     ms = backoffMs(before, 2000, 60_000),
@@ -242,7 +258,7 @@ export class Worker {
   }
 }
 
-/** The entry where the disk did not take what became of its `nth` part. */
+/** Returns the entry with the result of its `nth` part, for when the store could not record it. */
 function settledHere(entry: Entry, nth: number, { status, message_id, error }: DeliveryResult): Entry {
   const parts = entry.parts.map((part, at): EntryPart => {
     if (at === nth) return { ...part, status, message_id, error: error && endReasonOf(error) }
@@ -251,14 +267,18 @@ function settledHere(entry: Entry, nth: number, { status, message_id, error }: D
   return { ...entry, parts }
 }
 
-/** Parts that go as one message. */
+/** Parts that go together as one message. */
 type Group = [EntryPart, ...EntryPart[]]
 
-/** The pace lets go what has its slot already: the verdict is of a message behind it. */
+/**
+ * Returns whether the verdict keeps back the first message. A message that already has its slot is
+ * allowed by
+ * the pace: the verdict then is about the message after it.
+ */
 const isShut = (verdict: Verdict, { slot }: EntryPart): boolean =>
   verdict.go === 'no' && (verdict.why !== 'pace' || slot === undefined)
 
-/** The first of these, and if it is a text the ones behind it that fit into the same message. */
+/** Returns the first part. If it is a text, also returns the next texts that fit into the same message. */
 function joinable({ parts: [first, ...others], hold }: ClaimedLane): Group | undefined {
   if (!first) return undefined
   const group: Group = [first]
