@@ -1,38 +1,43 @@
 /**
- * Long polls that end because a gateway in front of WeChat allows no longer ones.
+ * Knows after how many ms a gateway (a proxy) in front of WeChat ends long polls.
  *
- * Such an end brings no messages, and that is all it says. The next polls of that address are expected to end then, so that a
- * dead connection is noticed earlier. But the gateway ends them, not we: upstream cannot be told how long to hold, and a poll
- * that we end may have a message on its way to us, which upstream may not repeat.
+ * Such an end brings no messages and means nothing else. The next polls of that address are then expected
+ * to end
+ * after the same time, so that a dead connection is noticed earlier. We do not end the poll ourselves at
+ * that
+ * time: a message may be on its way in it, and WeChat may not send that message again.
  */
 import { isILinkError } from '../ilink/http.ts'
 
-/** A poll that is answered later than this was held: nothing waited for it. A new connection to far away takes a second. */
+/**
+ * A poll answered later than this was held, so no message was waiting for it. A new connection to a distant
+ * server takes a second.
+ */
 export const heldMs = 4000
 
 export class GatewayLimits {
-  /** By address, after how many ms a gateway ends a poll. */
+  /** By address: after how many ms a gateway ends a poll. */
   readonly #ms = new Map<string, number>()
 
-  /** How long a poll of that address is expected to be held. */
+  /** Returns how many ms a poll of that address is expected to be held. */
   expectedMs(address: string, holdMs: number): number {
     return Math.min(holdMs, this.#ms.get(address) ?? holdMs)
   }
 
-  /** Notes how a poll failed. @returns whether a gateway has ended it */
+  /** Records how a poll failed. @returns whether a gateway ended it */
   noteFailure(address: string, tookMs: number, error: unknown): boolean {
     const isEnded = tookMs >= heldMs && isEndedByGateway(error)
     if (isEnded) this.#ms.set(address, tookMs)
     return isEnded
   }
 
-  /** Nobody ended a poll when that was expected: it was no gateway's limit. */
+  /** Removes the limit of an address, after a poll that no gateway ended in that time. */
   forget(address: string): void {
     this.#ms.delete(address)
   }
 }
 
-/** A gateway's word that it waited long enough, or a connection that it closed. */
+/** Whether a gateway reported its own timeout (HTTP 524 or 504) or closed the connection. */
 const isEndedByGateway = (error: unknown): boolean =>
   (isILinkError(error, 'http') && (error.facts.status === 524 || error.facts.status === 504)) ||
   (isILinkError(error, 'network') && !error.facts.neverSent)

@@ -1,4 +1,4 @@
-/** recv: reads the log forward from a consumer's position, or waits for it to grow. */
+/** The recv operation: reads the log forward from a consumer's position, or waits for it to grow. */
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { Message, RecvRequest, WaitingRequest } from '../model/message.ts'
@@ -16,20 +16,22 @@ export interface InboxPorts {
   sessions: Pick<Sessions, 'get'>
 }
 
-/** One by one reading, for as long as it lasts. */
+/** How one caller of `follow` reads. */
 export interface Reading {
-  /** Whose position is used and moved; without it the reading begins at `from` and leaves no trace. */
+  /**
+   * The consumer whose position is used and moved. Without it, reading starts at `from` and stores nothing.
+   */
   consumer?: string
-  /** Row id after which to begin; the end of the log by default. Not with `consumer`. */
+  /** Row id after which to start; the end of the log by default. Not together with `consumer`. */
   from?: number
   session?: string
 }
 
-/** A lease is renewed this often while its message is worked on, well before it lapses. */
+/** Interval of lease renewals while a message is being worked on; well below the time a lease lasts. */
 const renewEveryMs = 10_000
-/** Without any sign the log is looked at after this. */
+/** Interval of reads of the log when no change is reported. */
 const lookEveryMs = 30_000
-/** Rows read at a time where no position is kept, and characters of them. */
+/** Maximum rows per read without a consumer. `readCharacters` is the maximum of their characters. */
 const readRows = 50
 const readCharacters = 1024 * 1024
 
@@ -46,15 +48,19 @@ export class Inbox {
   }
 
   /**
-   * Messages after the consumer's position, oldest first; waits up to `timeout` when there are none.
+   * Returns the messages after the consumer's position, oldest first. Waits up to `timeout` seconds if
+   * there are none.
    *
-   * The position moves and the rows are leased to this call. The lease ends when the door tells that the answer was written;
-   * otherwise they come again, marked `redelivered`. With `ack` the position moves to that row alone, and what follows it
-   * comes again with each call. With `after` nothing is leased and nothing moves. What is beyond 4 MiB, or would be long
-   * to decode, waits for the next call.
+   * The position moves, and the rows are leased to this call. The lease ends when the interface reports
+   * that the
+   * answer was written; otherwise the messages come again, marked `redelivered`. With `ack`, the position
+   * moves to
+   * that row only, and the messages after it come again with each call. With `after`, nothing is leased
+   * and nothing
+   * moves. Messages beyond 4 MiB, or that would take long to decode, wait for the next call.
    *
-   * @throws SvcError `session_not_found` for one that neither exists nor left messages, `invalid_arguments` for a row that
-   *   cannot be acknowledged, `store_unavailable`, `shutting_down`
+   * @throws SvcError `session_not_found` for a session that does not exist and left no messages,
+   *   `invalid_arguments` for a row that cannot be acknowledged, `store_unavailable`, `shutting_down`
    */
   async recv(request: RecvRequest, call: Call): Promise<Message[]> {
     const { clock, closing } = this.#runtime
@@ -64,16 +70,17 @@ export class Inbox {
     const session = request.session === undefined ? undefined : await this.#named(request.session)
     const wanted = {
       session,
-      // Every call that acknowledges is given the same.
+      // Calls with `ack` or `after` claim nothing and all get the same messages, so all of them are woken.
       ...(request.after === undefined && request.ack === undefined && { consumer: request.consumer }),
     }
     for (;;) {
-      // Taken before looking, so that a message stored between the look and the wait still wakes us.
+      // Read before the messages, so that a message stored between the read and the wait still ends the
+      // wait.
       const seen = await store.log.head()
       const messages = await this.#read(request, session, call)
       const leftMs = deadline - clock.monotonic()
       if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) {
-        // Another call of the consumer may find what this one left.
+        // Another call of this consumer may find what this one left.
         this.#waits.pass(wanted)
         return messages
       }
@@ -82,32 +89,33 @@ export class Inbox {
     }
   }
 
-  /** Gives a new reader its place, after what any reader was given. @throws SvcError `store_unavailable` */
+  /** Starts a new consumer after all messages that any reader got. @throws SvcError `store_unavailable` */
   begin(consumer: string): Promise<void> {
     return this.#ports.store.consumers.begin(consumer)
   }
 
-  /** How many messages wait for such a request, counted up to `most`. @throws as `recv` */
+  /** Counts the messages that wait for such a request, up to `most`. @throws as `recv` */
   async waiting({ consumer, after, session: given }: WaitingRequest, most: number): Promise<number> {
     const session = given === undefined ? undefined : await this.#named(given)
     return this.#ports.store.backlog.waiting(after ?? consumer, { limit: most, session })
   }
 
-  /** Row id of the newest row. */
+  /** Returns the row id of the newest row. */
   end(): Promise<number> {
     return this.#ports.store.log.head()
   }
 
-  /** Whether the service stops. */
+  /** Whether the service is stopping. */
   get closed(): boolean {
     return this.#runtime.closing.aborted
   }
 
   /**
-   * What was received and stored since then (Unix ms), whoever has read it; moves nothing.
+   * Returns the messages received since a time (Unix ms), also those that another consumer got. Moves no
+   * position.
    *
-   * @param shown the newest row that the caller has seen; when not all fit, what follows it goes first
-   * @returns `upTo`: the last of them, where others did not fit
+   * @param shown the newest row that the caller already got; if not all messages fit, newer ones go first
+   * @returns `upTo`: the last of the newer messages, if they did not all fit
    * @throws as `recv`
    */
   async recent(
@@ -129,9 +137,10 @@ export class Inbox {
   }
 
   /**
-   * Received messages one by one, oldest first, until the signal aborts or the service stops. Asking for the next one
-   * says that the one before is dealt with: only then its lease ends. One that was being dealt with when
-   * the reading broke off comes again, marked. A store that fails for a while is waited for.
+   * Yields received messages one by one, oldest first, until the signal aborts or the service stops. When
+   * the
+   * caller asks for the next message, the lease of the one before ends. If reading stops before that, the
+   * message comes again, marked. Retries while the store fails.
    */
   async *follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void> {
     const { clock, closing, log } = this.#runtime
@@ -146,7 +155,10 @@ export class Inbox {
         const seen = await store.log.head()
         if (reading.consumer === undefined) {
           const rows = await store.log.after(position, {
-            ...{ ...where, limit: readRows, characters: readCharacters, direction: 'received' },
+            ...where,
+            limit: readRows,
+            characters: readCharacters,
+            direction: 'received',
           })
           for (const row of rows) {
             const message = await views.of(row)
@@ -159,7 +171,7 @@ export class Inbox {
           const claim = await store.consumers.claim(reading.consumer, { ...where, limit: 1 })
           if (claim) {
             this.#waits.pass(wanted)
-            // Nobody is shown what was claimed while the reading ended.
+            // Reading has ended: give the message back, because nobody got it.
             if (over()) return await store.consumers.giveBack(claim, 0)
             yield* this.#leased(claim)
             continue
@@ -178,7 +190,7 @@ export class Inbox {
     }
   }
 
-  /** The message of a claim, held until the reader asks for the next one. */
+  /** Yields the message of a claim. Keeps its lease until the reader asks for the next one. */
   async *#leased(claim: Claim): AsyncGenerator<Message, void, void> {
     const { views } = this.#ports
     const renewing = this.#renewing(claim.lease)
@@ -195,7 +207,7 @@ export class Inbox {
     }
   }
 
-  /** Keeps the lease from lapsing until the timer is cleared. */
+  /** Starts to renew the lease. Clear the returned timer to stop. */
   #renewing(lease: number): ReturnType<typeof setInterval> {
     const timer = setInterval(() => {
       this.#ports.store.consumers
@@ -211,19 +223,21 @@ export class Inbox {
     try {
       await (read ? consumers.ack(lease) : consumers.nack(lease))
     } catch (error) {
-      // It lapses by itself, and the message comes again.
+      // The lease ends by itself, and the message comes again.
       this.#runtime.log.warn('position not moved; the message comes again', { error })
     }
   }
 
-  /** There may be more to read, the time is over, the caller left, or the service stops. */
+  /** Resolves when there may be more to read, the time is over, the caller left, or the service stops. */
   async grown(signal: AbortSignal, leftMs: number, seen: number, wanted: Wanted = {}): Promise<void> {
     if (!this.closed) await this.#waits.wait(signal, leftMs, seen, wanted)
   }
 
   /**
-   * The session's name as it is written. One that was logged out counts while its messages are here; any other is
-   * an error, since waiting minutes for a misspelt name helps nobody.
+   * Returns the session's name as it is stored. A logged-out session counts as long as its messages are
+   * stored.
+   *
+   * @throws SvcError `session_not_found`: waiting minutes for a misspelt name helps nobody
    */
   async #named(given: string): Promise<string> {
     const { sessions, store } = this.#ports
@@ -249,15 +263,16 @@ export class Inbox {
     }
     if (after !== undefined)
       return answer.take(await store.log.after(after, { ...options, direction: 'received' }))
-    // A caller that is gone must not lease anything.
+    // A caller that has left must lease nothing.
     if (call.signal.aborted) return []
     const claim = await store.consumers.claim(consumer, options)
     if (!claim) return []
     const { lease, rows, redelivered } = claim
-    // It left while they were claimed: nobody was shown any.
+    // The caller left during the claim: give the messages back, because nobody got them.
     if (call.signal.aborted) await store.consumers.giveBack(claim, 0)
     if (call.signal.aborted) return []
-    // It may take its time until the door knows: a slow reader, or one that only a next call will tell of.
+    // It may take long until the answer is known to be written: a slow reader, or one whose next call
+    // confirms it.
     const renewing = this.#renewing(lease)
     call.onDelivered(delivered => {
       clearInterval(renewing)

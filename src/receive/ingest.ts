@@ -1,6 +1,8 @@
 /**
- * One polled batch by the inbox law: messages durably into the store, then context tokens, then the cursor
- * (`Storage.ingest`). What cannot be stored stays in memory and is tried again, so the cursor never passes what is not on
+ * Stores one polled batch in this order: messages (durable), context tokens, cursor (`Storage.ingest`). A
+ * batch
+ * that cannot be stored stays in memory and is tried again, so the cursor never passes a message that is
+ * not on
  * disk.
  */
 import type { ReceivedWire, Updates } from '../ilink/api.ts'
@@ -19,35 +21,35 @@ export interface BatchPorts {
   ingest: Storage['ingest']
 }
 
-/** A login that is polled. It goes by its token, so renaming its session interrupts nothing. */
+/** A login that is polled. Identified by its token, so renaming its session interrupts nothing. */
 export interface PolledLogin {
-  /** Of the session, as far as known. */
+  /** Last known name of the session. */
   name: string
   readonly token: string
-  /** A batch in hand cannot be committed. */
+  /** Whether a batch in memory cannot be committed. */
   stuck?: boolean
-  /** What its loop waits for. */
+  /** What its loop is waiting for. */
   wait?: Wait
 }
 
-/** What a poll brought. */
+/** The result of a poll. */
 export interface Polled {
   bot: BotInfo
-  /** That it was polled with. */
+  /** The cursor that was sent with the poll. */
   cursor: string
   updates: Updates
-  /** Monotonic: upstream held nothing back then. */
+  /** Monotonic time at which upstream held no message back. */
   clearAt?: number | undefined
-  /** How the session is by it; written with the cursor. */
+  /** The state of the session after the poll; written together with the cursor. */
   marks?: Marks | undefined
   clock: Clock
   log: Log
 }
 
-/** One try to commit is overdue after this. */
+/** One attempt to commit is overdue after this time. */
 const commitGraceMs = 60_000
 
-/** The session that has this login now, whatever it is called. */
+/** Returns the session that has this login now, also after a rename. */
 export async function currentSession(
   sessions: PolledSessions,
   login: PolledLogin,
@@ -59,7 +61,9 @@ export async function currentSession(
   return moved
 }
 
-/** A message as it is stored. One that cannot be read is stored all the same, and holds none of its batch up. */
+/**
+ * Returns a message as it is stored. An unreadable message is stored too, and does not hold up its batch.
+ */
 function toldOf({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
   try {
     if (!message) throw new Error('it is too large')
@@ -80,13 +84,13 @@ interface Batch {
 
 async function batchOf({ bot, updates, clearAt, clock, log }: Polled): Promise<Batch> {
   const receivedAt = clock.now()
-  // Whole milliseconds, as all times on disk; the other clock counts their parts.
+  // Whole milliseconds, like all times on disk; the monotonic clock has fractions.
   const earliest = clearAt === undefined ? undefined : Math.floor(receivedAt - (clock.monotonic() - clearAt))
   const messages: PolledMessage[] = []
   const turn = turns(clock)
   for (const one of updates.messages) {
     await turn()
-    // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
+    // Skips messages from bots, also this one (protocol notes 6, Filter).
     if (one.message && !isFromUser(one.message, bot.bot_id)) continue
     const told = toldOf(one, receivedAt, log)
     const stated = told.timed ? told.timestamp : undefined
@@ -99,10 +103,12 @@ async function batchOf({ bot, updates, clearAt, clock, log }: Polled): Promise<B
 /**
  * Stores a batch, then moves the cursor.
  *
- * @param stopping aborts when the service stops, or the right to poll is lost. Not the loop's own signal: messages of a
- *   session that is logged out meanwhile are to be stored all the same
- * @returns the cursor to poll with, or undefined when this loop must end: the session was logged out or logged in
- *   anew meanwhile, or the service stops with the batch unstored (then the cursor stands before it)
+ * @param stopping aborts when the service stops or the right to poll is lost. Not the loop's own signal:
+ *   the
+ *   messages of a session that is being logged out are stored all the same.
+ * @returns the cursor for the next poll; undefined if this loop must end: the session was logged out or
+ *   logged
+ *   in again, or the service stops before the batch is stored (then the cursor stays before it)
  */
 export async function ingest(
   ports: BatchPorts,
@@ -113,7 +119,7 @@ export async function ingest(
   const { clock, log } = polled
   const batch = await batchOf(polled)
   for (let failures = 0; ; failures++) {
-    // When the service stops, a batch in hand gets one more try: upstream may not send it again.
+    // When the service stops, a batch in memory gets one more try: upstream may not send it again.
     const last = stopping.aborted
     login.wait = { what: 'commit', dueAt: clock.monotonic() + commitGraceMs }
     try {
@@ -121,7 +127,8 @@ export async function ingest(
     } catch (error) {
       login.stuck = true
       log.error('batch not committed; it stays in memory and polling of this session waits', {
-        ...{ error, messages: batch.messages.length },
+        error,
+        messages: batch.messages.length,
       })
       if (last) return undefined
       await clock.sleep(backoffMs(failures, 250, 10_000), stopping)
@@ -131,7 +138,7 @@ export async function ingest(
   }
 }
 
-/** Of the session, by whatever name it goes now. @returns undefined when it is gone */
+/** Stores the batch under the session's current name. @returns undefined if the session is gone */
 async function taken(
   ports: BatchPorts,
   login: PolledLogin,
@@ -140,7 +147,7 @@ async function taken(
 ): Promise<string | undefined> {
   const next = updates.cursor ?? cursor
   const own = { id, token: bot.token, botId: bot.bot_id, cursorFrom: cursor, cursorTo: next }
-  // Its name may have changed; not knowing that is no reason not to store.
+  // The session may have been renamed. If that cannot be read, store the messages all the same.
   if (messages.length > 0) await currentSession(ports.sessions, login).catch(() => undefined)
   for (let renames = 0; renames < 10; renames++) {
     const { name } = login

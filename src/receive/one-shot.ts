@@ -1,6 +1,8 @@
 /**
- * recv where nothing polls all the time (the library, one-shot commands): the call polls by itself while it waits and gives
- * its lease back with its answer. Where another process polls, it shows what that one stored lately.
+ * The recv operation where no process polls permanently (the library, one-shot commands). The call polls
+ * while
+ * it waits, and releases its lease with its answer. If another process polls, it returns what that process
+ * stored recently.
  */
 import type { Call } from '../model/call.ts'
 import type { Message, RecvRequest } from '../model/message.ts'
@@ -15,33 +17,35 @@ export interface OneShotPorts {
   inbox: Inbox
   leases: Pick<Leases, 'join'>
   poller: Poller
-  /** What another process polls can be read here. */
+  /** Whether the messages that another process polls can be read here. */
   shared: boolean
 }
 
-/** Of what another process polled, this much is shown. */
+/** Age limit of the messages that another process polled and that are returned. */
 const recentMs = 60_000
-/** Upstream is given this long to answer, however little the caller wants to wait. */
+/** Minimum time for upstream to answer, even if the caller wants to wait less. */
 const lookMs = 1500
-/** When one session has brought messages, answers to the others are awaited this much longer. */
+/** After one session has brought messages, the answers to the others are awaited this much longer. */
 const othersMs = 200
-/** So long after a look, messages that wait are handed out without another. */
+/** Within this time after a poll, waiting messages are returned without another poll. */
 const freshMs = 2000
 const tryEveryMs = 1000
-/** More than this between two looks was a machine that stood still: it says nothing about upstream. */
+/**
+ * A longer gap between two checks means that the machine stood still; it does not count as waiting time.
+ */
 const standstillMs = 100
 
 export class OneShot {
   readonly #ports: OneShotPorts
   readonly #runtime: Runtime
   #cycle: Cycle | undefined
-  /** One call asks for the lease for all: another beside it must not think that another process has it. */
+  /** One call takes the lease for all. Otherwise a second call would think that another process has it. */
   #taking: Promise<void> | undefined
   #ending: Promise<void> | undefined
-  /** This process polls or follows for good, or is about to. */
+  /** Whether this process polls or follows permanently, or is about to. */
   #halted = false
   #lookedAt = Number.NEGATIVE_INFINITY
-  /** By consumer, the newest row shown to it that another process polled. */
+  /** By consumer: the newest row that it got of those polled by another process. */
   readonly #shown = new Map<string, number>()
 
   constructor(ports: OneShotPorts, runtime: Runtime) {
@@ -50,9 +54,13 @@ export class OneShot {
   }
 
   /**
-   * As `Inbox.recv`, where this process does not poll for good. With a lease: polls every session and
-   * returns what there is. Without: the received messages of the last minute, whoever has read them, moving nothing,
-   * those shown to this consumer before marked `redelivered`; nothing where there is no store to read them from.
+   * Like `Inbox.recv`, for a process that does not poll permanently. With the lease it polls every
+   * session and
+   * returns the messages. Without the lease it returns the messages received in the last minute, also
+   * those that
+   * other consumers got, and moves no position; messages that this consumer already got are marked
+   * `redelivered`.
+   * Returns nothing if there is no shared store.
    */
   async recv(request: RecvRequest, call: Call): Promise<Message[]> {
     const { clock } = this.#runtime
@@ -70,12 +78,12 @@ export class OneShot {
         } finally {
           await this.#leave(cycle)
         }
-        // The polling ended before the wait: the lease was lost, or polling for good begins.
+        // Polling ended before the wait: the lease was lost, or permanent polling starts.
         continue
       }
       if (this.#halted) continue
       if (!shared) return []
-      // Read by row id, which asks for no position and is not about what is recent; or from a position, as was asked.
+      // These requests read from a given row or position, not the recent messages.
       if (request.after !== undefined || request.ack !== undefined || call.onward)
         return inbox.recv(request, call)
       const seen = await inbox.end()
@@ -89,14 +97,20 @@ export class OneShot {
     }
   }
 
-  /** Polls every session until disposed; undefined when another process does, or this one is about to for good. */
+  /**
+   * Polls every session until disposed. Returns undefined if another process polls, or this one is about
+   * to poll
+   * permanently.
+   */
   async polling(): Promise<AsyncDisposable | undefined> {
     const cycle = this.#halted ? undefined : await this.#enter()
     cycle?.start()
     return cycle && { [Symbol.asyncDispose]: () => this.#leave(cycle) }
   }
 
-  /** Ends polling on behalf of calls: polling for good begins, and calls under way wait for what it stores. */
+  /**
+   * Ends the polling for calls, because permanent polling starts. Running calls wait for what it stores.
+   */
   async halt(): Promise<void> {
     this.#halted = true
     await this.#taking?.catch(() => undefined)
@@ -104,19 +118,19 @@ export class OneShot {
     await this.#ending
   }
 
-  /** It does not begin after all. */
+  /** Allows polling for calls again, if permanent polling did not start. */
   resume(): void {
     this.#halted = false
   }
 
-  /** What waits in the log, and what upstream has within the time. */
+  /** Returns the messages that wait in the log, and those that upstream has within the time. */
   async #polled(cycle: Cycle, request: RecvRequest, leftMs: number, call: Call): Promise<Message[]> {
     const { clock } = this.#runtime
     const { inbox } = this.#ports
-    // Before polling begins: a consumer that is new starts at the end of the log as it is now.
+    // Before polling starts: a new consumer starts at the current end of the log.
     const messages = await inbox.recv({ ...request, timeout: 0 }, call)
     const fresh = clock.monotonic() - this.#lookedAt < freshMs
-    // What is not acknowledged comes with each look at the log, so it is one look.
+    // With `ack`, unacknowledged messages come with each read of the log, so read it once.
     const isOnce = request.ack !== undefined
     if (messages.length >= request.limit || (messages.length > 0 && (fresh || isOnce))) return messages
     cycle.start()
@@ -143,7 +157,11 @@ export class OneShot {
     return messages
   }
 
-  /** Every session has been asked and what came is committed, or the time is over, as this process lived it. */
+  /**
+   * Waits until every session was asked and its messages are committed, or the time is over. Time during
+   * which the
+   * machine stood still does not count.
+   */
   async #answered(withinMs: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime
     const { poller } = this.#ports
@@ -164,7 +182,7 @@ export class OneShot {
     return { messages: messages.map(mark), ...rest }
   }
 
-  /** The polling of this process, begun if need be; undefined when another process polls. */
+  /** Returns the polling of this process, and starts it if needed; undefined if another process polls. */
   async #enter(): Promise<Cycle | undefined> {
     if (!this.#cycle || this.#cycle.over.aborted) {
       this.#taking ??= this.#take().finally(() => {
@@ -178,7 +196,7 @@ export class OneShot {
 
   async #take(): Promise<void> {
     await this.#ending
-    // One that is over, and not yet left by all.
+    // A cycle that is over, but that not all its calls have left yet.
     await this.#cycle?.end()
     this.#cycle = undefined
     const { leases, poller } = this.#ports
@@ -198,7 +216,7 @@ export class OneShot {
   }
 }
 
-/** One lease, for the calls that wait at the time. */
+/** One lease, and the polling for the calls that wait during it. */
 class Cycle {
   users = 0
   readonly #lease: Lease
@@ -214,7 +232,7 @@ class Cycle {
     this.#linked = linked(this.#stop.signal, lease.lost)
   }
 
-  /** Aborts when polling ends: nobody waits for it any more, polling for good begins, or the lease was lost. */
+  /** Aborts when polling ends: no call waits any more, permanent polling starts, or the lease was lost. */
   get over(): AbortSignal {
     return this.#linked.signal
   }
@@ -223,7 +241,7 @@ class Cycle {
     if (!this.over.aborted) this.#polling ??= this.#poller.run(this.#lease, this.over, { oneCycle: true })
   }
 
-  /** Resolves when what came is committed and the lease is given back. */
+  /** Resolves when the received messages are committed and the lease is released. */
   end(): Promise<void> {
     this.#stop.abort()
     this.#ended ??= (async () => {

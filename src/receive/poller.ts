@@ -1,11 +1,13 @@
 /**
- * Polls every session at once: keeps one loop (`session-poller.ts`) for each login that stands in the session files.
+ * Polls all sessions in parallel: runs one loop (`session-poller.ts`) for each login in the session files.
  *
- * Sessions are independent loops. A batch that cannot be stored stays in memory and is stored before that session polls
- * again (`ingest.ts`).
+ * The loops are independent. A batch that cannot be stored stays in memory and is stored before that
+ * session
+ * polls again (`ingest.ts`).
  *
- * Every wait has a deadline of its own. One that outlives it is noticed all the same: a poll is cut off and its loop
- * begins anew once it has ended, so that no bot is polled twice; a batch in hand is waited for and told of.
+ * Every wait has a deadline. If a wait passes its deadline, a poll is aborted, and its loop starts again
+ * after it
+ * has ended, so that no bot is polled twice. A commit is not aborted; the delay is logged.
  */
 import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
@@ -19,25 +21,28 @@ import { Watchdog } from './watchdog.ts'
 
 export type { PollerPorts } from './session-poller.ts'
 
-/** Changes made by other processes are seen after this at the latest. */
+/** Changes made by other processes are noticed after this time at the latest. */
 const lookEveryMs = 1000
-/** The starts of many loops are spread by this, so that handshakes do not pile up. */
+/** Delay between the starts of many loops, so that TLS handshakes do not pile up. */
 const staggerMs = 2
-/** The part of the polls that may be held from which on that limit is told of. */
+/** Share of the poll limit above which a warning is logged. */
 const nearLimit = 0.8
 
 export class Poller {
   readonly #ports: PollerPorts
   readonly #runtime: Runtime
-  /** By login: token and time, since a login may bring the old token. */
+  /** By login: token and creation time, because a new login may get the old token. */
   readonly #sessionPollers = new Map<string, SessionPoller>()
-  /** Every loop that runs, also one whose session is gone while its last batch is being stored. */
+  /** Every running loop, also one whose session is gone while its last batch is being stored. */
   readonly #loops = new Set<Promise<unknown>>()
-  /** By name, as they were looked at last in this run. */
+  /** By name: the sessions as read last in this run. */
   readonly #owned = new Map<string, SessionRecord>()
-  /** Logins whose loop has ended by itself, with when upstream answered last: the next look starts them again. */
+  /**
+   * Logins whose loop ended by itself, with the time of upstream's last answer. The next check restarts
+   * them.
+   */
   readonly #ended = new Map<string, number | undefined>()
-  /** The session files have been looked at in this run. */
+  /** Whether the session files were read in this run. */
   #begun = false
   #toldOfLimit = false
   #nudge = new AbortController()
@@ -49,29 +54,35 @@ export class Poller {
     runtime.bus.on('sessionsChanged', () => this.#nudge.abort())
   }
 
-  /** Unix ms of the last answer to a poll of that login. */
+  /** Returns the Unix ms of the last answer to a poll of that login. */
   lastPoll(bot: BotInfo): number | undefined {
     const login = loginOf(bot)
     return this.#sessionPollers.get(login)?.lastPollAt ?? this.#ended.get(login)
   }
 
-  /** Whether a batch in hand cannot be committed: small writes may work on a disk that is full for it. */
+  /**
+   * Whether a batch in memory cannot be committed. Small writes may still succeed on a disk too full for
+   * it.
+   */
   get stuck(): boolean {
     for (const { stuck } of this.#sessionPollers.values()) if (stuck) return true
     return false
   }
 
-  /** Whether every session has been asked in this run, with an answer committed or an error. */
+  /** Whether every session was asked in this run, and its answer is committed or was an error. */
   get answered(): boolean {
     return this.#begun && [...this.#sessionPollers.values()].every(sessionPoller => sessionPoller.answered)
   }
 
   /**
-   * Polls the sessions of a lease until `stop` aborts or the lease is lost; then waits for the batches in hand to be
-   * committed. Does not give the lease back.
+   * Polls the sessions of a lease until `stop` aborts or the lease is lost. Then waits until the batches
+   * in memory
+   * are committed. Does not release the lease.
    *
-   * @param options.oneCycle on behalf of one call: sessions are neither greeted nor bidden farewell, and one that has
-   *   brought messages is asked again only a second later, so that no poll is begun to be cut off
+   * @param options.oneCycle for a single call: upstream is not notified that polling starts or ends, and
+   *   a session
+   *   that has brought messages is polled again only a second later, so that no poll is started just to
+   * be aborted
    */
   async run(
     lease: Omit<Lease, 'release'>,
@@ -82,7 +93,9 @@ export class Poller {
     const { signal } = ended
     const { clock, log } = this.#runtime
     const run: PollRun = {
-      ...{ oneCycle, stopping: signal, limits: this.#limits },
+      oneCycle,
+      stopping: signal,
+      limits: this.#limits,
       mayPoll: session => lease.mayPoll(session),
       outlive: work => this.#keep(work),
     }
@@ -116,7 +129,7 @@ export class Poller {
     }
   }
 
-  /** Ends a loop that waits for something overdue; the look after its end starts it anew. */
+  /** Ends a loop that waits for something overdue. The next check restarts it. */
   #rouse(sessionPoller: SessionPoller): void {
     const { log } = this.#runtime
     const { name: session, stop, wait } = sessionPoller
@@ -131,7 +144,7 @@ export class Poller {
     }
   }
 
-  /** Starts and ends loops as sessions have changed. */
+  /** Starts and ends loops according to the changed sessions. */
   #adjust(changed: SessionChanges['changed'], run: PollRun): void {
     if (run.stopping.aborted) return
     const left: string[] = []
@@ -148,14 +161,14 @@ export class Poller {
       const isOf = (record: SessionRecord | undefined) => record?.bot && loginOf(record.bot) === login
       const running = this.#sessionPollers.get(login)
       const held = running && this.#owned.get(running.name)
-      // Two folders with one login, a copy made by hand: two polls would steal each other's messages.
+      // Two folders with one login (a copy made by hand): two polls would take messages from each other.
       const { name, bot } = (isOf(held) ? held : (found.get(login) ?? this.#owned.values().find(isOf))) ?? {}
       if (name !== undefined && bot) {
         const sessionPoller = running ?? this.#start(login, { name, bot }, run, started++ * staggerMs)
         sessionPoller.name = name
         if (bot.check_at !== undefined) sessionPoller.check(bot.check_at)
       } else if (running) {
-        // A login may bring the token that there was before.
+        // A new login may get the old token.
         const isBack = this.#owned.values().some(({ bot }) => bot?.token === running.token)
         running.stop.abort(isBack ? goesOn : undefined)
         this.#sessionPollers.delete(login)
@@ -179,7 +192,7 @@ export class Poller {
         .follow(delayMs)
         .catch(error => this.#runtime.log.error('poll loop failed', { session: sessionPoller.name, error }))
         .finally(() => {
-          // One that ended by itself is started again by the next look, from what stands on disk then.
+          // A loop that ended by itself is restarted by the next check, from the current files.
           if (this.#sessionPollers.get(login) !== sessionPoller) return
           this.#sessionPollers.delete(login)
           this.#ended.set(login, sessionPoller.lastPollAt)
@@ -188,7 +201,11 @@ export class Poller {
     return sessionPoller
   }
 
-  /** Of a library, and where a program cannot start itself anew: sessions beyond the limit take turns. */
+  /**
+   * Warns when the sessions come near the limit of parallel polls. Above it, sessions share the slots.
+   * Needed for
+   * the library, and for programs that cannot restart themselves with a higher limit.
+   */
   #tellOfLimit(): void {
     const { log } = this.#runtime
     const { slots } = this.#ports
@@ -202,14 +219,14 @@ export class Poller {
     this.#toldOfLimit = isNear
   }
 
-  /** The run ends only after this. */
+  /** Makes the run wait for this work before it ends. */
   #keep(work: Promise<unknown>): void {
     const kept: Promise<unknown> = work.finally(() => this.#loops.delete(kept))
     this.#loops.add(kept)
   }
 }
 
-/** Kept for each file as it was read, since thousands are compared. */
+/** Cached for each file content, because thousands are compared. */
 const logins = new WeakMap<BotInfo, string>()
 
 function loginOf(bot: BotInfo): string {

@@ -1,6 +1,7 @@
 /**
- * Tells upstream that polling begins and that it ends. Without the first, answers may vanish; the second, when it comes
- * late, marks a bot offline that was started again meanwhile (protocol notes 5.6).
+ * Tells upstream that polling starts (notifystart) and that it ends (notifystop). Without the first,
+ * answers may
+ * get lost. A late notifystop marks a bot offline that was started again since (protocol notes 5.6).
  */
 import type { Account, Api } from '../ilink/api.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -8,33 +9,33 @@ import type { Log } from '../platform/log.ts'
 import { retryAfterMs } from './session-health.ts'
 import { endingWith } from './watchdog.ts'
 
-/** A farewell may take this long: whoever stops the service waits for it. */
+/** Limit for notifystop, because the stop of the service waits for it. */
 const farewellMs = 1500
-/** A request that was cut off and does not end within this is left to itself. */
+/** An aborted request that does not end within this time is no longer waited for. */
 const leaveAfterMs = 1000
 
 export class PollingNotice {
   readonly #ports: { api: Api; clock: Clock; log: Log }
   readonly #login: Account
   readonly #stop: AbortSignal
-  /** It may have reached upstream, answered or not. */
+  /** Whether a notifystart was sent, answered or not. */
   #tried = false
   #heard = false
   #saying: Promise<void> | undefined
 
-  /** `stop` ends every try. */
+  /** @param stop ends every attempt */
   constructor(ports: { api: Api; clock: Clock; log: Log }, login: Account, stop: AbortSignal) {
     this.#ports = ports
     this.#login = login
     this.#stop = stop
   }
 
-  /** Upstream has heard that polling begins. */
+  /** Whether upstream has answered the notifystart. */
   get heard(): boolean {
     return this.#heard
   }
 
-  /** Says once that polling begins. @returns whether upstream has heard it; never throws */
+  /** Sends one notifystart. @returns whether upstream answered it; never throws */
   async say(): Promise<boolean> {
     const { api, log } = this.#ports
     this.#tried = true
@@ -43,13 +44,13 @@ export class PollingNotice {
       this.#heard = true
       return true
     } catch (error) {
-      // A -14 too: the poll beside it hears the same, if it is so.
+      // Also for -14: the poll itself gets the same answer if the token is refused.
       log.debug('notifystart failed', { error })
       return false
     }
   }
 
-  /** Says it beside the polls, on the ladder, until it is enough. */
+  /** Sends notifystart in parallel with the polls, with increasing waits, until `isEnough` returns true. */
   keepSaying(isEnough: (isHeard: boolean) => boolean): void {
     const keep = async () => {
       for (let tries = 0; !this.#stop.aborted; tries++) {
@@ -62,7 +63,7 @@ export class PollingNotice {
     })
   }
 
-  /** Says that polling ends, and waits until upstream has heard it or the time is over. */
+  /** Sends notifystop, and waits for the answer up to a limit. */
   async farewell(): Promise<void> {
     const { api, clock, log } = this.#ports
     if (!this.#tried) return

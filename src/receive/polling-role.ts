@@ -1,19 +1,22 @@
 /**
- * Whether this process polls: one that has a lease does. Any other follows the store, and takes over when a lease comes
- * free. Readers are the same in both: they read the log.
+ * Decides whether this process polls. A process with a lease polls. Any other follows the store, and
+ * takes over
+ * when a lease becomes free. Readers work the same in both roles: they read the log.
  */
 import { SvcError } from '../model/error.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Lease, Leases } from '../storage/leases.ts'
 import type { Poller } from './poller.ts'
 
-/** A watcher asks for a lease this often. */
+/** How often a watcher asks for a lease. */
 const tryEveryMs = 1000
 
 export interface PollingRolePorts {
   leases: Leases
   poller: Poller
-  /** What another process polls can be read here, so there is something to follow. */
+  /**
+   * Whether the messages that another process polls can be read here, so that there is something to follow.
+   */
   shared: boolean
 }
 
@@ -35,25 +38,27 @@ export class PollingRole {
     return this.#pollsSince === undefined ? 'watcher' : 'poller'
   }
 
-  /** Unix ms: since when it is the poller. */
+  /** Unix ms since when this process is the poller. */
   get pollsSince(): number | undefined {
     return this.#pollsSince
   }
 
-  /** Whether this process surely polls now: one that stood still may have lost its lease without knowing so far. */
+  /** Whether this process certainly polls now. A process that stood still may have lost its lease. */
   get polls(): boolean {
     return this.#pollsSince !== undefined && this.#lease?.mayPoll() === true
   }
 
-  /** Whether another process keeps the right to poll and shows no life: stopped, hung, or on a disk that is. */
+  /**
+   * Whether another process keeps the right to poll but does not respond: stopped, hung, or its disk hangs.
+   */
   get stalled(): boolean {
     return this.#stalled
   }
 
   /**
-   * Resolves when the role is known; polling or watching goes on until `stop`.
+   * Resolves when the role is known. Polling or watching then continues until `stop`.
    *
-   * @throws SvcError `poll_lock_held` when another process polls and there is no store to follow it through
+   * @throws SvcError `poll_lock_held` if another process polls and there is no store to follow it through
    */
   async start(): Promise<void> {
     const lease = await this.#ports.leases.join()
@@ -64,7 +69,7 @@ export class PollingRole {
     this.#running = this.#run(lease)
   }
 
-  /** Ends polling; batches in hand are committed first. */
+  /** Ends polling, after the batches in memory are committed. */
   async stop(): Promise<void> {
     this.#stop.abort()
     await this.#running
@@ -88,7 +93,7 @@ export class PollingRole {
 
   async #run(first: Lease | undefined): Promise<void> {
     const { signal } = this.#stop
-    /** Why no lease can be had, as it was logged. */
+    /** The last logged reason why there is no lease. */
     let told: string | undefined
     for (let lease = first; !signal.aborted; ) {
       if (lease) {

@@ -1,6 +1,7 @@
 /**
- * How a polled session is, judged by what its polls brought (`session-health.ts`), and noted in its file, where all look. Who
- * asked for a check finds the answer there too.
+ * Derives the state of a polled session from its polls (`session-health.ts`), and writes it into the
+ * session's
+ * file, which all processes read. A caller that asked for a check finds the answer there too.
  */
 import { SvcError } from '../model/error.ts'
 import type { Marks } from '../model/session.ts'
@@ -10,8 +11,10 @@ import { currentSession, type PolledLogin } from './ingest.ts'
 import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
 
 const worksAgain: Marks = {
-  ...{ failing_since: undefined, poll_error: undefined },
-  ...{ poll_error_code: undefined, poll_error_quote: undefined },
+  failing_since: undefined,
+  poll_error: undefined,
+  poll_error_code: undefined,
+  poll_error_quote: undefined,
 }
 
 export class SessionMarks {
@@ -20,9 +23,9 @@ export class SessionMarks {
   readonly #login: PolledLogin
   readonly #onLapsed: () => void
   #health: SessionHealth = healthOf({})
-  /** The answer to a check is still to come. */
+  /** Whether a check waits for its answer. */
   #isAsked = false
-  /** What polls fail of, as the file says; without a code where a version before 0.2 wrote it. */
+  /** The poll error in the file; without a code if a version before 0.2 wrote it. */
   #failure: Pick<Marks, 'poll_error' | 'poll_error_code'> | undefined
 
   /** @param onLapsed called when a lapse begins */
@@ -37,28 +40,28 @@ export class SessionMarks {
     return this.#health.standing
   }
 
-  /** Wait before the next probe of an expired session. */
+  /** Returns the ms to wait before the next probe of an expired session. */
   get retryMs(): number {
     return retryAfterMs(this.#health.refusals)
   }
 
-  /** Whether it tells something that upstream lets the next poll wait: the token works. */
+  /** Whether a held poll brings news: it shows that the token works. */
   get isDoubtful(): boolean {
     return this.#isAsked || this.standing === 'expired'
   }
 
-  /** Begins with what the file says. */
+  /** Starts with the marks in the file. */
   read(marks: Marks): void {
     this.#health = healthOf(marks)
     this.#failure = marks.poll_error === undefined ? undefined : marks
   }
 
-  /** What is heard next is an answer. */
+  /** Makes the next poll result the answer to a check. */
   ask(): void {
     this.#isAsked = true
   }
 
-  /** What a poll has brought changes how the session is, and answers who asked. @returns what of it is to be written */
+  /** Updates the health from a poll result, and answers a check. @returns the marks to write, if any */
   judged(heard: Heard): Marks | undefined {
     const { clock, log } = this.#runtime
     const before = this.#health
@@ -86,25 +89,25 @@ export class SessionMarks {
     }
   }
 
-  /** Polls have failed for so long. */
+  /** Records that polls have failed for `forMs`. */
   async fails(forMs: number, error: unknown): Promise<void> {
     const { problem, code, options } =
       error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error; see the log')
     const known = this.#failure
     if (problem === known?.poll_error && code === known.poll_error_code) return
     const said = { poll_error: problem, poll_error_code: code, poll_error_quote: options.quote }
-    // A failure that is noted already keeps its beginning.
+    // A failure that is already recorded keeps its start time.
     const since = known ? {} : { failing_since: Math.round(this.#runtime.clock.now() - forMs) }
     if (await this.write({ ...since, ...said })) this.#failure = said
   }
 
-  /** A poll was answered. */
+  /** Records that a poll was answered. */
   async works(): Promise<void> {
     if (!this.#failure) return
     if (await this.write(worksAgain)) this.#failure = undefined
   }
 
-  /** Writes where all look. @returns whether that worked */
+  /** Writes marks into the session's file. @returns whether that worked */
   async write(marks: Marks | undefined): Promise<boolean> {
     if (!marks) return true
     try {

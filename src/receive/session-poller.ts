@@ -1,6 +1,7 @@
 /**
- * One login that is polled, and its loop. A loop that fails backs off alone. A login that upstream refuses (-14) is asked again
- * on a ladder. Every wait has a deadline of its own, and `watchdog.ts` watches it all the same.
+ * Polls one login in a loop. A loop that fails backs off on its own. A login that upstream refuses (-14)
+ * is tried
+ * again with increasing waits. Every wait has a deadline, and `watchdog.ts` watches it as well.
  */
 import type { Updates, Upstream } from '../ilink/api.ts'
 import { isILinkError } from '../ilink/http.ts'
@@ -19,62 +20,67 @@ import { endingWith, type Wait } from './watchdog.ts'
 
 export interface PollerPorts extends BatchPorts {
   upstream: Pick<Upstream, 'api' | 'account'>
-  /** How many polls may be held at a time; those beyond take turns. */
+  /** Limits the polls that are held at the same time; further ones wait for a free slot. */
   slots: Slots
 }
 
 /** What all loops of one run of the poller share. */
 export interface PollRun {
-  /** On behalf of one call. */
+  /** True if it polls for a single call. */
   readonly oneCycle: boolean
   readonly limits: GatewayLimits
-  /** As of a lease. */
+  /** As in `Lease`. */
   mayPoll(session: string): boolean
   /** Aborts when the run ends. */
   readonly stopping: AbortSignal
-  /** The run ends only after this work. */
+  /** Makes the run wait for this work before it ends. */
   outlive(work: Promise<unknown>): void
 }
 
-/** Polls that have failed for so long are told of where all look. */
+/** After failing for this long, the polls' error is written into the session's file. */
 const failingAfterMs = 30_000
-/** Upstream holds a poll about 35 s unless it says otherwise (protocol notes 2.4). */
+/** How long upstream holds a poll unless it says otherwise (protocol notes 2.4). */
 const defaultHoldMs = 35_000
-/** After trouble of less than a minute the next try is near when upstream works again. */
+/** After failures of less than a minute, tries are frequent, to notice soon that upstream works again. */
 const shortOutageMs = 60_000
 const shortWaitMs = 4000
 const longestWaitMs = 30_000
-/** Answers without messages that come faster than this, three in a row, slow the loop down. */
+/** Three answers in a row that bring no messages and come faster than this slow the loop down. */
 const briskMs = 1000
-/** On behalf of one call, a session that has brought messages is asked again after this: most calls end before. */
+/**
+ * For a single call, a session that has brought messages is polled again after this time. Most calls end
+ * before.
+ */
 const restMs = 1000
-/** A token that upstream refuses is refused at once: a poll that is held for so long was accepted. */
+/** Upstream refuses a bad token immediately. A poll that is held for this long was accepted. */
 const acceptedMs = 3000
-/** Whether polling is ours is known so soon, when it is doubtful. */
+/** Wait before asking the lease again, while it is not certain that this process may poll. */
 const tryAgainMs = 50
-/** Past its hold, a poll is overdue after this: its own deadlines, for the reply to begin and to end, are shorter. */
+/** Time past its hold after which a poll is overdue. Its own deadlines for the reply are shorter. */
 const answerGraceMs = 60_000
-/** The same for pauses. */
+/** Time past its end after which a pause is overdue. */
 const pauseGraceMs = 30_000
-/** A request that was cut off and does not end within this is left to itself. */
+/** An aborted request that does not end within this time is no longer waited for. */
 const leaveAfterMs = 1000
-/** Why a loop is ended whose login is polled by the next one in a moment: upstream is not to hear that polling ends. */
+/**
+ * Reason to end a loop whose login is polled by a new loop in a moment: upstream must not get a notifystop.
+ */
 export const goesOn = new DOMException('another loop goes on', 'AbortError')
-/** Why a wait is ended: somebody wants to know what getupdates says now. */
+/** Reason to end a wait: a caller wants to know what getupdates answers now. */
 const asked = new DOMException('asked', 'AbortError')
 
-/** Where a loop stands. */
+/** The state of a loop. */
 interface Loop {
   readonly bot: BotInfo
   cursor: string
-  /** How long upstream is expected to hold the next poll. */
+  /** Expected time in ms that upstream holds the next poll. */
   holdMs: number
   failures: number
-  /** Monotonic. */
+  /** Monotonic time. */
   failingSince?: number
-  /** Answers in a row that came at once and brought nothing. */
+  /** Number of answers in a row that came immediately and brought nothing. */
   brisk: number
-  /** Monotonic: upstream held no message of this session then. */
+  /** Monotonic time at which upstream held no message of this session. */
   clearAt?: number
 }
 
@@ -84,16 +90,16 @@ export class SessionPoller implements PolledLogin {
   readonly stop = new AbortController()
   stuck?: boolean
   wait?: Wait
-  /** Asked once at least, and what came is committed. */
+  /** Whether it was asked at least once, and the result is committed. */
   answered?: boolean
   lastPollAt?: number
   readonly #ports: PollerPorts
   readonly #runtime: Runtime
   readonly #run: PollRun
   readonly #marks: SessionMarks
-  /** Unix ms: the check that was asked for last. */
+  /** Unix ms of the last requested check. */
   #askedAt?: number
-  /** Ends the wait under way, be it a pause or a poll. */
+  /** Ends the wait under way, a pause or a poll. */
   #wake = new AbortController()
   #notice?: PollingNotice
 
@@ -112,7 +118,10 @@ export class SessionPoller implements PolledLogin {
     this.#marks.read(bot)
   }
 
-  /** Asks getupdates at once, once for each such time; what it says is noted in the session's file. */
+  /**
+   * Asks getupdates immediately, once for each `at` (Unix ms). The answer is written into the session's
+   * file.
+   */
   check(at: number): void {
     if (at === this.#askedAt) return
     this.#askedAt = at
@@ -129,7 +138,7 @@ export class SessionPoller implements PolledLogin {
     const bot = (await currentSession(sessions, this))?.bot
     if (signal.aborted || !bot) return
     this.#marks.read(bot)
-    // Every message needs it. Loaded with the first one, it would keep that from the disk for 5 ms.
+    // Every message needs it. If the first message loaded it, that message would reach the disk 5 ms later.
     nodeCrypto()
     this.#notice = new PollingNotice({ api: upstream.api, ...this.#runtime }, upstream.account(bot), signal)
     const loop: Loop = { bot, cursor: bot.cursor, holdMs: defaultHoldMs, failures: 0, brisk: 0 }
@@ -140,7 +149,11 @@ export class SessionPoller implements PolledLogin {
     await this.#farewell()
   }
 
-  /** One poll, when it is its turn; undefined when there was none, or it failed, and the pause after that is over. */
+  /**
+   * Polls once, when a slot is free. Returns undefined if it may not poll, or if the poll failed and the
+   * pause after
+   * it is over.
+   */
   async #poll(loop: Loop, notice: PollingNotice): Promise<{ updates: Updates; askedAt: number } | undefined> {
     const { signal } = this.stop
     try {
@@ -149,7 +162,7 @@ export class SessionPoller implements PolledLogin {
         await this.#pause(tryAgainMs)
         return undefined
       }
-      // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
+      // A probe begins with a new notifystart. Otherwise a poll never waits for it.
       if (this.#marks.standing === 'expired') await notice.say()
       else if (!notice.heard) this.#greet()
       if (signal.aborted) return undefined
@@ -161,7 +174,7 @@ export class SessionPoller implements PolledLogin {
     }
   }
 
-  /** Waits until the next try. */
+  /** Handles a failed poll, and waits until the next try. */
   async #failed(loop: Loop, error: unknown): Promise<void> {
     const { bus, clock, log } = this.#runtime
     this.answered = true
@@ -182,7 +195,7 @@ export class SessionPoller implements PolledLogin {
     await this.#pause(waitMs)
   }
 
-  /** Commits what a poll brought. @returns false when this loop has to end */
+  /** Commits the result of a poll. @returns false if this loop must end */
   async #take(loop: Loop, { updates, askedAt }: { updates: Updates; askedAt: number }): Promise<boolean> {
     const { clock, log } = this.#runtime
     const answeredAt = clock.monotonic()
@@ -199,7 +212,8 @@ export class SessionPoller implements PolledLogin {
     const hasMessages = updates.messages.length > 0
     this.#runtime.bus.tell('polled', hasMessages ? 'messages' : 'empty')
     const isNew = hasMessages || (updates.cursor !== undefined && updates.cursor !== before)
-    // Whoever reads a message finds the session well; an idle poll's two changes of the file are one write.
+    // Readers of a message must find the session well, so its marks go first. An idle poll makes one write
+    // of both.
     if (hasMessages || !isNew) await this.#marks.write(marks)
     if (isNew) {
       const committed = await this.#commit(loop, updates, {
@@ -212,14 +226,14 @@ export class SessionPoller implements PolledLogin {
     if (!hasMessages) loop.clearAt = answeredAt
     this.answered = true
     if (this.#run.oneCycle && hasMessages) await this.#pause(restMs)
-    // An answer that brings no message, or the same ones for the same cursor, must not make us ask in a circle.
+    // An answer without messages, or with the same ones for the same cursor, must not cause a busy loop.
     const idle = !hasMessages || loop.cursor === before
     loop.brisk = idle && clock.monotonic() - askedAt < briskMs ? loop.brisk + 1 : 0
     if (loop.brisk >= 3) await this.#pause(Math.min(briskMs * (loop.brisk - 2), 10_000))
     return true
   }
 
-  /** The same as `clock.sleep`, watched. */
+  /** Like `clock.sleep`, but watched. */
   async #pause(ms: number): Promise<void> {
     const { clock } = this.#runtime
     using either = linked(this.stop.signal, this.#wake.signal)
@@ -228,7 +242,7 @@ export class SessionPoller implements PolledLogin {
     this.wait = undefined
   }
 
-  /** One poll, watched. */
+  /** Sends one poll, watched. */
   async #ask(bot: BotInfo, cursor: string, holdMs: number): Promise<Updates> {
     const { clock } = this.#runtime
     const { api, account } = this.#ports.upstream
@@ -244,7 +258,7 @@ export class SessionPoller implements PolledLogin {
     try {
       const polled = api.getUpdates(login, cursor, expectedMs, signal)
       const updates = await endingWith(polled, signal, clock, leaveAfterMs, updates => {
-        // Upstream may not send them again. The loop that runs by now notices that the cursor moved.
+        // Upstream may not send them again. The loop that runs by then notices that the cursor moved.
         if (updates.messages.length === 0 || this.#run.stopping.aborted) return
         this.#run.outlive(
           this.#commit({ bot, cursor }, updates).catch(error =>
@@ -274,23 +288,23 @@ export class SessionPoller implements PolledLogin {
     return ingest(this.#ports, this, { bot, cursor, updates, ...more, clock, log }, this.#run.stopping)
   }
 
-  /** Notes that upstream lets the poll under way wait, unless it is over by then. */
+  /** Records that upstream holds the poll under way, unless the poll ends before. */
   async #held(over: AbortSignal): Promise<void> {
     await this.#runtime.clock.sleep(acceptedMs, over)
     if (!over.aborted) await this.#marks.write(this.#marks.judged('held'))
   }
 
-  /** Says that polling begins, until upstream has heard it and for as long as the session is lapsed. */
+  /** Sends notifystart until upstream has answered it, and for as long as the session is lapsed. */
   #greet(): void {
     if (this.#run.oneCycle) return
-    // The probes of an expired session say it themselves.
+    // The probes of an expired session send it themselves.
     this.#notice?.keepSaying(isHeard => {
       const { standing } = this.#marks
       return standing === 'expired' || (isHeard && standing !== 'lapsed')
     })
   }
 
-  /** Not where polling goes on, here or in a process that has taken over. */
+  /** Sends notifystop, unless polling continues here or in a process that has taken over. */
   async #farewell(): Promise<void> {
     const { mayPoll, oneCycle } = this.#run
     const { aborted, reason } = this.stop.signal

@@ -1,9 +1,13 @@
 /**
- * Asks what getupdates says of a session: when another endpoint has refused it with -14, which says little about the
- * receive side (protocol notes 5.6), and when a person wants to know.
+ * Asks getupdates whether a session works: after another endpoint refused it with -14, which says little
+ * about
+ * receiving (protocol notes 5.6), and when a person wants to know.
  *
- * The loop that polls the session hears it (`session-poller.ts`), and it may run in another process. So the question is written
- * where every poller looks, into token.json; it is answered once it is gone from there.
+ * The loop that polls the session gets the answer (`session-poller.ts`), possibly in another process. So
+ * the
+ * question is written into token.json (`check_at`), which every poller reads. It is answered when it is
+ * gone from
+ * there.
  */
 import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
@@ -15,17 +19,20 @@ import type { OneShot } from './one-shot.ts'
 
 export interface TokenCheckPorts {
   sessions: PolledSessions
-  /** Polls on behalf of calls, where this process does so. */
+  /** Polls for calls, in a process that does not poll permanently. */
   oneShot: OneShot | undefined
 }
 
-/** What getupdates says; `unanswered` when that is not known in time. */
+/** What getupdates says; `unanswered` if that is not known in time. */
 export type Checked = 'works' | 'expired' | 'unanswered'
 
-/** A poll that is accepted says so after 3 s; another process looks every second. */
+/**
+ * Time limit of a check. An accepted poll shows that after 3 s; another process reads the file every
+ * second.
+ */
 const withinMs = 10_000
 const lookEveryMs = 25
-/** A refusal within this after the last answer is not asked about again: each question ends a poll. */
+/** Within this time after the last answer a refusal causes no new check, because each check ends a poll. */
 const freshMs = 30_000
 
 export class TokenCheck {
@@ -40,7 +47,7 @@ export class TokenCheck {
     this.#runtime = runtime
   }
 
-  /** What getupdates says now. Whoever asks meanwhile gets the same answer. */
+  /** Asks getupdates now. Calls made in the meantime get the same answer. */
   ask(session: string, bot: BotInfo): Promise<Checked> {
     const { clock, log } = this.#runtime
     const asking =
@@ -59,7 +66,7 @@ export class TokenCheck {
     return asking
   }
 
-  /** The same after a refusal: an answer of the last moments stands. */
+  /** Like `ask`, after a refusal: an answer of the last moments is used again. */
   doubt(session: string, bot: BotInfo): Promise<Checked> {
     const now = this.#runtime.clock.monotonic()
     for (const [token, { at }] of this.#known) if (now - at > freshMs) this.#known.delete(token)
@@ -68,10 +75,11 @@ export class TokenCheck {
   }
 
   /**
-   * Does `work`; when that is refused with -14 and getupdates says that the token works, once more.
+   * Runs `work`. If it is refused with -14 and getupdates says that the token works, runs it once more.
    *
-   * @throws SvcError `session_expired`; `upstream_error` when the token works and the endpoint refuses it all the same, or
-   *   nothing is known; what `work` throws besides
+   * @throws SvcError `session_expired`; `upstream_error` if the token works and the endpoint still
+   *   refuses it, or if
+   *   nothing is known; any other error of `work`
    */
   async settled<T>(session: string, bot: BotInfo, work: () => Promise<T>): Promise<T> {
     try {
@@ -107,7 +115,7 @@ export class TokenCheck {
   }
 }
 
-/** Why nothing is sent from it. */
+/** The error of a send from an expired session. */
 export const expired = (session: string): SvcError =>
   new SvcError('session_expired', `session "${session}" has expired`, { next: { action: 'login', session } })
 

@@ -1,4 +1,4 @@
-/** Stored rows as the messages that doors show: decoded from the raw text, quotes resolved from the store. */
+/** Turns stored rows into messages for callers: decodes the raw text, and looks up quoted messages. */
 
 import { Buffer } from 'node:buffer'
 import { decodeMessage } from '../ilink/decode.ts'
@@ -9,31 +9,32 @@ import type { Log } from '../platform/log.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 import type { MessageLog } from '../storage/store.ts'
 
-/** What an answer may have, as JSON, with some room for what is around the messages. */
+/** Maximum of an answer as JSON, in bytes, with some space for what surrounds the messages. */
 const answerBytes = 4 * 1024 * 1024 - 1024
 /**
- * Of how many stored characters an answer is made. Whatever they are, decoding them takes the main thread 0.1 s for a million
- * (Bun 1.4.5, objects of 50,000 keys); a thousand messages as people write them are half of it.
+ * Maximum of stored characters that one answer decodes. At worst, decoding a million characters takes the
+ * main
+ * thread 0.1 s (Bun 1.4.5, objects of 50,000 keys). A thousand ordinary messages are half of this limit.
  */
 const rawCharacters = 2 * 1024 * 1024
-/** Stored characters decoded in one go. */
+/** Stored characters decoded at a time. */
 const someCharacters = 64 * 1024
-/** `"redelivered":true` and a comma, which a message may get in the end. */
+/** Bytes of `"redelivered":true` and a comma, which may be added to a message later. */
 const markBytes = 20
 
-/** A row that is decoded but for what it quotes. */
+/** A decoded row, without the message that it quotes. */
 interface Sketch {
   row: StoredMessage
   message: Message
-  /** `message_id` of what it quotes. */
+  /** `message_id` of the quoted message. */
   asks?: string
 }
 
-/** Shows rows. One that cannot be read is told of once, however often it is looked at. */
+/** Turns rows into messages. Logs an unreadable row once, however often it is read. */
 export class Views {
   readonly #store: Pick<MessageLog, 'byMessageIds'>
   readonly #log: Log
-  /** Row ids of what cannot be shown, as told. */
+  /** Row ids of unreadable messages that were logged. */
   readonly #unreadable = new Set<number>()
 
   constructor(store: Pick<MessageLog, 'byMessageIds'>, log: Log) {
@@ -47,7 +48,10 @@ export class Views {
     return this.whole(sketch, quoted.rows)
   }
 
-  /** The messages of one answer. @param beside messages that go into the same answer; `hasRoom` as of a call */
+  /**
+   * Collects the messages of one answer. @param options.beside messages that are already in it; `hasRoom`
+   * as in `Call.room`
+   */
   answer(options: { beside?: readonly Message[]; hasRoom?: (message: Message) => boolean } = {}): Answer {
     return new Answer(this, options)
   }
@@ -61,7 +65,7 @@ export class Views {
     return { row, message, asks }
   }
 
-  /** What these quote, by `message_id`; `rest` as of the log. */
+  /** Returns the quoted messages by `message_id`; `rest` as in `MessageLog.byMessageIds`. */
   async quoted(sketches: readonly Sketch[], characters: number) {
     const ids = [...new Set(sketches.flatMap(({ asks }) => asks ?? []))]
     if (ids.length === 0) return { rows: new Map<string, StoredMessage>(), rest: ids }
@@ -71,13 +75,16 @@ export class Views {
 
   whole({ row, message, asks }: Sketch, rows: ReadonlyMap<string, StoredMessage>): Message {
     const found = asks === undefined ? undefined : rows.get(asks)
-    // The store's own text is for searching; what was said stands in the raw message.
+    // The store's own text is for searching; the raw message has what was written.
     const known = found && this.#decoded(found)
     const whole = known ? this.#decoded(row, () => known) : message
     return { ...whole, ...(row.user_name !== undefined && { user_name: row.user_name }) }
   }
 
-  /** Each row by itself: one that cannot be read is shown by what its columns say, and keeps nobody from the others. */
+  /**
+   * Decodes a row. An unreadable row becomes a message made from its columns, and does not block other
+   * rows.
+   */
   #decoded(row: StoredMessage, quoted?: (messageId: string) => Message | undefined): Message {
     const { raw, from_user, text: _text, msg_type: _kind, user_name: _name, past: _past, ...columns } = row
     const known = defined(columns)
@@ -95,9 +102,9 @@ export class Views {
   }
 }
 
-/** Takes rows in as long as they fit. What does not fit is left where it is; the first message always fits. */
+/** Takes rows as long as they fit into the answer. The first message always fits. */
 export class Answer {
-  /** To read rows with: more of them would not fit. */
+  /** Limit for reading rows: more characters would not fit. */
   readonly characters = rawCharacters
   readonly #views: Views
   readonly #hasRoom: ((message: Message) => boolean) | undefined
@@ -115,11 +122,11 @@ export class Answer {
     this.#isEmpty = beside.length === 0
   }
 
-  /** @returns the messages of the first of these rows, up to the first that does not fit */
+  /** @returns the messages of these rows, up to the first that does not fit */
   async take(rows: readonly StoredMessage[], redelivered?: ReadonlySet<number>): Promise<Message[]> {
     const taken: Message[] = []
     for (let next = 0; next < rows.length; ) {
-      // Some at a time: what has no room in the end is decoded for nothing.
+      // Decodes a few at a time, so that little is decoded that does not fit in the end.
       const some: Sketch[] = []
       for (let characters = 0; next < rows.length && characters < someCharacters; next++) {
         some.push(this.#views.sketch(rows[next]!))

@@ -1,15 +1,19 @@
 /**
- * Who waits for received messages. One look at the store serves all who wait, and only those whom a change concerns are
- * woken: with thousands of waiting calls, each that looks for itself at every commit would hold up everybody.
+ * Lets calls wait for received messages. One read of the store serves all waiting calls, and only calls
+ * that a
+ * change concerns are woken. With thousands of waiting calls, a read per call at every commit would delay
+ * all.
  */
 import { sessionKey } from '../model/session.ts'
 import type { Backlog, MessageLog } from '../storage/store.ts'
 
-/** What is waited for. */
+/** What a call waits for. */
 export interface Wanted {
-  /** In whose name rows are claimed: of several calls that claim the same, one is enough for a change. */
+  /**
+   * The consumer that claims the rows. Of several calls with the same consumer, one is woken per change.
+   */
   consumer?: string
-  /** The only session that is read. */
+  /** The only session that is read; undefined for all. */
   session?: string
 }
 
@@ -18,18 +22,22 @@ interface Wait {
   end(): void
 }
 
-/** Without any sign the log is looked at after this. */
+/** Interval of reads of the log when no change is reported. */
 const lookEveryMs = 30_000
-/** When more rows than this came at once, everybody is woken. */
+/** If more rows than this come at once, all calls are woken. */
 const readRows = 200
 
 export class Waits {
   readonly #log: MessageLog
   readonly #backlog: Backlog
-  /** By the key of the session that is read, undefined for all: thousands may wait, and a message concerns few of them. */
+  /**
+   * By the key of the session that is read, undefined for all sessions. Thousands may wait, and a message
+   * concerns
+   * few of them.
+   */
   readonly #waiting = new Map<string | undefined, Set<Wait>>()
   #watching = false
-  /** Ends the look when nobody waits any more. */
+  /** Ends the watching when no call waits any more. */
   #over = new AbortController()
 
   constructor(log: MessageLog, backlog: Backlog) {
@@ -38,10 +46,11 @@ export class Waits {
   }
 
   /**
-   * Resolves when there may be something to read, `ms` have passed or the signal aborts. Whoever is woken and does not
-   * look, or looks and finds something, calls `pass` afterwards.
+   * Resolves when there may be something to read, after `ms`, or when the signal aborts. A woken caller
+   * that does not
+   * read, or that reads and finds something, must call `pass` afterwards.
    *
-   * @param seen row id of the newest row when the caller looked
+   * @param seen row id of the newest row when the caller last read
    */
   wait(signal: AbortSignal, ms: number, seen: number, wanted: Wanted): Promise<void> {
     if (signal.aborted) return Promise.resolve()
@@ -61,12 +70,12 @@ export class Waits {
       signal.addEventListener('abort', end, { once: true })
       this.#waiting.set(key, waits.add(wait))
       if (!this.#watching) void this.#watch(seen)
-      // Only now: what came since the caller looked, and was told of before this one waited, shows here.
+      // Checked after registering: a message that was stored and reported before that is noticed here.
       this.#log.head().then(head => head > seen && end(), end)
     })
   }
 
-  /** Wakes the next of those who claim the same. */
+  /** Wakes the next call that claims for the same consumer. */
   pass(wanted: Wanted): void {
     if (wanted.consumer === undefined) return
     const waits = [...(this.#waiting.get(keyOf(wanted)) ?? [])]
@@ -77,7 +86,7 @@ export class Waits {
     for (const waits of this.#waiting.values()) for (const { end } of waits) end()
   }
 
-  /** @param seen by the first who waits: what came since is told too */
+  /** @param seen the `seen` of the first waiting call: later messages are reported too */
   async #watch(seen: number): Promise<void> {
     this.#watching = true
     try {
@@ -89,7 +98,7 @@ export class Waits {
         seen = last
       }
     } catch {
-      // Whoever waits looks, and is told of it.
+      // The waiting calls read the store themselves, and get its error.
       this.end()
     } finally {
       this.#watching = false
@@ -102,10 +111,10 @@ export class Waits {
     if (lapsed.size > 0) for (const waits of this.#waiting.values()) wake(waits, lapsed)
   }
 
-  /** Keys of those whom the received rows after `seen` concern. */
+  /** Returns the keys (as in `#waiting`) that the received rows after `seen` concern. */
   async #concerned(seen: number): Promise<Iterable<string | undefined>> {
     const isForAll = this.#waiting.size === 1 && this.#waiting.has(undefined)
-    // Whom they are from matters only where somebody waits for one session alone.
+    // The sessions of the rows matter only if a call waits for one session.
     if (isForAll) return (await this.#backlog.waiting(seen, { limit: 1 })) > 0 ? [undefined] : []
     const rows = await this.#log.after(seen, { limit: readRows, direction: 'received' })
     if (rows.length === readRows) return this.#waiting.keys()
@@ -116,7 +125,7 @@ export class Waits {
 const keyOf = ({ session }: Pick<Wanted, 'session'>) =>
   session === undefined ? undefined : sessionKey(session)
 
-/** Of several that claim the same, one; `among`: of these consumers only. */
+/** Wakes one call per consumer, and all calls without one. With `among`, only calls of these consumers. */
 function wake(waits: Iterable<Wait>, among?: ReadonlySet<string>): void {
   const woken = new Set<string>()
   for (const { consumer, end } of waits) {

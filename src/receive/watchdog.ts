@@ -1,36 +1,38 @@
 /**
- * Looks after waits that have deadlines of their own, for the day on which a deadline does not keep its word: a
- * suspended machine, a timer that never fires, a request that ends neither by itself nor when it is cut off.
+ * Watches waits that have deadlines of their own, in case a deadline fails: after a suspend of the
+ * machine, if a
+ * timer never fires, or if a request does not end even when aborted.
  */
 import { AwakeTime, type Clock } from '../platform/clock.ts'
 
 /** What a loop waits for. */
 export interface Wait {
   readonly what: 'answer' | 'pause' | 'commit'
-  /** Monotonic ms; over by then, unless something is wrong. */
+  /** Monotonic ms. A wait that lasts longer is overdue. */
   dueAt: number
-  /** It is due early because of a gap: its connection is doubted, and may live. */
+  /** Whether it is due early because of a gap: its connection may be dead. */
   doubted?: boolean
 }
 
-/** Nobody looked for so long, by either clock: the machine slept, or this process did. */
+/** A longer gap between two checks, by either clock, means that the machine or this process slept. */
 const gapMs = 30_000
-/** After a gap, what has arrived meanwhile gets this long to be read. */
+/** Time after a gap to read what has arrived. */
 const readMs = 5000
 
-/** Tells which waits are overdue; asked every second or so. */
+/** Finds overdue waits. Call it about every second. */
 export class Watchdog {
   readonly #clock: Clock
   readonly #looks: readonly AwakeTime[]
 
   constructor(clock: Clock) {
     this.#clock = clock
-    // Linux stops the monotonic clock while the machine is suspended. The other one shows it, and steps at times: then
-    // a poll is cut off for nothing, and asked again.
+    // Linux stops the monotonic clock during a suspend. The wall clock shows the gap, but it also steps at
+    // times:
+    // then a poll is aborted without need, and repeated.
     this.#looks = [clock, { monotonic: () => clock.now() }].map(one => new AwakeTime(one, gapMs))
   }
 
-  /** Looks once. @returns those that should be over by now */
+  /** Checks the waits once. @returns the overdue ones */
   overdue<T extends { wait?: Wait }>(waiting: Iterable<T>): T[] {
     const monotonic = this.#clock.monotonic()
     for (const one of this.#looks) one.look()
@@ -39,7 +41,8 @@ export class Watchdog {
       if (!wait) return false
       if (slept) {
         const soon = monotonic + readMs
-        // Connections seldom outlive a long sleep, and a dead one is waited for until its deadline.
+        // A connection seldom survives a long sleep, and a dead one would otherwise be waited for until its
+        // deadline.
         wait.doubted = wait.what === 'answer'
         wait.dueAt = wait.doubted ? soon : Math.max(wait.dueAt, soon)
       }
@@ -49,10 +52,10 @@ export class Watchdog {
 }
 
 /**
- * `work`, as long as it ends soon after `signal` has aborted; what does not is left to itself.
+ * Returns the result of `work`, if it ends soon after `signal` aborts. Otherwise stops waiting for it.
  *
- * @param late is told of a result that comes after that
- * @throws the signal's reason for work that was left
+ * @param late called with a result that comes after that
+ * @throws the signal's reason if it stopped waiting
  */
 export function endingWith<T>(
   work: Promise<T>,
@@ -62,7 +65,7 @@ export function endingWith<T>(
   late: (result: T) => void = () => {},
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    // Made when it is needed: thousands of polls are under way, and most end by themselves.
+    // Created on demand: thousands of polls are under way, and most end by themselves.
     let ended: AbortController | undefined
     let left = false
     const leave = async () => {

@@ -1,26 +1,28 @@
 /**
- * When a user wrote: from then on the window of 24 hours runs, and the quota begins anew (protocol notes 5.1).
+ * Computes when a user wrote. The window of 24 hours and the quota start at that time (protocol notes 5.1).
  *
- * That is not when we heard of it: of a backlog windows are partly over, and a message that upstream delivers again
- * must not open one. Nor is upstream's word enough: a clock of ours that is hours off would shut every window. So what
- * arrives live is dated by our own polls, and the rest as upstream states.
+ * The time of receipt is not good enough: messages of a backlog have partly used their window, and a
+ * message that
+ * upstream delivers again must not open a new one. Upstream's time is not either: if our clock is hours
+ * off, every
+ * window would be closed. So a live message is dated by our own polls, and any other by upstream's time.
  */
 
-/** Upstream keeps no message so long: a time further back is no time. */
+/** Upstream does not keep messages for this long, so an older time is wrong. */
 const credibleMs = 7 * 24 * 60 * 60_000
 
-/** All Unix ms by our clock. */
+/** All in Unix ms of our clock. */
 export interface Arrival {
   now: number
-  /** Upstream held nothing back then, so what is new was written later; undefined when that is not known. */
+  /** Upstream held no message back at this time, so a new message is younger; undefined if not known. */
   earliest: number | undefined
-  /** The store had no such message. */
+  /** Whether the store had no such message. */
   isNew: boolean
 }
 
 /**
- * @param stated upstream's create time, Unix ms; undefined when it states none
- * @returns `again` for a message that came before and does not say when it was written: it dates nothing
+ * @param stated upstream's creation time, Unix ms; undefined if it states none
+ * @returns `again` for a message that came before and has no credible time: it does not start a window
  */
 export function writtenAt(
   stated: number | undefined,
