@@ -1,8 +1,10 @@
 /**
- * What happens, as it happens, to any number of listeners at the cost of one: messages, and how the sessions are.
+ * Notifies any number of listeners of changes at the cost of one: new messages, and the state of the
+ * sessions.
  *
- * Nothing is read while nobody listens. Events are read forward from the log. Of sessions more is shown than makes an event,
- * so they are looked at every second; a look costs what changed.
+ * Nothing is read while there is no listener. Events are read forward from the log. Listeners get more
+ * about
+ * sessions than the log has, so the sessions are checked every second. A check costs only what changed.
  */
 import type { Accounts } from '../accounts/accounts.ts'
 import type { SessionWatch } from '../accounts/session-watch.ts'
@@ -16,21 +18,24 @@ import type { EventReader, ToldEvent } from '../push/events.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 
 /**
- * Why a message is told of: it was received, the status of a sent one is new or another, or it is an old one that was
- * brought over from another program.
+ * Why listeners get a message: it was received; it was sent, or its status changed; or it is an old one,
+ * imported from another program.
  */
 export type MessageNews = 'received' | 'sent' | 'past'
 
 export interface ChangeListener {
-  /** Each message that is stored from now on, and again a sent one whose status changes. */
+  /** Each message stored from now on. Called again for a sent message whose status changes. */
   message?(message: Message, news: MessageNews): void
-  /** Each event that is told outside. */
+  /** Each event that leaves svc. */
   event?(event: ToldEvent): void
-  /** Every event up to that cursor was told. */
+  /** All events up to that cursor were passed to the listener. */
   reached?(cursor: string): void
-  /** All sessions as they are and as they were, when anything but the time of a poll is another; that every 15 s. */
+  /**
+   * All sessions now and before, if anything changed. A change of only the time of a poll is passed every
+   * 15 s.
+   */
   sessions?(now: readonly SessionWithUsers[], before: readonly SessionWithUsers[]): void
-  /** A conversation was marked in this process. */
+  /** A conversation was marked as read or unread in this process. */
   marked?(mark: ConversationMark): void
 }
 
@@ -39,12 +44,16 @@ export interface ChangePorts {
   accounts: Pick<Accounts, 'watch'>
 }
 
-/** Events read at a time. */
+/** Maximum events per read. */
 const readRows = 100
 const lookAtSessionsMs = 1000
-/** After a message, which may be somebody's first: by then its context token is written, and a backlog is one look. */
+/**
+ * Wait after a message, which may be the user's first: by then its context token is written, and all
+ * messages of
+ * a backlog cause one check.
+ */
 const lookAfterMessageMs = 100
-/** That a session was polled again is news only so often. */
+/** Interval at which a change of only the time of a poll is passed on. */
 const pollNewsMs = 15_000
 
 export class Changes {
@@ -52,9 +61,9 @@ export class Changes {
   readonly #runtime: Runtime
   readonly #listeners = new Set<ChangeListener>()
   #following: AbortController | undefined
-  /** How far events were told. */
+  /** The cursor up to which events were passed on. */
   #reached: string | undefined
-  /** Aborts when the sessions are to be looked at before their time. */
+  /** Aborts when the sessions must be checked early. */
   #nudge = new AbortController()
 
   constructor(ports: ChangePorts, runtime: Runtime) {
@@ -63,9 +72,11 @@ export class Changes {
     runtime.closing.addEventListener('abort', () => this.#following?.abort())
   }
 
-  /** Tells `listener` of everything from now on. @returns how to stop it; safe to call twice */
+  /**
+   * Notifies `listener` of every change from now on. @returns a function that ends it; safe to call twice
+   */
   subscribe(listener: ChangeListener): () => void {
-    // Two who bring the same listener are still two.
+    // The same listener object may be subscribed twice.
     const own = { ...listener }
     this.#listeners.add(own)
     if (!this.#following) {
@@ -85,7 +96,7 @@ export class Changes {
     }
   }
 
-  /** Tells the listeners of a mark, which leaves no event in the log. */
+  /** Notifies the listeners of a mark. Marks are not in the event log. */
   tellMark(mark: ConversationMark): void {
     this.#tell(listener => listener.marked, mark)
   }
@@ -111,7 +122,7 @@ export class Changes {
         this.#reached = page.cursor
         this.#tell(listener => listener.reached, page.cursor)
         if (!moved) await events.wait(page.cursor, signal)
-        // A long backlog makes way for others.
+        // Between the pages of a long backlog, lets other work run.
         else await clock.sleep(0)
       } catch (error) {
         if (signal.aborted) return

@@ -1,4 +1,4 @@
-/** Conversations as a person looks at them: the newest first, with what is left of the right to answer. */
+/** Conversations for a person: the newest first, each with what is left of the right to answer. */
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
 import { sessionKey, sessionName } from '../model/session.ts'
@@ -8,7 +8,7 @@ import type { Views } from '../receive/view.ts'
 import type { Conversations as Threads } from '../storage/store.ts'
 import type { Changes } from './changes.ts'
 
-/** Which conversations; all without it. */
+/** Selects conversations; all if empty. */
 export interface ConversationFilter {
   session?: string
   user_id?: string
@@ -22,7 +22,7 @@ export interface ConversationPorts {
   changes: Pick<Changes, 'tellMark'>
 }
 
-/** People looked up in one go, at least. */
+/** Minimum number of users read at a time. */
 const peerPage = 100
 const hourMs = 60 * 60_000
 
@@ -36,7 +36,9 @@ export class Conversations {
   }
 
   /**
-   * The newest message first, at most `limit`; those of sessions that were logged out too, as long as messages are kept.
+   * Lists conversations, the one with the newest message first, at most `limit`. Includes logged-out
+   * sessions, as
+   * long as their messages are stored.
    *
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
@@ -54,7 +56,7 @@ export class Conversations {
         await turn()
         const key = sessionKey(last.session)
         const right = rights.get(user_id)?.find(one => sessionKey(one.session) === key)
-        // A send to somebody who never wrote begins no conversation.
+        // A refused send to a user who never wrote is not a conversation.
         if (refused && !right) continue
         const { remaining, window_expires_at } = right?.user ?? {}
         const last_message = await views.of(last)
@@ -69,7 +71,7 @@ export class Conversations {
       }
       before = page.before
       found.sort((a, b) => b.last_message.id - a.last_message.id)
-      // All that follow are older.
+      // All conversations of the next pages are older.
       const last = found[limit - 1]
       if (before === undefined || (last && last.last_message.id >= before)) return found.slice(0, limit)
       await turn()
@@ -85,7 +87,9 @@ export class Conversations {
   }
 
   /**
-   * One message more is unread, as though the newest had not been looked at; of one with unread messages it stays as it is.
+   * Marks a conversation as unread, as if the newest message had not been read. Changes nothing if it
+   * already has
+   * unread messages.
    *
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
@@ -97,7 +101,7 @@ export class Conversations {
     changes.tellMark({ session: name, user_id: userId })
   }
 
-  /** Messages per hour of the last `count` hours, the running one last. */
+  /** Counts the messages of each of the last `count` hours; the current hour is the last one. */
   async hours(count: number): Promise<Hour[]> {
     const { clock } = this.#runtime
     const first = Math.floor(clock.now() / hourMs) * hourMs - (count - 1) * hourMs

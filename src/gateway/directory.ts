@@ -1,4 +1,4 @@
-/** Whose data directory this is, asked before anything in it is opened. */
+/** Checks that a data directory may be used by this gateway, before anything in it is opened. */
 import { access, constants, mkdir, rmdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import process from 'node:process'
@@ -9,7 +9,7 @@ import { errorCodeOf, liesIn } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { claim, contentsOf } from '../storage/sqlite/directory-claim.ts'
 
-/** What the caller calls these options, for error texts. */
+/** The names of these options for error texts, as the caller knows them. */
 interface Called {
   basePath: string
   sandbox: string
@@ -18,13 +18,18 @@ interface Called {
 const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot: '--media-root' }
 
 /**
- * A directory belongs either to real accounts or to the sandbox, for good: mixing them would poll WeChat with
- * the sandbox's tokens, or show its users to a real bot. It is made when it is not there, and so is the media root, if one is
- * named; one that is there keeps its rights. Where they cannot be used, no new folder stays.
+ * Claims a data directory. It belongs either to real accounts or to the sandbox, permanently: mixing them
+ * would
+ * poll WeChat with tokens of the sandbox, or give its users to a real bot. Creates the directory if it
+ * does not
+ * exist, and also a named media root. Keeps the permissions of existing folders. If they cannot be used,
+ * removes
+ * the folders it created.
  *
- * @returns whether the directory was made
- * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used or is a newer
- *   version's
+ * @returns whether the directory was created
+ * @throws SvcError `invalid_arguments` for the wrong kind of directory; `store_unavailable` if it cannot
+ *   be used,
+ *   or if a newer version wrote it
  */
 export async function claimDirectory(
   { basePath, sandbox, mediaRoot }: Pick<Config, 'basePath' | 'sandbox'> & { mediaRoot?: string },
@@ -44,7 +49,7 @@ export async function claimDirectory(
         hint: `Choose another folder with ${called.basePath}.`,
       })
     }
-    // The sandbox leaves its mark first: what has none and was used holds real ones, or is to.
+    // A sandbox directory always has the mark. A used directory without it has real sessions, or will have.
     if (sandbox && !isSandbox && isUsed) {
       throw badArgument(
         called.sandbox,
@@ -55,7 +60,7 @@ export async function claimDirectory(
       )
     }
     if (!sandbox && isSandbox) {
-      // With a session in it that would give the sandbox's one to WeChat.
+      // If it has a session, removing the sandbox would send that session's token to WeChat.
       const back =
         sessions === 0
           ? ` For real accounts here, move away ${localFiles(basePath).sandbox} once nothing uses it.`
@@ -78,25 +83,25 @@ export async function claimDirectory(
   }
 }
 
-/** @returns the first folder that was made for it */
+/** Creates the folder if needed, and checks its permissions. @returns the first folder that was created */
 async function makeUsable(folder: string): Promise<string | undefined> {
   const first = await mkdir(folder, { recursive: true, mode: 0o700 })
   await access(folder, constants.R_OK | constants.W_OK | constants.X_OK)
   return first
 }
 
-/** Of the folders from the first to the last, those that nobody has put anything in. */
+/** Removes the empty folders among those from `first` to `last`. */
 async function removeEmpty(first: string, last: string): Promise<void> {
   for (let folder = last; liesIn(first, folder); folder = dirname(folder)) await rmdir(folder).catch(() => {})
 }
 
-/** Whether others use the folder: made private, /tmp or a home of many would be closed to them. */
+/** Whether other users have access. If /tmp or a shared home became private, they would be locked out. */
 const isShared = async (folder: string) =>
   process.platform !== 'win32' && ((await stat(folder)).mode & 0o077) !== 0
 
 function unusable(what: string, option: string, error: unknown): SvcError {
   const user = process.getuid?.()
-  // Whoever mounts a folder into a container knows that user by its number, if at all.
+  // A user who mounts a folder into a container knows the container's user by number, if at all.
   const isRefused = ['EACCES', 'EPERM'].includes(errorCodeOf(error) ?? '')
   const or = isRefused && user !== undefined ? `, or give this one to the user ${user}` : ''
   return new SvcError('store_unavailable', `${what} cannot be used: ${reasonOf(error)}`, {

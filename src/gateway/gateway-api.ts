@@ -1,5 +1,5 @@
 /**
- * The gateway's public interface: the verbs that tools and doors call, each described where it is made.
+ * The public interface of the gateway. Each method is described where it is implemented.
  *
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
@@ -27,7 +27,10 @@ export interface Gateway {
   readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>
   readonly media: Pick<Downloads, 'download' | 'open'> &
     Pick<Uploads, 'accept'> & {
-      /** The file of a message, by its row: also while it waits, since somebody is to say yes to it. */
+      /**
+       * Opens the file of a message, by its row. Also works for a message that waits, since a person has to
+       * approve it.
+       */
       show(request: { row: number; sized?: boolean }, signal: AbortSignal): Promise<OpenedMedia>
     }
   readonly history: Pick<History, 'page'>
@@ -36,7 +39,7 @@ export interface Gateway {
     Accounts,
     'list' | 'receiving' | 'users' | 'withUsers' | 'check' | 'logout' | 'rename' | 'setDefault'
   >
-  /** Names are never for agents to give: whoever talks to them could have a stranger named. */
+  /** Not for agents: a user who talks to an agent could make it rename another user. */
   readonly users: Pick<Users, 'list' | 'name'>
   readonly logins: Pick<Logins, 'login' | 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
   readonly webhooks: Pick<Webhooks, keyof Webhooks>
@@ -44,11 +47,11 @@ export interface Gateway {
   readonly changes: Pick<Changes, 'subscribe'>
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
   readonly signIns: SignIns
-  /** The system's; in a sandbox that of the simulated world, which its phone moves. */
+  /** The system's clock; in a sandbox, the clock of the simulated world, which can be set on its phone. */
   readonly clock: Clock
   health(): Promise<Health>
-  /** As of `Leases.holder`. */
+  /** As `Leases.holder`. */
   pollerPid(): Promise<number | undefined>
-  /** Unix ms: since when this process polls, if it does. */
+  /** Returns the Unix ms since when this process polls; undefined if it does not. */
   pollsSince(): number | undefined
 }

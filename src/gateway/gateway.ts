@@ -1,4 +1,4 @@
-/** A gateway: its rooms, what doors see of them, and its life. */
+/** Builds a gateway from its rooms, and starts and stops it. */
 import type { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
 import { apiFetch } from '../platform/fetch.ts'
@@ -19,26 +19,27 @@ import * as open from './rooms.ts'
 export type { Gateway } from './gateway-api.ts'
 export type { GatewayOptions } from './rooms.ts'
 
-/** A gateway and its life. */
+/** A gateway that can be started and closed. */
 export interface RunningGateway extends Gateway, AsyncDisposable {
   /**
-   * Begins to poll, or to follow the store when another process polls.
+   * Starts to poll. If another process polls, follows the store instead.
    *
-   * @throws SvcError `poll_lock_held` when another process polls and the store is in memory
+   * @throws SvcError `poll_lock_held` if another process polls and the store is in memory
    */
   start(): Promise<void>
-  /** Where this process listens: links in deliveries lead there, unless `publicUrl` is set. */
+  /** Sets the address of this process for links in deliveries; unused if `publicUrl` is set. */
   listensAt(url: string): void
   /**
-   * While the doors stop: lets sends under way end, and cuts off those that WeChat does not answer, so that their callers
-   * still hear what became of them.
+   * Lets sends under way end while the interfaces stop. Aborts the sends that WeChat does not answer, so
+   * that
+   * their callers still get a result.
    */
   endSends(): Promise<void>
-  /** Ends polling and logins, commits what is in hand, closes the files. Safe to call twice. */
+  /** Ends polling and logins, commits what is in memory, closes the files. Safe to call twice. */
   close(): Promise<void>
 }
 
-/** Requests that hand messages over may take this long when the service stops, and all its work that long. */
+/** When the service stops: time limit for sends under way. `closeMs` is the limit for everything. */
 const sendGraceMs = 1500
 const closeMs = 3500
 
@@ -51,7 +52,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const { config } = options
   const stop = new AbortController()
   const runtime = open.openRuntime(options, stop.signal)
-  // A command that asks WeChat nothing lives by that clock too.
+  // The sandbox's time is also needed by a command that sends WeChat nothing.
   await runtime.sandboxClock?.ask(apiFetch)
   const directory = await open.openDirectory(options, runtime)
   const upstream = open.connect(options, runtime)
@@ -81,7 +82,12 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     return closing
   }
   return {
-    ...{ sender, outbox, accounts, users, logins, webhooks },
+    sender,
+    outbox,
+    accounts,
+    users,
+    logins,
+    webhooks,
     inbox: inboxOf(rooms),
     media: mediaOf(media),
     history: new History({ store, sessions: state.sessions, views }),
@@ -111,7 +117,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   }
 }
 
-/** What begins and ends. */
+/** The rooms that are started and closed. */
 interface Rooms extends ReturnType<typeof open.openSend> {
   directory: open.Directory
   receive: open.Receive
@@ -139,7 +145,7 @@ const mediaOf = ({ downloads, kept, uploads }: Media): Gateway['media'] => ({
   accept: (upload, signal) => uploads.accept(upload, signal),
   open: (request, signal) => downloads.open(request, signal),
   download: (request, call) => downloads.download(request, call),
-  // What was sent since it was listed is elsewhere by now.
+  // A message that was sent since it was listed is found among the sent ones.
   show: async (request, signal) =>
     (await kept.show(request.row, signal)) ?? downloads.openSent(request, signal),
 })
@@ -168,11 +174,11 @@ async function closed(
   { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }: Rooms,
   { clock }: ReturnType<typeof open.openRuntime>,
 ): Promise<void> {
-  // Whatever hangs shall not hold the rest: a batch that is not stored by then is asked for again.
+  // Work that hangs must not delay the rest. A batch that is not stored by then is polled again.
   const patience = new AbortController()
   await Promise.race([
     Promise.all([
-      // The process that polls next delivers next.
+      // The process that polls next also delivers next.
       delivery.stop().then(() => receive.pollingRole.stop()),
       receive.oneShot?.halt(),
       sender.close(sendGraceMs),

@@ -1,4 +1,4 @@
-/** How a gateway is: for callers, so it names no paths. */
+/** The health of a gateway. Any caller may read it, so it contains no paths. */
 import { type Static, Type } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
 import { flag, integer, oneOf, optional } from '../model/shapes.ts'
@@ -12,25 +12,25 @@ export const Health = Type.Object(
     ),
     version: Type.String(),
     role: oneOf(['poller', 'watcher'], 'watcher: another process polls, this one follows the store.'),
-    stalled: flag('Of a watcher: the polling process keeps its lock and shows no life.'),
+    stalled: flag('For a watcher: the polling process keeps its lock but does not respond.'),
     sessions: Type.Integer(),
     connected: Type.Integer(),
     failing: optional(
-      integer('Of how many accounts the polls have failed for 30 s or more; absent when of none.'),
+      integer('Number of accounts whose polls have failed for 30 s or more; absent if there are none.'),
     ),
     store: oneOf(['ok', 'unavailable']),
     disk: oneOf(
       ['ok', 'low'],
-      'low: less is free than is kept for messages. Uploads and downloads are refused; messages are still stored.',
+      'low: the free space is below what is reserved for messages. Uploads and downloads are rejected; messages are still stored.',
     ),
     trouble: optional(
       Type.Object(
         { message: Type.String(), hint: Type.String() },
-        { description: 'Only with a store that is unavailable: what is wrong and what to do.' },
+        { description: 'Only if the store is unavailable: what is wrong, and what to do.' },
       ),
     ),
   },
-  { description: 'How the service is.' },
+  { description: 'The health of the service.' },
 )
 export type Health = Static<typeof Health>
 
@@ -39,7 +39,7 @@ export async function healthOf(
   { space, state, store }: Directory,
   { pollingRole, poller }: Receive,
 ): Promise<Health> {
-  // A directory that cannot be read is trouble to report, not a reason to fail.
+  // A directory that cannot be read is reported as a problem, not thrown.
   const found = await state.sessions.list().catch(error => ({ error }))
   const all = 'error' in found ? [] : found
   let [connected, failing] = [0, 0]
@@ -56,7 +56,11 @@ export async function healthOf(
     !trouble && !pollingRole.stalled && connected === all.length && failing === 0 && disk === 'ok'
   return {
     status: isWell ? 'ok' : 'degraded',
-    ...{ version, role: pollingRole.role, stalled: pollingRole.stalled, sessions: all.length, connected },
+    version,
+    role: pollingRole.role,
+    stalled: pollingRole.stalled,
+    sessions: all.length,
+    connected,
     ...(failing > 0 && { failing }),
     store: trouble ? 'unavailable' : 'ok',
     disk,
@@ -64,7 +68,7 @@ export async function healthOf(
   }
 }
 
-// Only what is put into words for callers: other errors may name paths, and anybody may ask for the health.
+// Only errors written for callers: other errors may contain paths, and anybody may read the health.
 const unreadable = (error: unknown): SvcError =>
   error instanceof SvcError ? error : new SvcError('store_unavailable', 'the data directory cannot be read')
 

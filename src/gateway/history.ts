@@ -1,4 +1,4 @@
-/** history: pages of the log, newest first. */
+/** The history operation: pages of the log, newest first. */
 import type { HistoryPage, Message } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import type { Views } from '../receive/view.ts'
@@ -20,17 +20,17 @@ export class History {
     this.#ports = ports
   }
 
-  /** What is nobody's name is an id, of a user of whom there may be no messages. */
+  /** Resolves a user. A string that is not a known name is treated as an id, which may have no messages. */
   async #meant(user: string, session: string | undefined): Promise<string> {
     const isName = (await this.#ports.store.names.called(user)).length > 0
     return isName ? addressee(this.#ports, { user, session }, 'user_id') : user
   }
 
   /**
-   * A search that takes long ends with its signal. `hasRoom` as of a call.
+   * Returns a page of the log. The signal ends a search that takes long. `hasRoom` as in `Call.room`.
    *
-   * @throws SvcError `invalid_arguments` for a bad session name or a name that several have, `store_unavailable`; the
-   *   signal's reason
+   * @throws SvcError `invalid_arguments` for a bad session name, or for a name of several users;
+   *   `store_unavailable`; the signal's reason
    */
   async page(
     request: HistoryFilter,
@@ -40,7 +40,7 @@ export class History {
     const { sessions, store, views } = this.#ports
     const { session: given, ...rest } = request
     const name = given === undefined ? undefined : sessionName(given)
-    // As it is written, whatever the caller's capitals; of a session that is logged out, as the caller says.
+    // The stored spelling of the name. For a logged-out session, the caller's.
     const session = name === undefined ? undefined : ((await sessions.get(name))?.name ?? name)
     const user_id = rest.user_id && (await this.#meant(rest.user_id, session))
     const answer = views.answer({ hasRoom })
@@ -54,7 +54,7 @@ export class History {
       messages,
       total: page.total,
       total_is_lower_bound: page.total_is_lower_bound,
-      // Who adds it to the offset skips nothing.
+      // A caller that adds `limit` to `offset` then skips nothing.
       limit: next !== undefined && length > 0 ? length : request.limit,
       offset: request.offset,
       ...(next !== undefined && { next_before: next }),

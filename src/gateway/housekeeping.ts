@@ -1,4 +1,4 @@
-/** What goes with time: old messages, sends that waited too long, uploads of yesterday, files left half written. */
+/** Maintenance: removes old messages, sends that waited too long, old uploads, and half-written files. */
 import type { Media } from '../media/media.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
@@ -13,9 +13,9 @@ export interface HousekeepingPorts {
 }
 
 const everyMs = 10 * 60_000
-/** The first calls go before it. */
+/** Wait before the first run, so that the first calls go first. */
 const firstMs = 500
-/** A file that nobody has written to for so long is not being written any more. */
+/** A half-written file that did not change for this long is abandoned. */
 const leftoverMs = 60 * 60_000
 
 export class Housekeeping {
@@ -30,17 +30,17 @@ export class Housekeeping {
     this.#doneAt = runtime.clock.monotonic()
   }
 
-  /** Keeps house until the service stops. */
+  /** Runs maintenance at intervals until the service stops. */
   start(): void {
     this.#work = this.#always()
   }
 
-  /** Keeps house once, when it is time: for programs that a timer would keep alive though they have nothing else to do. */
+  /** Runs maintenance once if it is due. For programs that a timer would keep alive without other work. */
   whenDue(): void {
     if (this.#runtime.clock.monotonic() - this.#doneAt > everyMs) this.#work = this.#once()
   }
 
-  /** Resolves when nothing of it is under way; `closing` has to be aborted. */
+  /** Resolves when no maintenance is running. Abort `closing` first. */
   async closed(): Promise<void> {
     await this.#work
   }

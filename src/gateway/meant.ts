@@ -1,4 +1,7 @@
-/** Which session and which user somebody means who wants to hear of them, or to send: a name that nobody has would be silence for ever. */
+/**
+ * Resolves the session and user in a filter or a send. An unknown name is an error, because nothing would
+ * ever match it.
+ */
 import type { Logins } from '../accounts/logins.ts'
 import { sessionKey, sessionName, sessionNotFound } from '../model/session.ts'
 import type { Who } from '../push/events.ts'
@@ -6,9 +9,11 @@ import { addressee } from '../send/plan.ts'
 import type { Storage } from '../storage/storage.ts'
 
 /**
- * Names as they are kept, users by id; an id may be of somebody who is yet to write.
+ * Creates a function that resolves the session's name as stored, and a user's name to an id. An id may
+ * belong to
+ * a user who has not written yet.
  *
- * @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has, or several
+ * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
  */
 export function meantBy({ state: { sessions }, store }: Pick<Storage, 'state' | 'store'>, logins: Logins) {
   return async ({ session: given, user }: Who, field = 'user'): Promise<Who> => {
@@ -18,7 +23,7 @@ export function meantBy({ state: { sessions }, store }: Pick<Storage, 'state' | 
     return { ...(session !== undefined && { session }), ...(id !== undefined && { user: id }) }
   }
 
-  /** One that is being logged in, or was: then it is known by what it left. */
+  /** Finds a session without files: one that is being logged in, or one that left messages or events. */
   async function left(session: string): Promise<string> {
     const { events, log } = store
     const isPending = [...(await logins.pending())].some(one => sessionKey(one) === sessionKey(session))

@@ -1,4 +1,4 @@
-/** What operators see in Prometheus: counted from what parts tell on the bus, or looked up when it is read. */
+/** The Prometheus metrics: counted from events on the bus, or read from the store on request. */
 import type { Accounts } from '../accounts/accounts.ts'
 import { Counter, Durations, type Family, family, metricsText, processFamilies } from '../platform/metrics.ts'
 import type { Bus, Runtime } from '../platform/runtime.ts'
@@ -11,7 +11,7 @@ export interface MetricsPorts {
   version: string
 }
 
-/** Consumers whose lag is shown, at most: anybody who may call can name new ones. */
+/** Maximum number of consumers in the metrics. Any caller can create new consumers. */
 const mostConsumers = 100
 
 export class Metrics {
@@ -53,12 +53,12 @@ export class Metrics {
     })
   }
 
-  /** A call at an HTTP door is answered. @param route its template; never what a caller may invent */
+  /** Counts an answered HTTP call. @param call.route its template; never text that a caller can choose */
   answered(call: { method: string; route: string; status: number; ms: number }): void {
     this.#requests.observe(call.ms / 1000, call.method, call.route, String(call.status))
   }
 
-  /** All of it in the text format of Prometheus. What cannot be looked up at the moment is left out. */
+  /** Returns all metrics in Prometheus text format. Leaves out what cannot be read at the moment. */
   async text(): Promise<string> {
     const counted = [this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries]
     const looked = await Promise.all(
@@ -142,7 +142,7 @@ export class Metrics {
     return [
       family(
         'svc_event_reader_lag_events',
-        'Events behind the place kept for a named reader of the stream. The place moves when the reader connects again and says what it has seen: until then this grows, however fast it reads.',
+        'Events after the stored position of a named reader of the stream. The position moves when the reader connects again and sends the cursor it has seen; until then this number grows, however fast it reads.',
         readers.map(({ reader, events }) => [{ consumer: reader }, events]),
       ),
     ]
@@ -153,7 +153,7 @@ export class Metrics {
     return [
       family(
         'svc_consumer_lag_messages',
-        `Received messages that a consumer has not been given; of the ${mostConsumers} that read last.`,
+        `Received messages that a consumer has not got yet; for the ${mostConsumers} that read last.`,
         lags.map(({ consumer, messages }) => [{ consumer }, messages]),
       ),
     ]

@@ -1,4 +1,4 @@
-/** Opens the rooms of a gateway, each from those before it. */
+/** Opens the rooms of a gateway. Each one gets what it needs from the rooms opened before it. */
 import { mkdir, realpath } from 'node:fs/promises'
 import { Accounts } from '../accounts/accounts.ts'
 import { Logins } from '../accounts/logins.ts'
@@ -43,38 +43,44 @@ export interface GatewayOptions {
   config: Config
   log: Log
   version: string
-  /** Address of a running sandbox: every session then talks to it, whatever its token.json says. */
+  /** Address of a running sandbox. All sessions then use it, whatever their token.json says. */
   sandboxUrl?: string
-  /** Where the message log is: `messages.db` of the data directory by default, false for one in memory alone. */
+  /** The message log: by default `messages.db` in the data directory; false for one in memory. */
   store?: string | false
-  /** Whether recv polls by itself as long as `start` was not called; otherwise it waits for others to poll. */
+  /**
+   * Whether recv polls by itself until `start` is called; otherwise it waits for another process to poll.
+   */
   oneShot?: boolean
-  /** The system's by default, in the sandbox its own. */
+  /** By default the system's clock; in the sandbox, the sandbox's clock. */
   clock?: Clock
 }
 
-/** Logins may be under way at a time, where the runtime's limit of requests has room for them. */
+/** Maximum logins in progress, if the runtime's limit of parallel requests allows it. */
 const maxPendingLogins = 2000
-/** A send waits at most this long for its slot. */
+/** Longest wait of a send for its slot. */
 const sendPatienceMs = 30_000
 
-/** What every room is given, and the sandbox's clock where that is what they go by. */
+/** Creates the runtime that every room gets, and the sandbox's clock if the gateway uses a sandbox. */
 export function openRuntime({ clock, log, sandboxUrl }: GatewayOptions, closing: AbortSignal) {
   const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(systemClock, sandboxUrl)
   const runtime: Runtime = { clock: clock ?? sandboxClock ?? systemClock, log, closing, bus: new Bus() }
   return { ...runtime, sandboxClock }
 }
 
-/** The data directory: what is kept there, and folders of files. */
+/** Opens the data directory: the storage and the folders of files. */
 export async function openDirectory({ config, store: path }: GatewayOptions, { clock, log }: Runtime) {
   const { basePath } = config
   await ensurePrivateDir(basePath)
-  // Private when made here; a folder that the user named keeps its rights.
+  // Private if created here; a folder that the user named keeps its permissions.
   await mkdir(config.mediaRoot, { recursive: true, mode: 0o700 })
   const folders = { dataDir: await realpath(basePath), mediaRoot: await realpath(config.mediaRoot) }
   const storage = await openStorage({
-    ...{ dir: basePath, path, clock, log },
-    ...{ maxAgeDays: config.storeMaxAgeDays, maxCount: config.storeMaxCount },
+    dir: basePath,
+    path,
+    clock,
+    log,
+    maxAgeDays: config.storeMaxAgeDays,
+    maxCount: config.storeMaxCount,
   })
   const { store } = storage
   const views = new Views(store.log, log.child('store'))
@@ -86,7 +92,7 @@ export async function openDirectory({ config, store: path }: GatewayOptions, { c
 
 export type Directory = Awaited<ReturnType<typeof openDirectory>>
 
-/** WeChat, or the sandbox in its place. */
+/** Creates the connection to WeChat, or to the sandbox. */
 export function connect(
   { config, sandboxUrl, version }: GatewayOptions,
   { clock, log, sandboxClock }: ReturnType<typeof openRuntime>,
@@ -95,19 +101,21 @@ export function connect(
   const cdnUrl = sandboxUrl === undefined ? config.cdnUrl : `${sandboxUrl}/c2c`
   const trustedHosts = new Set([new URL(loginUrl).host, new URL(cdnUrl).host])
   const trusted = (url: URL) => trustedHosts.has(url.host)
-  // WeChat's answers name further addresses, to which accounts and media go.
+  // WeChat's answers contain further addresses for accounts and media. Those are checked.
   const judged: Fetch = (url, init) => (trusted(new URL(url)) ? apiFetch : judgedFetch)(url, init)
   const fetch = sandboxUrl === undefined ? judged : sandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
   return {
     api: new Api({ fetch, channelVersion: config.channelVersion, version, slots }),
     account: bot => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token }),
-    ...{ loginUrl, sandboxed: sandboxUrl !== undefined },
+    loginUrl,
+    sandboxed: sandboxUrl !== undefined,
     cdn: createCdn({ fetch: judged, trusted, slots: slots.media, clock }),
-    ...{ cdnUrl, trusted },
+    cdnUrl,
+    trusted,
   }
 }
 
-/** Upstream → store → readers. */
+/** Opens receiving: WeChat → store → readers. */
 export function openReceive(
   { oneShot: isOneShot }: GatewayOptions,
   directory: Directory,
@@ -135,7 +143,7 @@ export function openReceive(
 
 export type Receive = ReturnType<typeof openReceive>
 
-/** Sessions and logins. */
+/** Opens sessions and logins. */
 export function openAccounts(
   { oneShot = false }: GatewayOptions,
   { state, store }: Directory,
@@ -161,7 +169,7 @@ export const openMedia = (
 ): Media =>
   new Media({ upstream, store, views, folders, places, space, maxUploadBytes }, named(runtime, 'media'))
 
-/** Caller → outbox → upstream. */
+/** Opens sending: caller → outbox → WeChat. */
 export function openSend(
   { pace }: Config,
   { state, store }: Directory,
@@ -180,7 +188,7 @@ export function openSend(
   return { outbox, sender: new Sender({ ...ports, worker, meant: addressed, route }, named(runtime, 'send')) }
 }
 
-/** How sessions are → the event log. */
+/** Opens the events about sessions: state of the sessions → event log. */
 export const openSessionEvents = (
   { state, store }: Directory,
   accounts: Accounts,
@@ -189,13 +197,15 @@ export const openSessionEvents = (
 ) =>
   new SessionEvents(
     {
-      ...{ events: store.events, sessions: state.sessions, shown: records => accounts.shown(records) },
+      events: store.events,
+      sessions: state.sessions,
+      shown: records => accounts.shown(records),
       polls: () => pollingRole.role === 'poller',
     },
     named(runtime, 'sessions'),
   )
 
-/** Events → endpoints of others. `address`: where others reach this service. */
+/** Opens push: events → webhooks. `address`: the public address of this service. */
 export function openPush(
   { store, views }: Directory,
   meant: Meant,
@@ -207,7 +217,9 @@ export function openPush(
   const { events, log, upkeep, webhooks } = store
   const delivery = new Delivery(
     {
-      ...{ webhooks, events, feed: new Feed({ events, log, views }) },
+      webhooks,
+      events,
+      feed: new Feed({ events, log, views }),
       trustsClock: () => upkeep.trustsClock(),
       links({ id: webhook, link_key }) {
         const { url } = address

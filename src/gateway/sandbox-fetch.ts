@@ -1,4 +1,7 @@
-/** Requests to the sandbox, and its clock: it lives in one process and is used by others, which outlive it. */
+/**
+ * Requests to the sandbox, and its clock. The sandbox runs in one process; other processes use it and may
+ * outlive it.
+ */
 import { type Fetch, type FetchInit, type ILinkError, networkError } from '../ilink/http.ts'
 import { sandboxClockHeader } from '../ilink/wire.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -6,24 +9,26 @@ import type { Log } from '../platform/log.ts'
 
 const askEveryMs = 3000
 
-/** The sandbox's clock, as its last answer told it: what a day later is there is so for the service too. */
+/**
+ * The sandbox's clock, from its last answer. If the sandbox's time is set a day ahead, so is the service's.
+ */
 export class SandboxClock implements Clock {
   readonly #clock: Clock
   readonly #url: string
   #aheadMs = 0
 
-  /** @param url of the sandbox */
+  /** @param url the sandbox's address */
   constructor(clock: Clock, url: string) {
     this.#clock = clock
     this.#url = url
   }
 
-  /** Takes what an answer says. */
+  /** Takes over the time in an answer. */
   follow(response: Response): void {
     this.#aheadMs = Number(response.headers.get(sandboxClockHeader) ?? this.#aheadMs)
   }
 
-  /** Asks the sandbox; without an answer nothing changes. */
+  /** Asks the sandbox for its time. Changes nothing if there is no answer. */
   async ask(fetch: Fetch): Promise<void> {
     const init: FetchInit = { method: 'GET', signal: AbortSignal.timeout(2000) }
     const response = await fetch(`${this.#url}/phone/stats`, init).catch(() => undefined)
@@ -31,7 +36,10 @@ export class SandboxClock implements Clock {
     await response?.body?.cancel()
   }
 
-  /** The same every few seconds until the signal aborts: a process that follows another hears of the time from no poll. */
+  /**
+   * Calls `ask` every few seconds until the signal aborts. A process that does not poll gets the time from
+   * no poll.
+   */
   async keepAsking(fetch: Fetch, signal: AbortSignal): Promise<void> {
     for (; !signal.aborted; await this.sleep(askEveryMs, signal)) await this.ask(fetch)
   }
@@ -50,8 +58,9 @@ export class SandboxClock implements Clock {
 }
 
 /**
- * `fetch` to the simulated WeChat at `url`, whose failures name it as what it is. That it is gone is told once, until it is
- * there again. `clock` follows the one there.
+ * Wraps `fetch` for the simulated WeChat at `url`: its errors name the simulated WeChat. A missing
+ * sandbox is
+ * logged once, until it is back. `clock` takes over the time in each answer.
  */
 export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
   let told = false
@@ -73,9 +82,10 @@ export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: Sandbo
   }
 }
 
-/** A failed request to the simulated WeChat at `url`. */
+/** Returns the error of a failed request to the simulated WeChat at `url`. */
 export function sandboxError(error: unknown, url: string): ILinkError {
-  // Whoever uses it goes on asking at this address, where a process that follows it takes its place.
+  // Use the same port: processes keep asking there, and a process that follows the sandbox takes over its
+  // address.
   const { port } = new URL(url)
   const keep = `svc sandbox${port && ` --sandbox-port ${port}`}`
   const hint = `It ended with the process that ran it. Try again in some seconds, or keep it running with: ${keep} (for the same directory).`
