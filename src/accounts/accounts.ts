@@ -88,7 +88,7 @@ export class Accounts {
     return [...listed, ...[...pending].map(loggingIn)]
   }
 
-  /** These as `list` shows them, in their order. */
+  /** Returns these sessions as `list` does, in the given order. */
   async shown(records: readonly SessionRecord[]): Promise<Session[]> {
     const writers = await this.#ports.state.contexts.writers(records.map(({ name }) => name))
     return this.#shown(records, name => writers.get(name) ?? 0)
@@ -121,7 +121,11 @@ export class Accounts {
     })
   }
 
-  /** Counts the suspect messages of the last day by session. A failing log is reported elsewhere, and must hide no session. */
+  /**
+   * Counts the suspect messages of the last day by session. Returns undefined if the log fails: that is
+   * reported
+   * elsewhere, and must not hide any session.
+   */
   async suspects(): Promise<ReadonlyMap<string, number> | undefined> {
     const since = this.#runtime.clock.now() - suspectSpanMs
     return this.#ports.store.conversations.suspects(since).catch(() => undefined)
@@ -158,14 +162,17 @@ export class Accounts {
     return users
   }
 
-  /** Every session with its users, in the order of `list`. Takes no lock. */
+  /** Lists every session with its users, in the order of `list`. Takes no lock. */
   async withUsers(): Promise<SessionWithUsers[]> {
     const watch = this.watch()
     await watch.look()
     return watch.sessions()
   }
 
-  /** By user, the right to answer in each session that the user wrote to: of one session, or of all. */
+  /**
+   * Returns by user the right to answer in each session that the user wrote to; for one session, or for
+   * all.
+   */
   async rights(session?: string): Promise<ReadonlyMap<string, { session: string; user: SessionUser }[]>> {
     const { sessions } = this.#ports.state
     const records = session === undefined ? await sessions.list() : [await sessions.get(session)]
@@ -175,7 +182,7 @@ export class Accounts {
     return Map.groupBy(rights, ({ user }) => user.user_id)
   }
 
-  /** Looks at every session with its users, again and again. */
+  /** Creates a watch of all sessions with their users. */
   watch(): SessionWatch {
     const { logins, poller, state } = this.#ports
     return new SessionWatch(
@@ -192,7 +199,10 @@ export class Accounts {
     )
   }
 
-  /** These records with their users, and when each is to be looked at again, since it changes with time alone. */
+  /**
+   * Returns these sessions with their users. `due`: Unix ms at which each must be checked again, because it
+   * also changes with time.
+   */
   async whole(records: readonly SessionRecord[]): Promise<{ session: SessionWithUsers; due: number }[]> {
     const names = records.map(({ name }) => name)
     const looked = await usersOf(this.#ports, names, this.#runtime.clock.now())
@@ -351,7 +361,7 @@ export class Accounts {
     return name === '' ? this.defaultName() : sessionName(name)
   }
 
-  /** The name of the default one, else of the oldest. */
+  /** Returns the name of the default session, else of the oldest. */
   async defaultName(): Promise<string> {
     const { sessions } = this.#ports.state
     return (await sessions.defaultName()) ?? (await this.#ordered())[0]?.name ?? defaultSessionName
@@ -361,7 +371,7 @@ export class Accounts {
     return this.inOrder(await this.#ports.state.sessions.list())
   }
 
-  /** The default one first, then the oldest first. */
+  /** Sorts sessions: the default one first, then the oldest first. */
   async inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
     if (records.length < 2) return [...records]
     const chosen = await this.#ports.state.sessions.defaultName()

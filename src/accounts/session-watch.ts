@@ -1,9 +1,12 @@
-/** Every session with its users, kept from look to look: a look costs what changed since the one before. */
+/**
+ * Keeps the list of all sessions with their users up to date. A check costs only what changed since the
+ * last one.
+ */
 import type { BotInfo, Session, SessionWithUsers } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { SessionRecord, SessionSight } from '../storage/state.ts'
 
-/** The accounts, as far as they are watched. */
+/** The part of `Accounts` that is watched. */
 export interface Watched {
   sessions: Pick<SessionSight, 'changedSince'>
   /** Names with a login under way. */
@@ -18,11 +21,14 @@ export interface Watched {
 
 interface Shown {
   session: SessionWithUsers
-  /** Unix ms: to be looked at again, since it changes with time alone. */
+  /** Unix ms at which it must be checked again, because it also changes with time. */
   due: number
 }
 
-/** The event log tells of a message before the files say of its user what they will: so often they are looked at again. */
+/**
+ * A message's event may come before its user's files are written. So the session is checked this many
+ * times.
+ */
 const looksAfterMessage = 3
 const never = Number.POSITIVE_INFINITY
 
@@ -36,9 +42,9 @@ export class SessionWatch {
   #default: string | undefined
   #suspects: ReadonlyMap<string, number> = new Map()
   #listed: readonly SessionWithUsers[] = []
-  /** Names of sessions with messages of late, each with how often it is still looked at. */
+  /** Names of sessions with recent messages, and how often each is still checked. */
   readonly #touched = new Map<string, number>()
-  /** Unix ms: of the last look, and when the next session is due. */
+  /** Unix ms of the last check, and of the time when the next session is due. */
   #times = { looked: 0, due: never }
 
   constructor(accounts: Watched, clock: Clock) {
@@ -46,19 +52,21 @@ export class SessionWatch {
     this.#clock = clock
   }
 
-  /** A message of that session came, or another became of it. */
+  /** Reports that a message of a session came or changed. */
   touch(session: string): void {
     this.#touched.set(session, looksAfterMessage)
   }
 
-  /** @returns whether anything but the time of a poll is another one than as of the look before */
+  /**
+   * Checks the sessions. @returns whether anything except the time of a poll changed since the last check
+   */
   async look(): Promise<boolean> {
     const isOther = await this.#renew(await this.#unsure())
     if (isOther) this.#listed = await this.#inOrder()
     return isOther
   }
 
-  /** All as of the last look, the default one first, then the oldest first. */
+  /** Returns all sessions as of the last check: the default one first, then the oldest first. */
   sessions(): SessionWithUsers[] {
     return this.#listed.map(session => {
       const bot = this.#records.get(session.name)?.bot
@@ -67,7 +75,7 @@ export class SessionWatch {
     })
   }
 
-  /** Names of those that may be other ones than shown. */
+  /** Returns the names of the sessions that may have changed. */
   async #unsure(): Promise<Set<string>> {
     const now = this.#clock.now()
     const { changed, revision } = await this.#accounts.sessions.changedSince(this.#revision)
@@ -84,7 +92,7 @@ export class SessionWatch {
     for (const name of this.#default === chosen ? [] : [this.#default, chosen]) unsure.add(name ?? '')
     for (const name of new Set([...this.#suspects.keys(), ...suspects.keys()]))
       if (this.#suspects.get(name) !== suspects.get(name)) unsure.add(name)
-    // By a clock that was set back all are due.
+    // If the clock was set back, all are due.
     const isBack = now < this.#times.looked
     if (isBack || now >= this.#times.due) {
       this.#times.due = never
@@ -100,7 +108,7 @@ export class SessionWatch {
     return unsure
   }
 
-  /** Shows these anew. @returns whether one is another */
+  /** Reads these sessions again. @returns whether one changed */
   async #renew(unsure: ReadonlySet<string>): Promise<boolean> {
     if (unsure.size === 0) return false
     const records = [...unsure].flatMap(name => this.#records.get(name) ?? [])
@@ -129,9 +137,13 @@ export class SessionWatch {
   }
 }
 
-/** A session that there is no more of than a login under way. */
+/** Returns a session that has nothing but a login in progress. */
 export const loggingIn = (name: string): Session => ({
-  ...{ name, connected: false, status: 'logging_in', is_default: false, user_count: 0 },
+  name,
+  connected: false,
+  status: 'logging_in',
+  is_default: false,
+  user_count: 0,
 })
 
 const begun = (name: string): Shown => ({ session: { ...loggingIn(name), users: [] }, due: never })

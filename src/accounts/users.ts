@@ -111,14 +111,17 @@ export class Users {
   }
 }
 
-/** Who has written to a session, and when that is to be looked at again (Unix ms), since it changes with time alone. */
+/**
+ * The users who wrote to a session. `due`: Unix ms at which they must be read again, because they also
+ * change with time.
+ */
 export interface LookedUsers {
-  /** Who wrote last comes first. */
+  /** The most recent writer first. */
   users: SessionUser[]
   due: number
 }
 
-/** Of each of these sessions. */
+/** Returns the users of each of these sessions. */
 export async function usersOf(
   { state: { contexts } }: { state: Pick<State, 'contexts'> },
   sessions: readonly string[],
@@ -137,8 +140,11 @@ export async function usersOf(
 function userOf({ user_id, name, context, counter }: Contact, now: number): SessionUser {
   const count = countNow(context, counter, now)
   return defined({
-    ...{ user_id, name, first_seen: context.first_seen || undefined },
-    ...{ last_received: context.received_at, last_sent: count.last_sent_at },
+    user_id,
+    name,
+    first_seen: context.first_seen || undefined,
+    last_received: context.received_at,
+    last_sent: count.last_sent_at,
     ...rightToAnswer(count, now),
   })
 }
@@ -146,7 +152,11 @@ function userOf({ user_id, name, context, counter }: Contact, now: number): Sess
 const latestFirst = (a: SessionUser, b: SessionUser) =>
   (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1)
 
-/** A window closes, or a count of a clock that runs ahead begins to hold. */
+/**
+ * Returns the Unix ms of the next change by time alone: a window closes, or a count that was made by a
+ * clock
+ * ahead of ours becomes valid.
+ */
 function dueOf(contacts: readonly Contact[], users: readonly SessionUser[], now: number): number {
   let due = Number.POSITIVE_INFINITY
   for (const { window_expires_at: at } of users) if (at !== undefined && at > now) due = Math.min(due, at)
