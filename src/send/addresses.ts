@@ -32,25 +32,25 @@ export function addressesOf(text: string, { start, end }: Span, fits: (span: Spa
       const pointed = text[at - 1] === '<'
       const paren = pointed ? at - 2 : at - 1
       const linked = text[paren] === '(' && pair?.end === paren ? pair.start : undefined
-      const own = {
+      const address = {
         start: at,
         end: addressEnd(text, landmarks.lastIndex, end, pointed || linked !== undefined),
       }
-      const whole = { ...own }
-      if (pointed && text[own.end] === '>') {
-        whole.start = at - 1
-        whole.end = own.end + 1
+      const link = { ...address }
+      if (pointed && text[address.end] === '>') {
+        link.start = at - 1
+        link.end = address.end + 1
       }
-      linkEnd.lastIndex = whole.end
+      linkEnd.lastIndex = link.end
       if (linked !== undefined && linkEnd.test(text)) {
-        whole.start = text[linked - 1] === '!' ? linked - 1 : linked
-        whole.end = linkEnd.lastIndex
+        link.start = text[linked - 1] === '!' ? linked - 1 : linked
+        link.end = linkEnd.lastIndex
       }
-      const kept = [whole, own].find(fits)
+      const kept = [link, address].find(fits)
       // A picture inside a link: the outer link contains the inner one.
       if (kept) while (found.length > 0 && found[found.length - 1]!.start >= kept.start) found.pop()
       if (kept) found.push(kept)
-      landmarks.lastIndex = own.end
+      landmarks.lastIndex = address.end
     }
   }
   return found

@@ -54,8 +54,8 @@ export async function deliver(
   } catch (error) {
     if (!isILinkError(error)) {
       // A -14 that the token check confirmed.
-      const stands = isSvcError(error, 'session_expired') || isSvcError(error, 'upstream_error')
-      if (!stands) return unclear(error)
+      const isConfirmed = isSvcError(error, 'session_expired') || isSvcError(error, 'upstream_error')
+      if (!isConfirmed) return unclear(error)
       const facts = { now: now(), receivedAt: begun.counter.received_at }
       return {
         status: 'refused',
@@ -106,26 +106,28 @@ function refused(
     return { status: 'refused', spent: false, error: unknown, giveUp: true }
   }
   const facts = { now, receivedAt: counter.received_at, used: counter.used, hold }
-  const after = afterRefusal(facts, tries)
-  const because = (error: SvcError, more?: Partial<DeliveryResult>): DeliveryResult => ({
+  const next = afterRefusal(facts, tries)
+  const refusedResult = (error: SvcError, more?: Partial<DeliveryResult>): DeliveryResult => ({
     status: 'refused',
     spent: true,
     error,
     ...more,
   })
   if (ret !== -2 && errcode !== -2) {
-    const other = refusal('upstream_error', 'WeChat refused the message', error)
-    return because(other, { giveUp: after.giveUp, pause: after.hold })
+    const otherRefusal = refusal('upstream_error', 'WeChat refused the message', error)
+    return refusedResult(otherRefusal, { giveUp: next.giveUp, pause: next.hold })
   }
   switch (causeOfRefusal(facts, rules)) {
     case 'window':
-      return because(refusal('window_closed', 'the window is shut: WeChat refused the message', error))
+      return refusedResult(refusal('window_closed', 'the window is shut: WeChat refused the message', error))
     case 'quota':
-      return because(refusal('quota_exhausted', 'the answers are used up: WeChat refused the message', error))
+      return refusedResult(
+        refusal('quota_exhausted', 'the answers are used up: WeChat refused the message', error),
+      )
     case 'never_wrote':
-      return because(neverWrote(error), after)
+      return refusedResult(neverWrote(error), next)
     case 'unexplained':
-      return because(throttled(after.hold.until - now, error), after)
+      return refusedResult(throttled(next.hold.until - now, error), next)
   }
 }
 

@@ -47,13 +47,13 @@ export class Lines {
    *   signal's reason
    */
   async turn(ahead: Promise<void>, patienceMs: number, signal: AbortSignal): Promise<void> {
-    const over = new AbortController()
-    const leave = following(signal, over)
-    const sleeping = this.#clock.sleep(patienceMs + hangMs, over.signal)
-    const first = await Promise.race([ahead.then(() => true), sleeping.then(() => false)])
-    over.abort()
+    const ended = new AbortController()
+    const leave = following(signal, ended)
+    const sleeping = this.#clock.sleep(patienceMs + hangMs, ended.signal)
+    const isFree = await Promise.race([ahead.then(() => true), sleeping.then(() => false)])
+    ended.abort()
     leave()
     if (signal.aborted) throw stopped(signal)
-    if (!first) throw behind()
+    if (!isFree) throw behind()
   }
 }

@@ -104,12 +104,12 @@ export class Muting {
     })
   }
 
-  #note(session: string, bot: BotInfo, judge: (now: BotInfo) => Promise<Marks | undefined>): void {
+  #note(session: string, bot: BotInfo, judgeMarks: (now: BotInfo) => Promise<Marks | undefined>): void {
     const { bus, log } = this.#runtime
     const { sessions } = this.#ports.state
     const note = async () => {
       const now = (await sessions.get(session))?.bot
-      const marks = now?.token === bot.token ? await judge(now) : undefined
+      const marks = now?.token === bot.token ? await judgeMarks(now) : undefined
       if (!marks) return
       await sessions.mark(session, bot.token, marks)
       if (!('muted_at' in marks)) return

@@ -61,13 +61,13 @@ export async function bearers(
   { name, session }: { name: string; session?: string | undefined },
 ): Promise<{ found: Bearer[]; isAnyLive: boolean }> {
   const key = session === undefined ? undefined : sessionKey(sessionName(session))
-  const called = (await store.names.called(name)).filter(
+  const matches = (await store.names.called(name)).filter(
     one => key === undefined || sessionKey(one.session) === key,
   )
   const live = new Set((await sessions.list()).flatMap(({ name, bot }) => (bot ? [sessionKey(name)] : [])))
-  const here = called.filter(one => live.has(sessionKey(one.session)))
-  const once = new Map((here.length > 0 ? here : called).map(one => [one.user_id, one]))
-  return { found: [...once.values()], isAnyLive: live.size > 0 }
+  const liveMatches = matches.filter(one => live.has(sessionKey(one.session)))
+  const byId = new Map((liveMatches.length > 0 ? liveMatches : matches).map(one => [one.user_id, one]))
+  return { found: [...byId.values()], isAnyLive: live.size > 0 }
 }
 
 /** Number of users with the same name that an error lists. */

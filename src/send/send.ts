@@ -111,31 +111,38 @@ export class Sender {
    * that needs
    *   approval and cannot wait for it
    */
-  async send(asked: SendRequest, caller: Caller): Promise<SendResult> {
+  async send(input: SendRequest, caller: Caller): Promise<SendResult> {
     const { bus, closing } = this.#runtime
     if (closing.aborted) throw stopped(closing)
-    const request = await this.#addressed(asked)
+    const request = await this.#addressed(input)
     using either = linked(caller.signal, closing)
     const { signal } = either
     const progress = caller.progress?.bind(caller)
-    const as = (signal: AbortSignal): Caller => ({ by: caller.by, signal, local: caller.local, progress })
+    const callerWith = (signal: AbortSignal): Caller => ({
+      by: caller.by,
+      signal,
+      local: caller.local,
+      progress,
+    })
     const key = request.idempotency_key
     const isBare = isTypingAlone(request)
     if (request.approval && (isBare || !this.#ports.store.durable)) throw unasked(request.approval)
     const running = isBare
       ? this.#routed(request, route => this.#typed(route, request, signal))
       : key === undefined
-        ? this.#sent(request, as(signal)).then(result => result ?? Promise.reject(conflict()))
-        : this.#shared.once(key, namesOf(request), signal, signal => this.#keyed(key, request, as(signal)))
+        ? this.#sent(request, callerWith(signal)).then(result => result ?? Promise.reject(conflict()))
+        : this.#shared.once(key, namesOf(request), signal, signal =>
+            this.#keyed(key, request, callerWith(signal)),
+          )
     this.#running.add(running)
     try {
       const result = await running
       if (!isBare) bus.tell('sent', result.status)
       return result
     } catch (error) {
-      const known = signal.aborted && !(error instanceof SvcError) ? stopped(signal) : error
-      bus.tell('sent', isSvcError(known) ? known.code : 'internal')
-      throw known
+      const svcError = signal.aborted && !(error instanceof SvcError) ? stopped(signal) : error
+      bus.tell('sent', isSvcError(svcError) ? svcError.code : 'internal')
+      throw svcError
     } finally {
       this.#running.delete(running)
     }
@@ -147,11 +154,11 @@ export class Sender {
    * @returns `known` if a call with this key was made before, so that `send` sends nothing
    * @throws SvcError the errors of `send` that are known before anything is read, fetched or uploaded
    */
-  async foresee(asked: SendRequest, caller: Caller): Promise<'new' | 'known'> {
+  async foresee(input: SendRequest, caller: Caller): Promise<'new' | 'known'> {
     const { durable, outbox } = this.#ports.store
-    const { idempotency_key: key } = asked
+    const { idempotency_key: key } = input
     if (key !== undefined && durable && (await outbox.keyed(key))) return 'known'
-    const request = await this.#addressed(asked)
+    const request = await this.#addressed(input)
     await this.#routed(request, async route => {
       if (isTypingAlone(request)) return
       const texts = await look(request, this.#ports.media, caller)
@@ -192,12 +199,12 @@ export class Sender {
   /** Waits up to `graceMs` for running calls. @returns whether all have ended */
   async idle(graceMs: number): Promise<boolean> {
     const { worker } = this.#ports
-    const over = new AbortController()
+    const done = new AbortController()
     const running = Promise.allSettled([...this.#running, ...worker.flushing.values()])
     const all = running.then(() => worker.attempts.noted).then(() => true)
-    const late = this.#runtime.clock.sleep(graceMs, over.signal).then(() => false)
-    const isIdle = await Promise.race([all, late])
-    over.abort()
+    const timeout = this.#runtime.clock.sleep(graceMs, done.signal).then(() => false)
+    const isIdle = await Promise.race([all, timeout])
+    done.abort()
     return isIdle
   }
 
@@ -319,8 +326,8 @@ export class Sender {
     const isNext = verdict !== 'behind' && verdict.go !== 'no' && !worker.isCrowded(entry.session)
     if (!entry.asked && isNext) {
       using _shown = this.#meanwhile(draft, entry)
-      const gone = untilAborted(caller.signal).then(() => 'left' as const)
-      const ended = await Promise.race([worker.watch(entry, lane, caller.progress), gone])
+      const abort = untilAborted(caller.signal).then(() => 'left' as const)
+      const ended = await Promise.race([worker.watch(entry, lane, caller.progress), abort])
       if (ended === 'left' && !closing.aborted) return this.#cancelled(entry, caller.signal)
     }
     const now = (await store.outbox.entry(entry.id)) ?? entry
@@ -360,7 +367,7 @@ export class Sender {
     const { account, api } = upstream
     const doubt = () => check.doubt(session, bot)
     const token = () => this.#token(session, request.to)
-    const shown = async () => {
+    const show = async () => {
       // Most calls end before this time.
       if (!request.typing) await this.#runtime.clock.sleep(quietMs, over)
       if (over.aborted) return
@@ -368,7 +375,7 @@ export class Sender {
       if (request.typing !== false)
         await showTyping({ api, ...this.#runtime }, account(bot), request.to, token, doubt, over)
     }
-    const showing: Promise<void> = shown().finally(() => this.#running.delete(showing))
+    const showing: Promise<void> = show().finally(() => this.#running.delete(showing))
     this.#running.add(showing)
     // An abort without a reason creates an exception with a stack.
     return { [Symbol.dispose]: () => ended.abort('over') }

@@ -44,9 +44,9 @@ export class SharedCalls {
 
   #begin(key: string, names: string, run: (signal: AbortSignal) => Promise<SendResult>): Shared {
     const left = new AbortController()
-    const over = () => this.#running.delete(key)
+    const remove = () => this.#running.delete(key)
     const result = run(left.signal)
-    result.then(over, over)
+    result.then(remove, remove)
     const shared: Shared = { names, result, callers: 0, left }
     this.#running.set(key, shared)
     return shared
@@ -55,20 +55,20 @@ export class SharedCalls {
 
 /** Waits for shared work as one more caller. A caller that leaves while others wait returns immediately. */
 async function joined(shared: Shared, signal: AbortSignal): Promise<SendResult> {
-  const gone = Promise.withResolvers<never>()
+  const departure = Promise.withResolvers<never>()
   const leave = () => {
     shared.callers -= 1
     if (shared.callers === 0) shared.left.abort(signal.reason)
     // If all leave in the same moment, as when the service stops, all of them get the result.
     queueMicrotask(() => {
-      if (shared.callers > 0) gone.reject(left(signal))
+      if (shared.callers > 0) departure.reject(left(signal))
     })
   }
   shared.callers += 1
   if (signal.aborted) leave()
   else signal.addEventListener('abort', leave, { once: true })
   try {
-    return await Promise.race([shared.result, gone.promise])
+    return await Promise.race([shared.result, departure.promise])
   } finally {
     signal.removeEventListener('abort', leave)
   }

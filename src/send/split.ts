@@ -79,11 +79,11 @@ function partsOf(text: string, span: Span, reach: Reach, most: number): string[]
     from = to
   }
   while (!isLast(from)) {
-    const left = count - parts.length - 1
+    const remaining = count - parts.length - 1
     let chosen = farthest(from)
     for (let rank = 0; rank < chosen.rank; rank++) {
-      const kinder = cutOfRank(from, rank)
-      if (kinder && needed(kinder, left) <= left) chosen = kinder
+      const betterCut = cutOfRank(from, rank)
+      if (betterCut && needed(betterCut, remaining) <= remaining) chosen = betterCut
     }
     add(chosen)
   }
@@ -105,14 +105,14 @@ function reachOf(text: string, span: Span, { bytes, limit, blocks }: Measures) {
   const isSmall = ({ start, end }: Span) => bytes(start, end) * 4 <= limit
   const cuts = cutsOf(text, span, { blocks, addresses, isSmall, joined })
   /** Returns the bytes left for a part's own text if it begins at `from`. */
-  const room = ({ block, inLine }: Cut) =>
+  const capacityOf = ({ block, inLine }: Cut) =>
     limit - (block ? block.openingBytes + (inLine ? block.lead.length : 0) : 0)
-  const isLast = (from: Cut) => bytes(from.next, span.end) <= room(from)
+  const isLast = (from: Cut) => bytes(from.next, span.end) <= capacityOf(from)
   /** Returns the farthest cut within one part from `from` whose rank is `rank` or better. */
   const cutOfRank = (from: Cut, rank: number): Cut | undefined => {
     const reached = lastIndex(
       cuts,
-      ({ end, block }) => bytes(from.next, end) + (block?.closingBytes ?? 0) <= room(from),
+      ({ end, block }) => bytes(from.next, end) + (block?.closingBytes ?? 0) <= capacityOf(from),
     )
     for (let i = reached; i >= 0; i--) {
       const cut = cuts[i]
@@ -124,10 +124,10 @@ function reachOf(text: string, span: Span, { bytes, limit, blocks }: Measures) {
   /** Returns a cut between two characters, before an address, for when no other cut is in reach. */
   const hardCut = (from: Cut): Cut => {
     const reach = (size: number) => lastNumber(span.end + 1, i => bytes(from.next, i) <= size)
-    const far = reach(room(from))
+    const far = reach(capacityOf(from))
     const nearest = blocks[lastIndex(blocks, block => block.start < far)]
     const block = nearest && far < nearest.end ? nearest : undefined
-    let end = lastEnd(from.next, block ? reach(room(from) - block.closingBytes) : far)
+    let end = lastEnd(from.next, block ? reach(capacityOf(from) - block.closingBytes) : far)
     const address = addresses[lastIndex(addresses, ({ start }) => start < end)]
     if (address && end < address.end && address.start > from.next) end = address.start
     return { end, next: end, rank: ranks.anywhere, ...(block && { block, inLine: true }) }

@@ -48,11 +48,11 @@ export async function showTyping(
     if (isILinkError(error, 'expired')) await onRefused()
   })
   const ended = new AbortController()
-  const late = async () => {
+  const timeOut = async () => {
     await untilAborted(over)
     await clock.sleep(lastWordMs, ended.signal)
   }
-  await Promise.race([running, late()])
+  await Promise.race([running, timeOut()])
   ended.abort()
   cut.abort()
 }

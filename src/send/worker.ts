@@ -138,8 +138,8 @@ export class Worker {
    * @throws `error` if no part was sent, or if it is not an SvcError
    */
   async #refused(entry: Entry, error: unknown): Promise<Entry> {
-    const known = error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error')
-    const ended = await this.#ports.store.outbox.end(entry.id, endReasonOf(known))
+    const svcError = error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error')
+    const ended = await this.#ports.store.outbox.end(entry.id, endReasonOf(svcError))
     const isAll = ended?.entry.parts.every(({ status }) => status === 'refused') ?? true
     if (isAll || !(error instanceof SvcError)) throw error
     return ended!.entry
@@ -156,9 +156,9 @@ export class Worker {
   async approve({ asked, id, parts, session }: Entry, by: Principal): Promise<number | undefined> {
     const { rules, state, store, upstream } = this.#ports
     if (asked === 'fail' && !(await botOf(state, session))) throw notConnected(session)
-    const said = await store.outbox.approve(id, rules, principalText(by))
-    if (said?.state === 'closed') throw closedError(said.verdict, countsOf(parts), upstream.sandboxed)
-    return said?.lane
+    const approval = await store.outbox.approve(id, rules, principalText(by))
+    if (approval?.state === 'closed') throw closedError(approval.verdict, countsOf(parts), upstream.sandboxed)
+    return approval?.lane
   }
 
   async #flush(id: number, session: string): Promise<void> {
