@@ -1,5 +1,5 @@
 /**
- * Knows after how many ms a gateway (a proxy) in front of WeChat ends long polls.
+ * Knows after how many ms a proxy in front of WeChat ends long polls.
  *
  * Such an end brings no messages and means nothing else. The next polls of that address are then expected
  * to end
@@ -16,7 +16,7 @@ import { isILinkError } from '../ilink/http.ts'
 export const heldMs = 4000
 
 export class GatewayLimits {
-  /** By address: after how many ms a gateway ends a poll. */
+  /** By address: after how many ms a proxy ends a poll. */
   readonly #ms = new Map<string, number>()
 
   /** Returns how many ms a poll of that address is expected to be held. */
@@ -24,20 +24,20 @@ export class GatewayLimits {
     return Math.min(holdMs, this.#ms.get(address) ?? holdMs)
   }
 
-  /** Records how a poll failed. @returns whether a gateway ended it */
+  /** Records how a poll failed. @returns whether a proxy ended it */
   noteFailure(address: string, tookMs: number, error: unknown): boolean {
     const isEnded = tookMs >= heldMs && isEndedByGateway(error)
     if (isEnded) this.#ms.set(address, tookMs)
     return isEnded
   }
 
-  /** Removes the limit of an address, after a poll that no gateway ended in that time. */
+  /** Removes the limit of an address, after a poll that no proxy ended in that time. */
   forget(address: string): void {
     this.#ms.delete(address)
   }
 }
 
-/** Whether a gateway reported its own timeout (HTTP 524 or 504) or closed the connection. */
+/** Returns whether a proxy reported its own timeout (HTTP 524 or 504) or closed the connection. */
 const isEndedByGateway = (error: unknown): boolean =>
   (isILinkError(error, 'http') && (error.facts.status === 524 || error.facts.status === 504)) ||
   (isILinkError(error, 'network') && !error.facts.neverSent)

@@ -68,7 +68,7 @@ export class Inbox {
     if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
     const deadline = clock.monotonic() + request.timeout * 1000
     const session = request.session === undefined ? undefined : await this.#named(request.session)
-    const wanted = {
+    const target = {
       session,
       // Calls with `ack` or `after` claim nothing and all get the same messages, so all of them are woken.
       ...(request.after === undefined && request.ack === undefined && { consumer: request.consumer }),
@@ -81,10 +81,10 @@ export class Inbox {
       const leftMs = deadline - clock.monotonic()
       if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) {
         // Another call of this consumer may find what this one left.
-        this.#waits.pass(wanted)
+        this.#waits.pass(target)
         return messages
       }
-      await this.grown(call.signal, leftMs, seen, wanted)
+      await this.grown(call.signal, leftMs, seen, target)
       if (closing.aborted) return []
     }
   }
@@ -95,8 +95,8 @@ export class Inbox {
   }
 
   /** Counts the messages that wait for such a request, up to `most`. @throws as `recv` */
-  async waiting({ consumer, after, session: given }: WaitingRequest, most: number): Promise<number> {
-    const session = given === undefined ? undefined : await this.#named(given)
+  async waiting({ consumer, after, session: input }: WaitingRequest, most: number): Promise<number> {
+    const session = input === undefined ? undefined : await this.#named(input)
     return this.#ports.store.backlog.waiting(after ?? consumer, { limit: most, session })
   }
 
@@ -128,12 +128,12 @@ export class Inbox {
     const options = { limit: request.limit, session }
     const ids = await store.backlog.recent(since, { ...options, direction: 'received' })
     const answer = views.answer()
-    const taken = async (ids: readonly number[]) => answer.take(await store.log.byIds(ids, answer.characters))
-    const news = ids.filter(id => id > shown)
-    const messages = await taken(news)
-    if (messages.length < news.length) return { messages, upTo: messages.at(-1)?.id ?? shown }
-    const old = await taken(ids.filter(id => id <= shown).reverse())
-    return { messages: [...old.reverse(), ...messages] }
+    const take = async (ids: readonly number[]) => answer.take(await store.log.byIds(ids, answer.characters))
+    const newIds = ids.filter(id => id > shown)
+    const messages = await take(newIds)
+    if (messages.length < newIds.length) return { messages, upTo: messages.at(-1)?.id ?? shown }
+    const oldMessages = await take(ids.filter(id => id <= shown).reverse())
+    return { messages: [...oldMessages.reverse(), ...messages] }
   }
 
   /**
@@ -147,10 +147,10 @@ export class Inbox {
     const { store, views } = this.#ports
     const session = reading.session === undefined ? undefined : sessionName(reading.session)
     const where = session === undefined ? {} : { session }
-    const wanted = { ...where, consumer: reading.consumer }
-    const over = () => signal.aborted || closing.aborted
+    const target = { ...where, consumer: reading.consumer }
+    const isOver = () => signal.aborted || closing.aborted
     let position = reading.from ?? (reading.consumer === undefined ? await this.end() : 0)
-    for (let failures = 0; !over(); ) {
+    for (let failures = 0; !isOver(); ) {
       try {
         const seen = await store.log.head()
         if (reading.consumer === undefined) {
@@ -162,7 +162,7 @@ export class Inbox {
           })
           for (const row of rows) {
             const message = await views.of(row)
-            if (over()) return
+            if (isOver()) return
             yield message
             position = row.id
           }
@@ -170,18 +170,18 @@ export class Inbox {
         } else {
           const claim = await store.consumers.claim(reading.consumer, { ...where, limit: 1 })
           if (claim) {
-            this.#waits.pass(wanted)
+            this.#waits.pass(target)
             // Reading has ended: give the message back, because nobody got it.
-            if (over()) return await store.consumers.giveBack(claim, 0)
+            if (isOver()) return await store.consumers.giveBack(claim, 0)
             yield* this.#leased(claim)
             continue
           }
         }
         failures = 0
-        await this.grown(signal, lookEveryMs, seen, wanted)
-        if (over()) this.#waits.pass(wanted)
+        await this.grown(signal, lookEveryMs, seen, target)
+        if (isOver()) this.#waits.pass(target)
       } catch (error) {
-        if (over()) return
+        if (isOver()) return
         if (!isSvcError(error, 'store_unavailable')) throw error
         const waitMs = backoffMs(failures++, 250, 10_000)
         log.warn('messages cannot be read', { error, retryInMs: Math.round(waitMs) })

@@ -67,12 +67,12 @@ export async function currentSession(
 function toldOf({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
   try {
     if (!message) throw new Error('it is too large')
-    const told = summary(message, receivedAt)
-    return { ...told, derived_id: told.message_id === undefined ? derivedId(message) : '', raw }
+    const columns = summary(message, receivedAt)
+    return { ...columns, derived_id: columns.message_id === undefined ? derivedId(message) : '', raw }
   } catch (error) {
     log.error('a received message cannot be read; it is stored as it is', { error })
-    const told = unreadSummary(raw, receivedAt)
-    return { ...told, derived_id: `derived:${told.contentHash}`, raw }
+    const columns = unreadSummary(raw, receivedAt)
+    return { ...columns, derived_id: `derived:${columns.contentHash}`, raw }
   }
 }
 
@@ -88,14 +88,14 @@ async function batchOf({ bot, updates, clearAt, clock, log }: Polled): Promise<B
   const earliest = clearAt === undefined ? undefined : Math.floor(receivedAt - (clock.monotonic() - clearAt))
   const messages: PolledMessage[] = []
   const turn = turns(clock)
-  for (const one of updates.messages) {
+  for (const received of updates.messages) {
     await turn()
     // Skips messages from bots, also this one (protocol notes 6, Filter).
-    if (one.message && !isFromUser(one.message, bot.bot_id)) continue
-    const told = toldOf(one, receivedAt, log)
-    const stated = told.timed ? told.timestamp : undefined
-    const written = (isNew: boolean) => writtenAt(stated, { now: receivedAt, earliest, isNew })
-    messages.push({ ...told, written_at: written(true).received_at, repeated: written(false) })
+    if (received.message && !isFromUser(received.message, bot.bot_id)) continue
+    const stored = toldOf(received, receivedAt, log)
+    const stated = stored.timed ? stored.timestamp : undefined
+    const writtenAtOf = (isNew: boolean) => writtenAt(stated, { now: receivedAt, earliest, isNew })
+    messages.push({ ...stored, written_at: writtenAtOf(true).received_at, repeated: writtenAtOf(false) })
   }
   return { id: crypto.randomUUID(), receivedAt, messages }
 }
@@ -120,7 +120,7 @@ export async function ingest(
   const batch = await batchOf(polled)
   for (let failures = 0; ; failures++) {
     // When the service stops, a batch in memory gets one more try: upstream may not send it again.
-    const last = stopping.aborted
+    const isLastTry = stopping.aborted
     login.wait = { what: 'commit', dueAt: clock.monotonic() + commitGraceMs }
     try {
       return await taken(ports, login, polled, batch)
@@ -130,7 +130,7 @@ export async function ingest(
         error,
         messages: batch.messages.length,
       })
-      if (last) return undefined
+      if (isLastTry) return undefined
       await clock.sleep(backoffMs(failures, 250, 10_000), stopping)
     } finally {
       login.wait = undefined
@@ -146,14 +146,14 @@ async function taken(
   { id, messages, receivedAt }: Batch,
 ): Promise<string | undefined> {
   const next = updates.cursor ?? cursor
-  const own = { id, token: bot.token, botId: bot.bot_id, cursorFrom: cursor, cursorTo: next }
+  const ids = { id, token: bot.token, botId: bot.bot_id, cursorFrom: cursor, cursorTo: next }
   // The session may have been renamed. If that cannot be read, store the messages all the same.
   if (messages.length > 0) await currentSession(ports.sessions, login).catch(() => undefined)
   for (let renames = 0; renames < 10; renames++) {
     const { name } = login
-    const { rows, cursor } = await ports.ingest({ ...own, session: name, messages, marks, now: receivedAt })
-    const fresh = rows.filter(row => row !== 'duplicate').length
-    if (rows.length > 0) log.debug('batch stored', { messages: rows.length, new: fresh })
+    const { rows, cursor } = await ports.ingest({ ...ids, session: name, messages, marks, now: receivedAt })
+    const newRows = rows.filter(row => row !== 'duplicate').length
+    if (rows.length > 0) log.debug('batch stored', { messages: rows.length, new: newRows })
     if (cursor === 'moved') {
       login.stuck = false
       return next

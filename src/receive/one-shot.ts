@@ -73,8 +73,8 @@ export class OneShot {
       if (cycle) {
         try {
           const messages = await this.#polled(cycle, request, leftMs, call)
-          const over = call.signal.aborted || inbox.closed || clock.monotonic() >= deadline
-          if (messages.length > 0 || over || !cycle.over.aborted) return messages
+          const isOver = call.signal.aborted || inbox.closed || clock.monotonic() >= deadline
+          if (messages.length > 0 || isOver || !cycle.over.aborted) return messages
         } finally {
           await this.#leave(cycle)
         }
@@ -88,8 +88,8 @@ export class OneShot {
         return inbox.recv(request, call)
       const seen = await inbox.end()
       const { messages, upTo } = await this.#recent(request)
-      const over = leftMs <= 0 || call.signal.aborted || inbox.closed
-      if (over || messages.some(message => !message.redelivered)) {
+      const isOver = leftMs <= 0 || call.signal.aborted || inbox.closed
+      if (isOver || messages.some(message => !message.redelivered)) {
         this.#shown.set(request.consumer, upTo ?? Math.max(seen, messages.at(-1)?.id ?? 0))
         return messages
       }
@@ -129,10 +129,10 @@ export class OneShot {
     const { inbox } = this.#ports
     // Before polling starts: a new consumer starts at the current end of the log.
     const messages = await inbox.recv({ ...request, timeout: 0 }, call)
-    const fresh = clock.monotonic() - this.#lookedAt < freshMs
+    const isFresh = clock.monotonic() - this.#lookedAt < freshMs
     // With `ack`, unacknowledged messages come with each read of the log, so read it once.
     const isOnce = request.ack !== undefined
-    if (messages.length >= request.limit || (messages.length > 0 && (fresh || isOnce))) return messages
+    if (messages.length >= request.limit || (messages.length > 0 && (isFresh || isOnce))) return messages
     cycle.start()
     using waiting = linked(call.signal, cycle.over)
     const { signal } = waiting
@@ -176,9 +176,10 @@ export class OneShot {
   async #recent(request: RecvRequest): Promise<{ messages: Message[]; upTo?: number }> {
     const { clock } = this.#runtime
     const { inbox } = this.#ports
-    const shown = this.#shown.get(request.consumer) ?? 0
-    const { messages, ...rest } = await inbox.recent(clock.now() - recentMs, shown, request)
-    const mark = (message: Message) => (message.id <= shown ? { ...message, redelivered: true } : message)
+    const newestShown = this.#shown.get(request.consumer) ?? 0
+    const { messages, ...rest } = await inbox.recent(clock.now() - recentMs, newestShown, request)
+    const mark = (message: Message) =>
+      message.id <= newestShown ? { ...message, redelivered: true } : message
     return { messages: messages.map(mark), ...rest }
   }
 

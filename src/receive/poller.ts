@@ -106,9 +106,9 @@ export class Poller {
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
-        const looked = await lease.owned(revision)
-        this.#adjust(looked.changed, run)
-        revision = looked.revision
+        const owned = await lease.owned(revision)
+        this.#adjust(owned.changed, run)
+        revision = owned.revision
         this.#begun = true
       } catch (error) {
         log.error('sessions to poll cannot be read', { error })
@@ -117,7 +117,7 @@ export class Poller {
     }
     for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.stop.abort()
     await Promise.all([...this.#loops, watching])
-    for (const one of [this.#owned, this.#sessionPollers, this.#ended]) one.clear()
+    for (const map of [this.#owned, this.#sessionPollers, this.#ended]) map.clear()
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
@@ -147,22 +147,23 @@ export class Poller {
   /** Starts and ends loops according to the changed sessions. */
   #adjust(changed: SessionChanges['changed'], run: PollRun): void {
     if (run.stopping.aborted) return
-    const left: string[] = []
-    const found = new Map<string, SessionRecord>()
-    for (const [name, now] of changed) {
+    const oldLogins: string[] = []
+    const newLogins = new Map<string, SessionRecord>()
+    for (const [name, record] of changed) {
       const before = this.#owned.get(name)
-      if (before?.bot) left.push(loginOf(before.bot))
-      if (now?.bot && !found.has(loginOf(now.bot))) found.set(loginOf(now.bot), now)
-      if (now) this.#owned.set(name, now)
+      if (before?.bot) oldLogins.push(loginOf(before.bot))
+      if (record?.bot && !newLogins.has(loginOf(record.bot))) newLogins.set(loginOf(record.bot), record)
+      if (record) this.#owned.set(name, record)
       else this.#owned.delete(name)
     }
     let started = 0
-    for (const login of new Set([...left, ...found.keys(), ...this.#ended.keys()])) {
+    for (const login of new Set([...oldLogins, ...newLogins.keys(), ...this.#ended.keys()])) {
       const isOf = (record: SessionRecord | undefined) => record?.bot && loginOf(record.bot) === login
       const running = this.#sessionPollers.get(login)
       const held = running && this.#owned.get(running.name)
       // Two folders with one login (a copy made by hand): two polls would take messages from each other.
-      const { name, bot } = (isOf(held) ? held : (found.get(login) ?? this.#owned.values().find(isOf))) ?? {}
+      const { name, bot } =
+        (isOf(held) ? held : (newLogins.get(login) ?? this.#owned.values().find(isOf))) ?? {}
       if (name !== undefined && bot) {
         const sessionPoller = running ?? this.#start(login, { name, bot }, run, started++ * staggerMs)
         sessionPoller.name = name

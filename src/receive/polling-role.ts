@@ -94,7 +94,7 @@ export class PollingRole {
   async #run(first: Lease | undefined): Promise<void> {
     const { signal } = this.#stop
     /** The last logged reason why there is no lease. */
-    let told: string | undefined
+    let loggedError: string | undefined
     for (let lease = first; !signal.aborted; ) {
       if (lease) {
         this.#lease = lease
@@ -109,14 +109,14 @@ export class PollingRole {
       if (signal.aborted) return
       try {
         lease = await this.#ports.leases.join()
-        if (told !== undefined) this.#runtime.log.info('poll lock can be tried again')
-        told = undefined
+        if (loggedError !== undefined) this.#runtime.log.info('poll lock can be tried again')
+        loggedError = undefined
         if (lease) this.#runtime.log.info('the poller is gone; polling from here')
         else await this.#watch()
       } catch (error) {
         lease = undefined
-        if (told === String(error)) continue
-        told = String(error)
+        if (loggedError === String(error)) continue
+        loggedError = String(error)
         this.#runtime.log.error('poll lock cannot be tried', { error })
       }
     }

@@ -95,10 +95,10 @@ export class SessionMarks {
       error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error; see the log')
     const known = this.#failure
     if (problem === known?.poll_error && code === known.poll_error_code) return
-    const said = { poll_error: problem, poll_error_code: code, poll_error_quote: options.quote }
+    const failure = { poll_error: problem, poll_error_code: code, poll_error_quote: options.quote }
     // A failure that is already recorded keeps its start time.
     const since = known ? {} : { failing_since: Math.round(this.#runtime.clock.now() - forMs) }
-    if (await this.write({ ...since, ...said })) this.#failure = said
+    if (await this.write({ ...since, ...failure })) this.#failure = failure
   }
 
   /** Records that a poll was answered. */

@@ -74,10 +74,10 @@ export class Views {
   }
 
   whole({ row, message, asks }: Sketch, rows: ReadonlyMap<string, StoredMessage>): Message {
-    const found = asks === undefined ? undefined : rows.get(asks)
+    const quotedRow = asks === undefined ? undefined : rows.get(asks)
     // The store's own text is for searching; the raw message has what was written.
-    const known = found && this.#decoded(found)
-    const whole = known ? this.#decoded(row, () => known) : message
+    const quoted = quotedRow && this.#decoded(quotedRow)
+    const whole = quoted ? this.#decoded(row, () => quoted) : message
     return { ...whole, ...(row.user_name !== undefined && { user_name: row.user_name }) }
   }
 
@@ -127,14 +127,14 @@ export class Answer {
     const taken: Message[] = []
     for (let next = 0; next < rows.length; ) {
       // Decodes a few at a time, so that little is decoded that does not fit in the end.
-      const some: Sketch[] = []
+      const sketches: Sketch[] = []
       for (let characters = 0; next < rows.length && characters < someCharacters; next++) {
-        some.push(this.#views.sketch(rows[next]!))
+        sketches.push(this.#views.sketch(rows[next]!))
         characters += rows[next]!.raw.length
       }
-      const messages = await this.#fitting(some)
+      const messages = await this.#fitting(sketches)
       taken.push(...messages)
-      if (messages.length < some.length) break
+      if (messages.length < sketches.length) break
     }
     return redelivered?.size
       ? taken.map(message => (redelivered.has(message.id) ? { ...message, redelivered: true } : message))

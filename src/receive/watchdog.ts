@@ -29,14 +29,14 @@ export class Watchdog {
     // Linux stops the monotonic clock during a suspend. The wall clock shows the gap, but it also steps at
     // times:
     // then a poll is aborted without need, and repeated.
-    this.#looks = [clock, { monotonic: () => clock.now() }].map(one => new AwakeTime(one, gapMs))
+    this.#looks = [clock, { monotonic: () => clock.now() }].map(source => new AwakeTime(source, gapMs))
   }
 
   /** Checks the waits once. @returns the overdue ones */
   overdue<T extends { wait?: Wait }>(waiting: Iterable<T>): T[] {
     const monotonic = this.#clock.monotonic()
-    for (const one of this.#looks) one.look()
-    const slept = this.#looks.some(one => one.slept)
+    for (const awakeTime of this.#looks) awakeTime.look()
+    const slept = this.#looks.some(awakeTime => awakeTime.slept)
     return [...waiting].filter(({ wait }) => {
       if (!wait) return false
       if (slept) {

@@ -28,7 +28,7 @@ export function writtenAt(
   stated: number | undefined,
   { now, earliest, isNew }: Arrival,
 ): { received_at: number; again?: true } {
-  const said = stated !== undefined && now - stated <= credibleMs ? Math.min(stated, now) : undefined
-  if (isNew) return { received_at: Math.max(said ?? now, Math.min(earliest ?? 0, now)) }
-  return said === undefined ? { received_at: now, again: true } : { received_at: said }
+  const credible = stated !== undefined && now - stated <= credibleMs ? Math.min(stated, now) : undefined
+  if (isNew) return { received_at: Math.max(credible ?? now, Math.min(earliest ?? 0, now)) }
+  return credible === undefined ? { received_at: now, again: true } : { received_at: credible }
 }
