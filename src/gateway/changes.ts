@@ -109,13 +109,13 @@ export class Changes {
         this.#reached ??= await events.head()
         const page = await events.page(this.#reached, { limit: readRows, hidden: true })
         const turn = turns(clock)
-        for (const one of page.events) {
+        for (const published of page.events) {
           await turn()
           if (signal.aborted) return
-          if (!one.inside) this.#tell(listener => listener.event, one)
-          if (!one.row) continue
-          watch.touch(one.row.session)
-          this.#tellMessage(one.event.data as Message, one.row)
+          if (!published.inside) this.#tell(listener => listener.event, published)
+          if (!published.row) continue
+          watch.touch(published.row.session)
+          this.#tellMessage(published.event.data as Message, published.row)
         }
         failures = 0
         const moved = page.cursor !== this.#reached
@@ -142,15 +142,15 @@ export class Changes {
   async #followSessions(signal: AbortSignal, watch: SessionWatch): Promise<void> {
     const { clock, log } = this.#runtime
     let before: readonly SessionWithUsers[] | undefined
-    let pollsToldAt = clock.monotonic()
+    let pollsSentAt = clock.monotonic()
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
-        const isOther = await watch.look()
+        const hasChanged = await watch.look()
         if (signal.aborted) return
-        const pollsAreNews = clock.monotonic() - pollsToldAt > pollNewsMs
-        if (pollsAreNews) pollsToldAt = clock.monotonic()
-        if (!before || isOther || pollsAreNews) {
+        const pollsAreNews = clock.monotonic() - pollsSentAt > pollNewsMs
+        if (pollsAreNews) pollsSentAt = clock.monotonic()
+        if (!before || hasChanged || pollsAreNews) {
           const now = watch.sessions()
           if (before) this.#tell(listener => listener.sessions, now, before)
           before = now
@@ -165,12 +165,12 @@ export class Changes {
   }
 
   #tell<T extends unknown[]>(
-    ear: (listener: ChangeListener) => ((...news: T) => void) | undefined,
+    handlerOf: (listener: ChangeListener) => ((...news: T) => void) | undefined,
     ...news: T
   ) {
     for (const listener of [...this.#listeners]) {
       try {
-        ear(listener)?.(...news)
+        handlerOf(listener)?.(...news)
       } catch (error) {
         this.#runtime.log.error('a listener failed', { error })
       }

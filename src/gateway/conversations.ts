@@ -55,7 +55,7 @@ export class Conversations {
       for (const { last, refused, unread, user: user_id } of page.threads) {
         await turn()
         const key = sessionKey(last.session)
-        const right = rights.get(user_id)?.find(one => sessionKey(one.session) === key)
+        const right = rights.get(user_id)?.find(right => sessionKey(right.session) === key)
         // A refused send to a user who never wrote is not a conversation.
         if (refused && !right) continue
         const { remaining, window_expires_at } = right?.user ?? {}

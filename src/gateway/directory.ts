@@ -61,12 +61,12 @@ export async function claimDirectory(
     }
     if (!sandbox && isSandbox) {
       // If it has a session, removing the sandbox would send that session's token to WeChat.
-      const back =
+      const advice =
         sessions === 0
           ? ` For real accounts here, move away ${localFiles(basePath).sandbox} once nothing uses it.`
           : ''
       throw badArgument(called.basePath, `${basePath} belongs to the sandbox`, {
-        hint: `Add ${called.sandbox}, or choose another folder.${back}`,
+        hint: `Add ${called.sandbox}, or choose another folder.${advice}`,
       })
     }
     if (mediaRoot !== undefined)

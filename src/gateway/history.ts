@@ -38,8 +38,8 @@ export class History {
     hasRoom?: (message: Message) => boolean,
   ): Promise<HistoryPage> {
     const { sessions, store, views } = this.#ports
-    const { session: given, ...rest } = request
-    const name = given === undefined ? undefined : sessionName(given)
+    const { session: input, ...rest } = request
+    const name = input === undefined ? undefined : sessionName(input)
     // The stored spelling of the name. For a logged-out session, the caller's.
     const session = name === undefined ? undefined : ((await sessions.get(name))?.name ?? name)
     const user_id = rest.user_id && (await this.#meant(rest.user_id, session))

@@ -16,8 +16,8 @@ import type { Storage } from '../storage/storage.ts'
  * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
  */
 export function meantBy({ state: { sessions }, store }: Pick<Storage, 'state' | 'store'>, logins: Logins) {
-  return async ({ session: given, user }: Who, field = 'user'): Promise<Who> => {
-    const name = given === undefined ? undefined : sessionName(given)
+  return async ({ session: input, user }: Who, field = 'user'): Promise<Who> => {
+    const name = input === undefined ? undefined : sessionName(input)
     const session = name === undefined ? undefined : ((await sessions.get(name))?.name ?? (await left(name)))
     const id = user === undefined ? undefined : await addressee({ store, sessions }, { user, session }, field)
     return { ...(session !== undefined && { session }), ...(id !== undefined && { user: id }) }
@@ -26,10 +26,10 @@ export function meantBy({ state: { sessions }, store }: Pick<Storage, 'state' | 
   /** Finds a session without files: one that is being logged in, or one that left messages or events. */
   async function left(session: string): Promise<string> {
     const { events, log } = store
-    const isPending = [...(await logins.pending())].some(one => sessionKey(one) === sessionKey(session))
+    const isPending = [...(await logins.pending())].some(name => sessionKey(name) === sessionKey(session))
     if (isPending || (await log.history({ session, limit: 1, offset: 0 })).rows.length > 0) return session
-    const told = await events.after('', { session, types: ['session.status'], limit: 1 })
-    if (told.events.length > 0) return session
+    const page = await events.after('', { session, types: ['session.status'], limit: 1 })
+    if (page.events.length > 0) return session
     throw sessionNotFound(session)
   }
 }

@@ -61,7 +61,7 @@ export class Metrics {
   /** Returns all metrics in Prometheus text format. Leaves out what cannot be read at the moment. */
   async text(): Promise<string> {
     const counted = [this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries]
-    const looked = await Promise.all(
+    const families = await Promise.all(
       [this.#sessions(), this.#outbox(), this.#consumers(), this.#readers(), this.#webhooks()].map(found =>
         found.catch((error): Family[] => {
           this.#runtime.log.warn('metrics cannot be looked up', { error })
@@ -72,7 +72,7 @@ export class Metrics {
     const build = family('svc_build_info', 'The version that runs; always 1.', [
       [{ version: this.#ports.version }, 1],
     ])
-    return metricsText([build, ...counted, ...looked.flat(), ...processFamilies()])
+    return metricsText([build, ...counted, ...families.flat(), ...processFamilies()])
   }
 
   async #sessions(): Promise<Family[]> {

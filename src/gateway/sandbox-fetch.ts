@@ -63,18 +63,18 @@ export class SandboxClock implements Clock {
  * logged once, until it is back. `clock` takes over the time in each answer.
  */
 export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
-  let told = false
+  let isLogged = false
   return async (address: string, init: FetchInit) => {
     try {
       const response = await fetch(address, init)
-      told = false
+      isLogged = false
       clock?.follow(response)
       return response
     } catch (error) {
       if (init.signal?.aborted) throw error
       const failed = sandboxError(error, url)
-      if (failed.facts.neverSent && !told) {
-        told = true
+      if (failed.facts.neverSent && !isLogged) {
+        isLogged = true
         log.warn(`the simulated WeChat is not there. ${failed.hint}`)
       }
       throw failed
