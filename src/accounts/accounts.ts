@@ -81,8 +81,8 @@ export class Accounts {
     return [...(await this.#listed.sessions)]
   }
 
-  async #all(looked: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
-    const pending = new Set((await looked)[0])
+  async #all(reads: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
+    const pending = new Set((await reads)[0])
     const listed = await this.shown(await this.#ordered())
     for (const { name } of listed) pending.delete(name)
     return [...listed, ...[...pending].map(loggingIn)]

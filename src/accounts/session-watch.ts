@@ -61,9 +61,9 @@ export class SessionWatch {
    * Checks the sessions. @returns whether anything except the time of a poll changed since the last check
    */
   async look(): Promise<boolean> {
-    const isOther = await this.#renew(await this.#unsure())
-    if (isOther) this.#listed = await this.#inOrder()
-    return isOther
+    const hasChanged = await this.#renew(await this.#unsure())
+    if (hasChanged) this.#listed = await this.#inOrder()
+    return hasChanged
   }
 
   /** Returns all sessions as of the last check: the default one first, then the oldest first. */
@@ -112,20 +112,20 @@ export class SessionWatch {
   async #renew(unsure: ReadonlySet<string>): Promise<boolean> {
     if (unsure.size === 0) return false
     const records = [...unsure].flatMap(name => this.#records.get(name) ?? [])
-    const fresh = new Map((await this.#accounts.whole(records)).map(one => [one.session.name, one]))
-    let isOther = false
+    const fresh = new Map((await this.#accounts.whole(records)).map(entry => [entry.session.name, entry]))
+    let hasChanged = false
     for (const name of unsure) {
-      const left = (this.#touched.get(name) ?? 1) - 1
-      if (left > 0) this.#touched.set(name, left)
+      const checksLeft = (this.#touched.get(name) ?? 1) - 1
+      if (checksLeft > 0) this.#touched.set(name, checksLeft)
       else this.#touched.delete(name)
       const before = this.#shown.get(name)
       const now = fresh.get(name) ?? (this.#pending.has(name) ? begun(name) : undefined)
       if (now) this.#shown.set(name, now)
       else this.#shown.delete(name)
       this.#times.due = Math.min(this.#times.due, now?.due ?? never)
-      isOther ||= judgedOf(before) !== judgedOf(now)
+      hasChanged ||= judgedOf(before) !== judgedOf(now)
     }
-    return isOther
+    return hasChanged
   }
 
   async #inOrder(): Promise<SessionWithUsers[]> {
