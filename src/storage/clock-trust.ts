@@ -1,16 +1,16 @@
 /**
- * Whether the clock may decide that something is too old. A clock that was set ten years ahead, by mistake or by a
- * machine that starts without the time, would end every deadline at once, and what is removed does not come back when
- * it is set right.
+ * Whether the clock may decide that something is too old. A clock that is ten years ahead (set by mistake, or
+ * a machine that starts without the time) would end every deadline, and what is removed does not come back
+ * when the clock is corrected.
  */
 import type { Clock } from '../platform/clock.ts'
 
 const dayMs = 24 * 60 * 60_000
-/** A clock that has moved by so much more than time passed was set, or the machine slept long. */
+/** If the clock moved by this much more than the time that passed, it was set, or the machine slept long. */
 const jumpMs = dayMs
-/** Silence on disk that is longer than this may be a clock that was set while nobody ran. */
+/** If the last sign of life on disk is older than this, the clock may have been set while no process ran. */
 const silenceMs = 7 * dayMs
-/** A clock that was doubted is believed after so long a time without another jump. */
+/** A clock is trusted again after this time without another jump. */
 const doubtMs = dayMs
 
 export class ClockTrust {
@@ -20,7 +20,7 @@ export class ClockTrust {
   /** Monotonic. */
   #doubtedUntil = Number.NEGATIVE_INFINITY
 
-  /** @param lastSign Unix ms of the newest sign of life on disk, if there is any */
+  /** @param lastSign newest sign of life on disk, in Unix ms, if there is one */
   constructor(clock: Clock, lastSign: number | undefined) {
     this.#clock = clock
     this.#now = clock.now()
@@ -28,7 +28,7 @@ export class ClockTrust {
     if (lastSign !== undefined && this.#now - lastSign > silenceMs) this.#doubt()
   }
 
-  /** Looks once. @returns false within a day after the clock jumped */
+  /** Checks the clock once. False for a day after the clock jumped. */
   get trusted(): boolean {
     const now = this.#clock.now()
     const monotonic = this.#clock.monotonic()

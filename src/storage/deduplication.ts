@@ -1,53 +1,60 @@
 /**
- * Which messages of a batch are new. An id is stored once; and upstream is known to deliver a message again within
- * seconds under another id (protocol notes 2.4).
+ * Decides which messages of a batch are new. An id is stored once; and upstream is known to deliver a message
+ * again within seconds under another id (protocol notes 2.4).
  *
- * Under a new id two messages count as one only if sender, create time and content all match, the create time is no
- * whole second, and the second came in a later batch within 15 s. A clock that counts whole seconds says the same of two
- * messages that a user wrote one after the other, and a message shown twice costs less than a lost one. Equal messages in
- * one batch are all real: a batch that holds two of which one is stored brings one more. The log itself is asked, so a
- * restart or another process in between changes nothing.
+ * Two messages with different ids count as one only if sender, create time and content all match, the create
+ * time is not a whole second, and the second message came in a later batch within 15 s. A clock that counts
+ * whole seconds gives the same time to two messages that a user wrote one after the other, and a message
+ * shown twice costs less than a lost one. Equal messages in one batch are all real: if one of two equal
+ * messages is stored already, the batch brings one more. The log itself is asked, so a restart or another
+ * process in between changes nothing.
  */
 import type { ReceivedMessage } from './messages.ts'
 
 const repeatMs = 15_000
-/** 72 bits of the content's hash are kept. */
+/** 72 bits of the content hash are kept. */
 const hashLength = 12
 
-/** A message and what to do with it: `renamed` ones are stored under an id of their own. */
+/** A message and what to do with it. A `renamed` message is stored under a new id. */
 export interface Arrived {
   message: ReceivedMessage
   verdict: 'new' | 'known' | 'repeat' | 'renamed'
-  /** To be stored under. */
+  /** The id to store it under. */
   id: string
   hash: string
 }
 
-/** A message of the log: sent ones have no hash. */
+/** A message of the log. Sent messages have an empty hash. */
 export interface Known {
   botId: string
   sent: boolean
   hash: string
 }
 
-/** What the judge asks of the log. */
+/** Queries to the log that the decision needs. */
 export interface Stored {
-  /** The message of that id. */
+  /** Finds the message with that id. */
   under(id: string): Known | undefined
-  /** The ids of messages of that bot that were polled and stored after `since` with this sender, time and content. */
+  /**
+   * The ids of messages of that bot that were polled and stored after `since` with this sender, time and
+   * content.
+   */
   copies(botId: string, arrived: Arrived, since: number): string[]
 }
 
 /** A batch, or a part of one. */
 export interface Part {
   messages: readonly ReceivedMessage[]
-  /** The ids of the whole batch: what is stored under one of them is no earlier message. */
+  /** The ids of the whole batch: a message stored under one of them is not an earlier message. */
   ids: ReadonlySet<string>
-  /** Of the whole batch, by sender, time and content: earlier messages for which no repeat was found yet. */
+  /**
+   * Shared by all parts of a batch. By sender, time and content: the number of earlier messages that were not
+   * matched with a repeat yet.
+   */
   left: Map<string, number>
 }
 
-/** A batch as one part; the messages without an id have one by which equal ones are told apart. */
+/** Makes one part of a whole batch. Equal messages without an id get different `derived_id`s. */
 export function partOf(batch: readonly ReceivedMessage[]): Part {
   const ordinals = new Map<string, number>()
   const messages = batch.map(message => {
@@ -62,8 +69,8 @@ export function partOf(batch: readonly ReceivedMessage[]): Part {
 const idOf = ({ derived_id, message_id }: ReceivedMessage): string => message_id?.toWellFormed() ?? derived_id
 
 /**
- * Judges a part. To be called inside the transaction that stores it. Pure: an engine that cannot look up in the call notes
- * what it is asked, and calls again once it knows that.
+ * Judges a part. Call it inside the transaction that stores the part. Pure: an engine that cannot query
+ * during the call notes the queries, and calls it again once it has the answers.
  */
 export function judgedOf(
   stored: Stored,
@@ -94,7 +101,7 @@ export function judgedOf(
     }
     if (one.verdict !== 'known') fresh.set(one.id, { botId, sent: false, hash: one.hash })
   }
-  // Two equal ones of this batch are not repeats of each other, whichever of them is stored already.
+  // Two equal messages of this batch are not repeats of each other, whichever of them is stored already.
   const isOwn = (id: string) =>
     ids.has(id) || (id.startsWith(`${botId}:`) && ids.has(id.slice(botId.length + 1)))
   for (const one of list) {
@@ -108,11 +115,11 @@ export function judgedOf(
   return list
 }
 
-/** Another bot's other message, or one of ours that was sent, is another message under the same id. */
+/** Under the same id, a different message of another bot, or one that was sent, is another message. */
 const isSame = (known: Known, botId: string, one: Arrived) =>
   !known.sent && (known.botId === botId || known.hash === one.hash)
 
-/** Whether the create time tells two messages of one second apart. */
+/** Whether the create time distinguishes two messages of one second. */
 const isFinelyTimed = ({ timed, timestamp }: ReceivedMessage) => timed && timestamp % 1000 !== 0
 
 const keyOf = ({ message, hash }: Arrived) => `${message.timestamp} ${hash} ${message.from_user}`

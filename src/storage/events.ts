@@ -1,15 +1,16 @@
 /**
- * The event log: everything that somebody outside may want to hear of, in one order, and how far its readers have come.
+ * The event log: everything that a client may want to hear about, in one order, and how far its readers are.
  *
- * What tells of a message is there with the message, in the same durable write, and refers to its row instead of copying it.
- * What tells of sessions and endpoints is appended by the process that changed them, at once after that. What `store.ts`
- * says of every verb, and of the order of rows, is true of events too. Retention takes events with the rows that they stand
- * between.
+ * An event about a message is stored in the same durable write as the message, and refers to its row instead
+ * of copying it. An event about a session or an endpoint is appended by the process that changed it,
+ * immediately after the change. The rules of `store.ts` for every method and for the order of rows also hold
+ * for events. Retention removes events together with the rows around them.
  *
- * A cursor stands for a place in the log of one store: at most 40 letters and digits that name the store, `-`, and a number
- * below 2^53 that grows; '' is the beginning. It is to be kept and given back, not made. An event's own cursor is its id: the
- * same whoever reads it and whatever is filtered. Each verb that takes a cursor rejects with SvcError `invalid_arguments` for
- * a text that is none. One of another store stands for a lost place: it is read as the beginning, with `gone`.
+ * A cursor is a position in the log of one store: at most 40 letters and digits that name the store, `-`, and
+ * a number below 2^53 that grows. '' is the start of the log. Clients store cursors and pass them back; they
+ * do not build them. The cursor of an event is its id: it is the same for every reader and every filter. Each
+ * method with a cursor parameter rejects with SvcError `invalid_arguments` if the string is not a cursor. A
+ * cursor of another store counts as expired: it is read as the start of the log, with `gone`.
  */
 import type { SentStatus } from '../model/message.ts'
 
@@ -20,7 +21,7 @@ export type EventType =
   | 'session.muted'
   | 'endpoint.disabled'
 
-/** What an engine is given to append. */
+/** An event to append. */
 export type NewEvent =
   | { type: 'session.status' | 'session.muted'; session: string; data: object }
   | { type: 'endpoint.disabled'; data: object }
@@ -28,28 +29,31 @@ export type NewEvent =
 export interface LoggedEvent {
   cursor: string
   type: EventType
-  /** Unix ms, when it was written down. */
+  /** When the event was stored, in Unix ms. */
   at: number
-  /** Of `message.*`: row id. Retention may have taken the row meanwhile. */
+  /** Row id of the message, for `message.*`. Retention may have removed the row since. */
   message?: number
-  /** Of `message.status`: as it was then. */
+  /** Status at that time, for `message.status`. */
   status?: SentStatus
   /** As it was appended. */
   data?: object
 }
 
 export interface WantedEvents {
-  /** Events at most. */
+  /** Maximum number of events. */
   limit: number
-  /** All by default. */
+  /** Default: all. */
   types?: readonly EventType[]
-  /** Of that session alone: messages as of `Wanted`, `session.*` by the name that they were appended with (`sessionKey`). */
+  /**
+   * Only events of this session. For messages like `ReadFilter.session`; for `session.*` by the name at the
+   * time of the event, compared by `sessionKeyOf`.
+   */
   session?: string
-  /** Messages from and to that user alone, and no other events. */
+  /** Only messages from and to this user, and no other events. */
   user?: string
   /**
-   * Also what nobody outside is told of: the status `sending`, which a message has while it is handed over; and imported
-   * messages, as `message.received` whatever they are.
+   * Also returns what is not published: the status `sending`, which a message has while it is handed to
+   * WeChat, and imported messages, as `message.received` in both directions.
    */
   hidden?: true
 }
@@ -58,64 +62,72 @@ export interface EventPage {
   /** Oldest first. */
   events: LoggedEvent[]
   /**
-   * How far was looked, to read on from; never ''. A page may hold nothing and yet end before the end of the log: who reads
-   * goes on until the cursor stays the same.
+   * How far the log was read; pass it to read on. Never ''. A page may be empty and still end before the end
+   * of the log: read on until the cursor no longer changes.
    */
   cursor: string
   /**
-   * Events after the given cursor are lost, wanted ones or not. Where retention took them, the page begins with the oldest
-   * one that is kept after the cursor. A cursor of another store, or beyond the end, is read as the beginning. Not of ''.
+   * Events after the given cursor are lost (events that match the filter or others). If retention removed
+   * them, the page starts with the oldest stored event after the cursor. A cursor of another store, or beyond
+   * the end, is read as the start of the log. Never set for the cursor ''.
    */
   gone?: true
 }
 
 export const readersKept = 1000
-/** A reader that was not seen for so long may lose its place to another one. */
+/** A reader that was idle for this long may lose its position to another reader. */
 export const readerUnseenMs = 7 * 24 * 60 * 60_000
 
 export interface Events {
   /**
-   * Events after a cursor, oldest first. Of each session the newest event of each `session.*` is kept for
-   * ever, so a reader from the beginning meets all sessions there were. A cursor is beyond the end after a backup was restored.
+   * Returns events after a cursor, oldest first. The newest event of each `session.*` type of each session is
+   * never removed, so a reader that starts at the beginning sees every session that ever existed. A cursor
+   * can be beyond the end after a backup was restored.
    */
   after(cursor: string, wanted: WantedEvents): Promise<EventPage>
 
   /**
-   * The end of the log as it is now; with `before` (Unix ms) the place of the newest event of before then, or that before all
-   * others. Never ''. The newest is the last in the order, also where the clock was set back.
+   * Returns the cursor of the current end of the log. With `before` (Unix ms): the cursor of the newest event
+   * before that time, or the cursor before the first event. Never ''. "Newest" means last in the order of the
+   * log, also if the clock was set back.
    */
   head(before?: number): Promise<string>
 
-  /** Resolves when the log does not end at `seen`, or as `MessageLog.wait`. */
+  /** Resolves when the end of the log is not `seen`; otherwise like `MessageLog.wait`. */
   wait(seen: string, ms: number, signal: AbortSignal): Promise<void>
 
   /**
-   * Appends events, in their order.
+   * Appends events, in order.
    *
-   * @param seen nothing is appended when a `session.*` of one of these sessions stands after that cursor: the caller
-   *   compares again
-   * @returns whether it was appended
+   * @param seen if a `session.*` event of one of these sessions is stored after this cursor, nothing is
+   *   appended: the caller compares again
+   * @returns whether the events were appended
    */
   append(events: readonly NewEvent[], seen?: string): Promise<boolean>
 
   /**
-   * How far a named reader has come; undefined for one that was never moved, and a cursor of another store for one that lost its
-   * place. It was seen now, which is not durable.
+   * Returns the cursor of a named reader: undefined for a reader that was never moved, and a cursor of
+   * another store for a reader that lost its position. Marks the reader as active now, which is not durable.
    */
   position(reader: string): Promise<string | undefined>
 
   /**
-   * Sets how far it has come, further or back. It was seen now. Not durable. Where `readersKept` others have a place, the one
-   * that was not seen for longest loses it; the newest `readersKept` losses are remembered. Who lost its place has none.
+   * Sets the position of a reader, forward or back, and marks the reader as active now. Not durable. If
+   * `maxReaders` other readers have a position, the one that was idle longest loses its position. The newest
+   * `maxReaders` losses are remembered. A reader that lost its position does not count.
    *
-   * @throws SvcError `rate_limited` where that one was seen within `readerUnseenMs`; `retryAfter`, in s, says when it is over
+   * @throws SvcError `rate_limited` if the reader that was idle longest was active within `readerIdleMs`;
+   *   `retryAfter` (s) is the time until that ends
    */
   move(reader: string, cursor: string): Promise<void>
 }
 
-/** The order of cursors: those of one store end in a number that grows along the log. Otherwise they are not taken apart. */
+/**
+ * The number of a cursor, which sorts the cursors of one store along the log. Nothing else of a cursor is
+ * parsed.
+ */
 export const placeOf = (cursor: string): number => Number(cursor.slice(cursor.lastIndexOf('-') + 1))
 
-/** The place right before an event, from which a reader is given it first. */
+/** The cursor right before an event: a reader that starts there gets this event first. */
 export const placeBefore = (event: string): string =>
   event.replace(/-(\d+)$/, (_all, place: string) => `-${Math.max(0, Number(place) - 1)}`)

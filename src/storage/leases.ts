@@ -1,51 +1,57 @@
 /**
- * Who polls which sessions: of everybody who shares what is stored, one at a time polls a session, since two would take
- * messages from each other. An engine on one machine may give all sessions to one process. One for several machines spreads
- * them: it gives everybody a lease, which may own nothing at first, and `owned` changes as others come and go.
+ * Leases: which process polls which sessions. Of all processes that share the storage, only one at a time
+ * polls a session, since two would take messages from each other. An engine on one machine may give all
+ * sessions to one process. An engine for several machines spreads them: each process gets a lease, which may
+ * own nothing at first, and `listOwned` changes as other processes come and go.
  */
 import type { SessionChanges } from './state.ts'
 
 export interface Leases {
   /**
-   * Asks to take part in polling; asked again every second while there is no lease. Never waits for another process: a free
-   * right is given at once, also that of a holder that died.
+   * Asks to take part in polling. Call it again every second while there is no lease. Never waits for another
+   * process: a free right is granted immediately, also the right of a holder that died.
    *
-   * @returns undefined when another process has the right to poll every session
-   * @throws SvcError `store_unavailable` when that cannot be told at the moment
+   * @returns undefined if another process has the right to poll every session
+   * @throws SvcError `store_unavailable` if the holder cannot be determined now
    */
   join(): Promise<Lease | undefined>
 
   /**
-   * Whether another process keeps the right to poll and shows no life, since it was stopped or hangs. To be asked every
-   * second while `join` gives nothing; known after some 15 s. Never rejects. An engine whose leases lapse answers false.
+   * Whether another process has the right to poll but shows no sign of life (it was stopped, or hangs). Call
+   * it every second while `join` returns undefined; the result is known after about 15 s. Never rejects. An
+   * engine whose leases expire returns false.
    */
   stalled(): Promise<boolean>
 
-  /** Process id of the one that polls every session, if it runs on this machine and is known. Never rejects. */
+  /**
+   * Process id of the process that polls every session, if it runs on this machine and is known. Never
+   * rejects.
+   */
   holder(): Promise<number | undefined>
 
-  /** Gives back what is held. Safe to call twice. */
+  /** Releases everything. Safe to call twice. */
   close(): Promise<void>
 }
 
-/** The right to poll, until it is given back or lost. */
+/** The right to poll, until it is released or lost. */
 export interface Lease {
-  /** Aborts when it is lost: another process may poll from then on. */
+  /** Aborts when the lease is lost: another process may poll from then on. */
   readonly lost: AbortSignal
 
   /**
-   * What changed of the sessions that are ours to poll, as `Sessions.changedSince`. One that is another's now is gone.
+   * Returns what changed in the sessions that this process polls, like `SessionReader.listChangedSince`. A
+   * session that another process polls now is returned as removed.
    *
    * @throws SvcError `store_unavailable`
    */
   owned(revision?: number): Promise<SessionChanges>
 
   /**
-   * Whether the session (without a name: the right to poll) is surely ours at this moment. To be asked before each poll: after a long sleep a lease may be
-   * another's before `lost` tells.
+   * Whether this process certainly owns the session now (without a name: the right to poll). Call it before
+   * each poll: after a long sleep another process may have the lease before `lost` aborts.
    */
   mayPoll(session?: string): boolean
 
-  /** Gives it back: others may `join` from then on. Never rejects; safe to call twice. */
+  /** Releases the lease: others may `join` from then on. Never rejects; safe to call twice. */
   release(): Promise<void>
 }

@@ -1,87 +1,90 @@
 /**
- * QR logins under way, and how they ended. Any process that shares what is stored can answer for one, and goes on with it
- * when the one that began it died. A few exist at a time, for minutes.
+ * QR logins that run or ended. Every process that shares the storage can report on a login, and continues it
+ * if the process that started it died. A few exist at a time, for minutes.
  *
- * What is true of every verb stands in `store.ts`; what these write is not durable.
+ * The rules for every method are in `store.ts`; nothing here is durable.
  */
 import type { LoginNotice, LoginState, QrLogin } from '../model/login.ts'
 import type { BotInfo } from '../model/session.ts'
 
-/** A login as it is kept. Whoever changes it gives the whole back. */
+/** A stored login. A change stores the whole login. */
 export interface StoredLogin {
   id: string
-  /** Name of the session. Of each one login is kept; names are compared without case. */
+  /** Name of the session. One login is stored for each session; names are compared without case. */
   session: string
-  /** Another one after each write; '' of one that is not kept yet. */
+  /** Changes with each write; '' for a login that is not stored yet. */
   version: string
-  /** Unix ms: it is forgotten then. */
+  /** Unix ms: the login is forgotten then. */
   until: number
-  /** Begun to log a connected session in again. */
+  /** Started to log a connected session in again. */
   force: boolean
   ended: boolean
   status: LoginState
   notice?: LoginNotice
-  /** Why it ended, where neither of these says it. */
+  /** Why it ended, if neither `status` nor `notice` says it. */
   problem?: string
   bot_id?: string
-  /** Counts what callers are told of; and the count that one of them was told last. */
+  /** Number of states that callers can see, and the number of the state that a caller saw last. */
   revision: number
   told: number
-  /** Somebody left the page that followed it: as of then (Unix ms) nobody has asked again. */
+  /** When a caller left the page that followed the login (Unix ms); nobody has asked since. */
   left_at?: number
-  /** Secret: the QR code that is shown. Absent before there is one, and when it is over. */
+  /** Secret: the QR code that is displayed. Absent before there is one, and after the login ended. */
   qr?: QrLogin & {
-    /** Unix ms since when. */
+    /** Since when it is displayed, in Unix ms. */
     shown_at: number
   }
-  /** Digits that somebody typed and upstream has not judged yet. */
+  /** Digits that the user typed and upstream has not checked yet. */
   code?: string
-  /** Upstream has issued credentials: too late to call it off. */
+  /** Upstream has issued credentials: too late to cancel. */
   confirmed?: true
 }
 
-/** Which one is meant: of its session, another may be kept by now. */
+/** Identifies a login: its session may have another one by now. */
 export type LoginKey = Pick<StoredLogin, 'id' | 'session'>
 
 export interface LoginFlows {
-  /** Those under way that are kept at `now` (Unix ms), in no order. Asked with every look at the sessions. */
+  /**
+   * Logins in progress that are stored at `now` (Unix ms), in no order. Called with every read of the
+   * sessions.
+   */
   underWay(now: number): Promise<readonly StoredLogin[]>
 
-  /** All that are kept then, with those that have ended: thousands after as many logins. */
+  /** All logins that are stored at `now`, including those that have ended: thousands after as many logins. */
   list(now: number): Promise<readonly StoredLogin[]>
 
-  /** The one that is kept of a session then. */
+  /** The login that is stored for a session at `now`. */
   of(session: string, now: number): Promise<StoredLogin | undefined>
 
   /**
-   * Keeps a login as given, in the place of the one of its session that has its version; '' stands for none, and for one
-   * that is forgotten at `now` (Unix ms).
+   * Stores a login, in place of the stored login of its session that has its version. '' stands for none, and
+   * for a login that expired before `now` (Unix ms).
    *
-   * @returns as it is kept now; undefined, and nothing is written, where another version is kept
+   * @returns the login as it is stored now; undefined, and nothing is written, if another version is stored
    */
   put(login: StoredLogin, now: number): Promise<StoredLogin | undefined>
 
   /**
-   * The same, with the credentials that came of it: they are stored durably, as by `Sessions.save`, unless the session has
-   * that token already. An engine that keeps the two apart may have stored the credentials alone when its process is
-   * killed; the same call again completes it.
+   * Like `put`, and stores the credentials of the login durably, as `SessionStore.save` does, unless the
+   * session has that token already. An engine that stores the two separately may have stored only the
+   * credentials when its process is killed; the same call again completes it.
    */
   finish(login: StoredLogin, bot: BotInfo, now: number): Promise<StoredLogin | undefined>
 
   /**
-   * Takes the right to ask upstream about a login, or keeps it: for a minute, and not beyond the death of this process where
-   * that can be known.
+   * Takes or renews the right to ask upstream about a login: for a minute, and no longer than this process
+   * lives if the engine can tell.
    *
-   * @returns false while another process has it, and when the login is not kept any more
+   * @returns false while another process has it, and if the login is no longer stored
    */
   claim(login: LoginKey): Promise<boolean>
 
-  /** Gives it back; nothing happens when it is another's. */
+  /** Gives the right back. No effect if another process has it. */
   release(login: LoginKey): Promise<void>
 
   /**
-   * Resolves when the login is kept in that version no more, at once when it is not, and when the signal aborts. What
-   * another process writes is noticed within a second. Never rejects.
+   * Resolves when the stored login no longer has that version (immediately if it never had), or when the
+   * signal aborts. Writes of other processes are noticed within a second. Never rejects.
    */
   wait(login: Pick<StoredLogin, 'session' | 'version'>, signal: AbortSignal): Promise<void>
 }

@@ -1,35 +1,41 @@
 /**
- * Files that outlive the call that brought them: uploads that wait for the send that names them, and files that wait with
- * their message. Each kind has a place of its own, with rules that are given as it opens: a file has a time where there is a
- * `lifeMs`, and else stays until it is discarded. What one process has put there, all that share the place can open.
+ * Stores for files that outlive the call that brought them: uploads, which wait for the send that names them,
+ * and files of queued messages. Each kind has its own store with its own rules, which are given when it is
+ * opened. With `lifeMs` a file expires; without it a file stays until it is discarded. Every process that
+ * shares the store can open what another process stored.
  *
- * A verb rejects with SvcError `store_unavailable` where the place does not work, or has no room for the file.
+ * Each method rejects with SvcError `store_unavailable` if the store does not work, or has no space for the
+ * file.
  */
 import type { SteadyFile } from '../model/media.ts'
 
 export interface MediaPlace {
   /**
-   * Takes a stream in. It is there as a whole when this resolves, and durable if it has no time; whatever goes wrong,
+   * Stores a stream. When this resolves the file is complete, and durable if it does not expire. On any error
    * nothing of it stays, and the stream is cancelled.
    *
-   * @param id a UUID in lower case, or one with `.queued` behind it, that was never used
-   * @throws SvcError `payload_too_large`; `invalid_arguments` when nothing comes; `rate_limited` when too many or too large
-   *   ones are there; the signal's reason; what the stream fails with
+   * @param id a UUID in lower case, or a UUID followed by `.queued`, that was never used
+   * @throws SvcError `payload_too_large`; `invalid_arguments` if the stream is empty; `rate_limited` if the
+   *   store has too many files or bytes; the signal's reason; the error of the stream
    */
   put(id: string, body: ReadableStream<Uint8Array>, options: PutOptions): Promise<Placed>
 
-  /** @returns undefined for what is not there, is not whole, or whose time is over */
+  /** @returns undefined for a file that is missing, incomplete or expired */
   open(id: string): Promise<PlacedFile | undefined>
 
-  /** It has served: from now on it goes when its room is needed. Noted in this process alone; of a file without a time not at all. */
+  /**
+   * Marks a file as used: from now on it may be removed when its space is needed. Only this process remembers
+   * that. No effect on a file that does not expire.
+   */
   served(id: string): void
 
-  /** Removes files; not being there is no error. Never rejects: what cannot be removed is told of in the log. */
+  /** Removes files; a missing file is no error. Never rejects: a file that cannot be removed is logged. */
   discard(ids: readonly string[]): Promise<void>
 
   /**
-   * Removes what a crash left half written an hour ago or earlier, and files whose time is over; of files without a time those
-   * older than an hour that `needed` does not name, which is all of them if it is absent.
+   * Removes files that a crash left incomplete an hour ago or earlier, and expired files. Of the files that
+   * do not expire, removes those older than an hour that `needed` does not contain (all of them if it is
+   * absent).
    */
   sweep(needed?: ReadonlySet<string>): Promise<void>
 }
@@ -37,19 +43,19 @@ export interface MediaPlace {
 export interface MediaRules {
   /** How long a file stays, in ms. */
   lifeMs?: number
-  /** How many files, of how many bytes together, may be there, and the bytes of the largest that is allowed. */
+  /** Capacity: number of files, their bytes together, and the bytes of the largest file that is allowed. */
   room?: { files: number; bytes: number; largest: number }
 }
 
 export interface PutOptions {
-  /** Bytes at most, where that is known before they come. */
+  /** Maximum number of bytes, if it is known before they come. */
   size?: number
-  /** More are refused. */
+  /** More bytes are rejected. */
   maxBytes?: number
-  /** Taken as it goes, beside MD5. */
+  /** Digest to compute while storing, in addition to MD5. */
   digest?: 'sha256'
   signal: AbortSignal
-  /** Kept with a file that has a time. */
+  /** Stored with a file that expires. */
   note?: Readonly<Record<string, unknown>>
 }
 
@@ -63,14 +69,14 @@ export interface Placed {
 }
 
 export interface PlacedFile extends SteadyFile {
-  /** Of a file with a time: as it was put, and its MD5. */
+  /** For a file that expires: its note as it was stored, and its MD5. */
   note: Readonly<Record<string, unknown>>
   md5?: string
 }
 
-/** The places there are. */
+/** The media stores. */
 export interface MediaPlaces {
   readonly uploads: MediaPlace
-  /** What waits in the outbox. */
+  /** Files of messages that wait in the outbox. */
   readonly kept: MediaPlace
 }

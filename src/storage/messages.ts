@@ -1,130 +1,155 @@
-/** Rows of the message log, as they go in and as they come out. */
+/** Rows of the message log: their input and output types. */
 import type { Direction, MessageKind, SentStatus } from '../model/message.ts'
 import type { Inbound } from '../model/session.ts'
 
-/** A message as the poller hands it over. */
+/** A received message, as the poller passes it on. */
 export interface ReceivedMessage {
-  /** Upstream's; undefined when it sent none, then `derived_id` stands in. */
+  /** WeChat's id; undefined if WeChat sent none, then `derived_id` is used. */
   message_id?: string
-  /** Deterministic: the same for the same message delivered again. */
+  /** Deterministic: the same message delivered again has the same `derived_id`. */
   derived_id: string
   from_user: string
   msg_type: MessageKind
   text: string
   /** Unix ms. */
   timestamp: number
-  /** Whether upstream stated the time: only then may it show that a message came before. */
+  /** Whether upstream stated the time. Only such a time can prove that a message was delivered before. */
   timed: boolean
-  /** If it is new: Unix ms when the user wrote, where the count of answers begins anew. Absent: it begins none. */
+  /**
+   * For a new message: when the user wrote (Unix ms), which restarts the answer counter. Absent: the counter
+   * is not restarted.
+   */
   written_at?: number
-  /** The context token that it brought. */
+  /** Context token of the message. */
   contextToken?: string
   contentHash: string
-  /** The whole message, as upstream's JSON text: `item_list` has its items, an image as `{"image_item":{…}}`. */
+  /**
+   * The whole message as upstream's JSON text: `item_list` has its items, an image for example as
+   * `{"image_item":{…}}`.
+   */
   raw: string
-  /** What it says of the user (as of `Inbound`) if the log has it already, or if it has no `written_at`. */
+  /**
+   * What the message says about the user (as in `Inbound`) if it is in the log already, or has no
+   * `written_at`.
+   */
   repeated?: Pick<Inbound, 'received_at' | 'again'>
 }
 
-/** A message of a polled batch, with what it says of the right to answer. One without a `from_user` says nothing. */
+/**
+ * A message of a polled batch, with what it says about the right to answer. A message without `from_user`
+ * says nothing.
+ */
 export type PolledMessage = ReceivedMessage & Required<Pick<ReceivedMessage, 'repeated'>>
 
-/** A message of another program, as it is to stand in the log. Here `from_user` is the user, also of a sent one. */
+/**
+ * A message that another program received or sent, to be imported. `from_user` is always the user, also for a
+ * sent message.
+ */
 export interface PastMessage extends ReceivedMessage {
   session: string
   bot_id: string
   direction: Direction
 }
 
-/** A message from the bot, as it goes out; `timestamp` in Unix ms. */
+/** A message from the bot, as it is sent; `timestamp` in Unix ms. */
 export interface SentMessage {
   client_id: string
   to_user: string
   msg_type: MessageKind
   text: string
   timestamp: number
-  /** As of a received one. */
+  /** Same format as `ReceivedMessage.raw`. */
   raw: string
 }
 
 export interface StoredMessage {
-  /** Row id: the place in the log. */
+  /** Row id: the position in the log. */
   id: number
-  /** Upstream's, or `derived_id`; of a sent message that has none, `local:` and the `client_id`. No two rows have the same. */
+  /**
+   * Upstream's id, or `derived_id`. For a sent message without an id: `local:` and the `client_id`. Unique in
+   * the log.
+   */
   message_id: string
-  /** As it is called now. */
+  /** Current name of the session. */
   session: string
   bot_id: string
   direction: Direction
   status?: SentStatus
-  /** Who wrote it: the user, or the bot. */
+  /** The sender: the user, or the bot. */
   from_user: string
   msg_type: MessageKind
   text: string
   timestamp: number
   raw: string
-  /** Of a sent message: why it was refused, or is in doubt. */
+  /** Why a sent message was refused, or why its result is unknown. */
   reason?: string
-  /** Words of the reason that are not svc's own: what WeChat said, where a file comes from. */
+  /** The part of the reason that svc did not write: WeChat's text, or the source of a file. */
   reason_quote?: string
-  /** Of the error catalogue; absent of what an older version sent. */
+  /** Code from the error catalogue; absent for messages that an older version sent. */
   reason_code?: string
-  /** Of a queued text that went out joined to another one: the `message_id` of that one. */
+  /** For a queued text that was joined to another message: the `message_id` of that message. */
   sent_with?: string
-  /** What people call the user on the other side. */
+  /** Name that people gave to the user of the conversation. */
   user_name?: string
-  /** Another program received it. */
+  /** Another program received it; it was imported. */
   past?: true
 }
 
-/** What to read. */
+/** Which rows to read. */
 export interface Wanted {
-  /** Rows at most. */
+  /** Maximum number of rows. */
   limit: number
   /**
-   * So many characters of `raw` at most: the reading ends before the row that would be too much. The first row always comes.
+   * Maximum length of all `raw` together, in characters: reading ends before the row that exceeds it. The
+   * first row is always returned.
    */
   characters?: number
-  /** `received` leaves out what has `past`. */
+  /** `received` leaves out imported messages (`past`). */
   direction?: Direction
   /**
-   * Of the sessions that have that name, also of those that were logged out under it; compared by `sessionKey`. After a rename
-   * only the new name finds them.
+   * Rows of the sessions with this name, also of sessions that were logged out under it; compared by
+   * `sessionKeyOf`. After a rename only the new name finds them.
    */
   session?: string
 }
 
-/** `direction` counts what has `past` as received. */
+/** Search filter. Here `direction` counts imported messages (`past`) as received. */
 export interface HistoryFilter {
-  /** On either side of the conversation. */
+  /** The user of the conversation, as sender or recipient. */
   user_id?: string
   bot_id?: string
-  /** As of `Wanted`. */
+  /** Same as `ReadFilter.session`. */
   session?: string
   msg_type?: MessageKind
-  /** The `msg_type`, or the kind of another item of `raw`; not of one that an item quotes. */
+  /**
+   * Messages whose `msg_type` is this kind, or that have another item of this kind in `raw`. Items of a
+   * quoted message do not count.
+   */
   has_kind?: MessageKind
   direction?: Direction
   /** Unix ms, inclusive. */
   since?: number
   /** Unix ms, exclusive. */
   until?: number
-  /** In the text, whatever the case of A-Z; of no other letter. */
+  /** Substring of the text; ignores case for A-Z only. */
   text_contains?: string
   limit: number
   offset: number
-  /** As of `Wanted`. */
+  /** Same as `ReadFilter.characters`. */
   characters?: number
-  /** Row id: only what stands before it. */
+  /** Row id: only rows before it. */
   before?: number
 }
 
 export interface HistoryRows {
   /** Newest first. */
   rows: StoredMessage[]
-  /** Of the filter without `before`. Exact up to 10,000, then that. */
+  /**
+   * Number of rows that match the filter without `before`. Exact up to 10,000; larger totals are reported as
+   * 10,000.
+   */
   total: number
   total_is_lower_bound: boolean
-  /** Row id to pass as `before` for the next page; absent on the last one. */
+  /** Row id to pass as `before` for the next page; absent on the last page. */
   next_before?: number
 }

@@ -1,36 +1,37 @@
 /**
- * What is stored, for who looks without taking part: nothing is opened for others, mended, or kept from a writer. A look goes
- * by what is there, also where svc never ran, and while a newer version does.
+ * Read-only inspection of the stored data: it opens nothing for others, repairs nothing, and blocks no
+ * writer. It also works if svc never ran, and while a newer version runs.
  */
 import type { BotInfo, SessionStatus, UserContext } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ProcessState } from '../platform/other-process.ts'
 
 export interface Sight {
-  /** The sessions. What cannot be read of one is told with it. */
+  /** The sessions. Each one includes what could not be read. */
   sessions(): Promise<SeenSessions>
 
   /**
-   * The message log and what waits in it.
+   * Reads statistics of the message log and the outbox.
    *
-   * @param check whether to look for damage, which reads all of it: about a second for a gigabyte
-   * @returns undefined when there is none
-   * @throws the engine's error when it cannot be read
+   * @param check whether to check for damage, which reads the whole file: about a second for a gigabyte
+   * @returns undefined if there is no store
+   * @throws the engine's error if it cannot be read
    */
   store(options?: { check?: boolean }): Promise<StoreStats | undefined>
 
   /**
-   * What people call users, and the webhooks. Empty where there is no store, or one of a newer version.
+   * The names that people gave to users, and the webhooks. Empty if there is no store, or one of a newer
+   * version.
    *
-   * @throws the engine's error when it cannot be read
+   * @throws the engine's error if it cannot be read
    */
   named(): Promise<Named>
 
   /**
-   * Who polls. A holder whose last sign of life is old, or in the future after the clock was set, is watched for one more
-   * sign, some 5 s, before it counts as stalled.
+   * Who polls. If the last sign of life of the holder is old (or in the future, after the clock was set),
+   * this waits about 5 s for one more before the holder counts as stalled.
    *
-   * @throws the system's error when that cannot be read
+   * @throws the system's error if that cannot be read
    */
   polling(clock: Clock): Promise<Polling>
 }
@@ -39,48 +40,48 @@ export interface Sight {
 export interface SeenSession {
   name: string
   status: Exclude<SessionStatus, 'logging_in'>
-  /** Its credentials, when they can be read: never to be shown. */
+  /** Its credentials, if they can be read. Never print them. */
   bot?: BotInfo
   isDefault: boolean
-  /** Why it is disconnected: what is stored of it does not parse, or the system refuses to show it. */
+  /** Why it is disconnected: its stored data does not parse, or the system does not let svc read it. */
   trouble?: { kind: 'damaged' } | { kind: 'unreadable'; error: unknown }
-  /** How its contexts are: of damaged ones nobody can be answered. */
+  /** State of its context file. If it is damaged, no user can be answered. */
   contexts: 'read' | 'absent' | 'damaged'
   users: ReadonlyMap<string, UserContext>
 }
 
 export interface SeenSessions {
-  /** The default one first, then the oldest first. */
+  /** The default session first, then the oldest first. */
   sessions: SeenSession[]
-  /** What was made the default, when that is no session. */
+  /** The name that was chosen as default, if no such session exists. */
   lostDefault?: string
 }
 
 export interface StoreStats {
-  /** Of the tables; `newest` is the one this version writes. */
+  /** Schema version of the tables. `newest` is the version that this program writes. */
   form: number
   newest: number
   sizeBytes: number
   walBytes: number
   messages: number
   outbox: { sends: number; messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
-  /** Sends that wait for a person's yes. */
+  /** Sends that wait for a person's approval. */
   asked: number
-  /** By session, how many messages of the last 24 h WeChat took without giving them an id. */
+  /** By session: the number of messages of the last 24 h that WeChat accepted without giving them an id. */
   suspects: ReadonlyMap<string, number>
-  /** Webhooks that do not work, where there are any. */
+  /** Webhooks that do not work; absent if there are none. */
   webhooks?: WebhookTrouble[]
-  /** What the check of the whole file found wrong; absent when it was not asked for. */
+  /** What the check of the whole file found; absent if it was not requested. */
   damage?: string[]
 }
 
-/** What a command line may name. */
+/** Names that a command line may contain. */
 export interface Named {
   users: { name: string; session: string }[]
   webhooks: { id: string; url: string }[]
 }
 
-/** A webhook that svc switched off, or of which nothing has succeeded for a minute. */
+/** A webhook that svc disabled, or that had no success for a minute. */
 export interface WebhookTrouble {
   id: string
   status: 'disabled' | 'failing'
@@ -90,16 +91,16 @@ export interface WebhookTrouble {
 }
 
 export interface Polling {
-  /** Whether somebody has the right to poll; undefined when that cannot be told. */
+  /** Whether a process has the right to poll; undefined if that cannot be determined. */
   held: boolean | undefined
-  /** Who took it last, as recorded; of a held one that is its holder. */
+  /** Process that took the right last, as recorded. If the right is held, that is the holder. */
   pid?: number
-  /** Unix ms since when. */
+  /** Since when, in Unix ms. */
   since?: number
-  /** Of a holder: how its process is. `gone`: it runs in another container, or on another machine. */
+  /** State of the holder's process. `gone`: it runs in another container, or on another machine. */
   process?: ProcessState
-  /** Of a holder: it shows no life. */
+  /** The holder shows no sign of life. */
   stalled: boolean
-  /** Unix ms of the last sign of life. */
+  /** Last sign of life, in Unix ms. */
   seenAt?: number
 }

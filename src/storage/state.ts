@@ -1,9 +1,11 @@
 /**
- * What svc keeps of its sessions: who is logged in, and who may be answered. A look shows what this process wrote at once, and
- * what another one wrote too; `list`, `changedSince` and `writers` may show that two seconds later.
+ * What svc stores about its sessions: their logins, and the users that may be answered. A read returns
+ * immediately what this process wrote, and also what another process wrote. Only `list`, `listChangedSince`
+ * and `countWriters` may return the latter up to two seconds later.
  *
- * What is true of every verb stands in `store.ts`. But an engine that keeps a session in several files may have done the
- * beginning of `save`, `remove` or `rename` when it rejects, or its process is killed.
+ * The rules for every method are in `store.ts`, with one exception: an engine that keeps a session in several
+ * files may have done the first part of `save`, `remove` or `rename` when the method rejects or its process
+ * is killed.
  */
 import type { SvcError } from '../model/error.ts'
 import type { BotInfo, Counter, Marks, UserContext } from '../model/session.ts'
@@ -18,70 +20,81 @@ export interface State {
 
 export interface SessionRecord {
   name: string
-  /** Absent when the credentials cannot be used. */
+  /** Absent if the credentials cannot be used. */
   bot?: BotInfo
   damaged?: true
-  /** Why the system refuses to show them, as `store_unavailable`: they may be sound. */
+  /** Why the system cannot read the credentials, as `store_unavailable`: they may be intact. */
   unreadable?: SvcError
 }
 
-/** What became of sessions since a revision. */
+/** What changed in the sessions since a revision. */
 export interface SessionChanges {
-  /** For the next look. It grows; it is of this process alone. */
+  /** Pass it to the next call. It grows; it is valid in this process only. */
   revision: number
-  /** By name, those that are new or may be others than before; undefined of one that is gone. */
+  /** By name: sessions that are new or may have changed; undefined for a session that is gone. */
   changed: ReadonlyMap<string, SessionRecord | undefined>
 }
 
-/** The sessions, looked at. Nothing here waits for a writer. */
+/** Read access to the sessions. No method here waits for a writer. */
 export interface SessionSight {
-  /** All, in no order. */
+  /** All sessions, in no order. */
   list(): Promise<readonly SessionRecord[]>
 
   /**
-   * What changed since that revision; without one all sessions. That is the record, the cursor, contexts, or a name of a user.
-   * Counters change with a message, of which the event log tells. It costs what changed.
+   * Returns what changed since that revision; without one, all sessions. A change is one of the record, the
+   * cursor, the contexts, or the name of a user. Counters change with each message; the event log reports
+   * those. Its cost grows with the number of changes only.
    */
   changedSince(revision?: number): Promise<SessionChanges>
 
-  /** The one of that name, compared without case; undefined for none, and for what can be no name. */
+  /**
+   * Finds a session by name, ignoring case. Undefined if there is none, or if the string cannot be a name.
+   */
   get(name: string): Promise<SessionRecord | undefined>
 
-  /** The one that was made the default, where it is still there. */
+  /** The session that was chosen as default, if it still exists. */
   defaultName(): Promise<string | undefined>
 }
 
-/** What polling needs of them. */
+/** Access to the sessions that polling needs. */
 export interface PolledSessions extends SessionSight {
-  /** Marks a login as `marked` says; nothing happens where the session has another token, or is not there. */
+  /**
+   * Stores marks of a login by the rules of `withMarks`. No effect if the session has another token, or does
+   * not exist.
+   */
   mark(name: string, token: string, wanted: Marks): Promise<void>
 }
 
 export interface Sessions extends PolledSessions {
   /**
-   * Stores credentials, without marks but those that `takenOver` gives: of a new session, or of a new login of the one with that name, which keeps its
-   * spelling. Of the same bot all contexts stay, tokens too. With another bot they end first, but for `first_seen`, and so
-   * do the counters and holds of its lanes. Where no session is the default, the oldest by `created_at` becomes it.
+   * Stores credentials: of a new session, or of a new login of the session with that name, which keeps its
+   * spelling. Marks are not kept, except those that `inheritedMarksOf` returns. For the same bot, all
+   * contexts stay, including tokens. For another bot, the contexts (except `first_seen`), counters and holds
+   * of its lanes are removed first. If no session is the default, the oldest by `created_at` becomes the
+   * default.
    */
   save(name: string, bot: BotInfo): Promise<void>
 
   /**
-   * Removes the credentials, the contexts, and the counters and holds of its lanes. Messages, names and endpoints stay, and
-   * what waits in the outbox waits for a login. If it was the default, the oldest becomes it.
+   * Removes the credentials, the contexts, and the counters and holds of the session's lanes. Messages, names
+   * and endpoints stay; waiting messages wait for a login. If it was the default, the oldest session becomes
+   * the default.
    *
    * @throws SvcError `session_not_found`
    */
   remove(name: string): Promise<void>
 
   /**
-   * All that bears the old name goes with it: the choice as the default, messages, names, lanes and what waits, positions of
-   * readers, and of endpoints the filters and lanes, which begin a new epoch. Events keep the name that they were appended with,
-   * logins under way that of their call. Where a session that was logged out bore the new name, its messages are read together
-   * with these from then on, and what waits there, and its names, join these: of a user, or a name, that both know this
-   * session's counts. The names may differ in case alone.
+   * Renames a session with everything that has its old name: the choice as default, messages, names, lanes,
+   * waiting messages, positions of readers, and the filters and lanes of endpoints, which start a new epoch.
+   * Events keep the name that they were appended with; running logins keep the name of their call. If a
+   * session with the new name was logged out before, its messages are read together with this session's from
+   * then on, and its waiting messages and names are joined to this session's. If both sessions name the same
+   * user or use the same name, this session's entry wins. The two names may differ in case only.
    *
-   * Where the messages cannot follow, nothing is renamed; but an engine that keeps the two apart may leave them under the old
-   * name when its process is killed in between, until the next one opens it.
+   * If the messages cannot be renamed, nothing is renamed. But an engine that stores messages and sessions
+   * separately may leave the messages under the old name when its process is killed in between; the next
+   * process that opens the storage completes the rename.
    *
    * @throws SvcError `session_not_found`, `session_exists`
    */
@@ -91,52 +104,65 @@ export interface Sessions extends PolledSessions {
   setDefault(name: string): Promise<void>
 
   /**
-   * Removes files with credentials that writers have left half written when they were killed before that time (Unix ms).
+   * Removes credential files that writers left incomplete when they were killed before this time (Unix ms).
    *
-   * @returns how many; 0 for an engine that leaves none
+   * @returns how many were removed; 0 for an engine that leaves none
    */
   sweep(before: number): Promise<number>
 }
 
-/** Somebody who has written to a session. */
+/** A user who has written to a session. */
 export interface Contact {
   user_id: string
   context: UserContext
-  /** Answers, as far as any were counted. */
+  /** Answers, if any were counted. */
   counter?: Counter | undefined
-  /** What people call this user. */
+  /** Name that people gave to this user. */
   name?: string | undefined
 }
 
-/** The right to answer: per session and user the newest context token, and when the user last wrote. */
+/** The right to answer: for each session and user the newest context token, and when the user last wrote. */
 export interface Contexts {
-  /** What is known of one user. `used` and `last_sent_at` are where the counter of the lane begins (`countNow`). */
+  /**
+   * Returns what is known about one user. `used` and `last_sent_at` are where the counter of the lane starts
+   * (`currentCountOf`).
+   */
   find(session: string, user: string): Promise<UserContext | undefined>
 
   /**
-   * Who has written (`hasWritten`) to each of these sessions, in no order: of all of them at once. Nobody of a session that is
-   * not there or is `unreadable`. While the store fails, those who wrote long ago, names and counters may be missing.
+   * Returns the users who have written (`hasWritten`) to each of these sessions, in no order. For a session
+   * that does not exist or is `unreadable` it returns none. While the store fails, users who wrote long ago,
+   * names and counters may be missing.
    */
   users(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>>
 
-  /** How many `users` gives of each; what another process wrote may show a second later. */
+  /**
+   * How many users `listUsers` returns for each session. What another process wrote may count up to a second
+   * later.
+   */
   writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
 
-  /** The sessions that know a user, and perhaps others: `find` tells. */
+  /** The sessions that know a user. It may contain others; `find` decides. */
   knowing(user: string): Promise<ReadonlySet<string>>
 }
 
-/** Signing in to the panel, as far as all who serve it must know it. Times are Unix ms. */
+/** Sign-ins to the panel, as far as all processes that serve it must know them. Times are Unix ms. */
 export interface SignIns {
-  /** A code that signs in once, until then. Not durable; on one machine only the process that made it knows it. */
+  /**
+   * Adds a code that signs in once, until that time. Not durable. On one machine only the process that made
+   * the code knows it.
+   */
   addLink(code: string, until: number): Promise<void>
 
-  /** @returns whether there was such a code and its time is not over; of several who take it one is told so */
+  /** @returns whether the code existed and had not expired; if several callers take it, only one gets true */
   takeLink(code: string, now: number): Promise<boolean>
 
-  /** Which of these sign-ins were ended. */
+  /** Returns those of these sign-ins that were ended. */
   ended(names: readonly string[]): Promise<ReadonlySet<string>>
 
-  /** Ends sign-ins, and keeps that until then. Of more than 1,000 those may be forgotten whose `until` comes first. */
+  /**
+   * Ends sign-ins, and remembers that until `until`. If there are more than 1,000, those with the earliest
+   * `until` may be forgotten.
+   */
   end(names: readonly string[], until: number, now: number): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * All that svc keeps, as an engine gives it: the interfaces of this folder, and the one verb that joins log and state. What is
- * true of every verb stands in `store.ts`.
+ * All that svc stores, as an engine provides it: the interfaces of this folder, and `ingest`, which joins
+ * message log and state. The rules for every method are in `store.ts`.
  */
 import type { Marks } from '../model/session.ts'
 import type { Leases } from './leases.ts'
@@ -14,57 +14,65 @@ export interface Storage {
   readonly leases: Leases
 
   /**
-   * Takes in what a poll brought, in three steps, each whole, but for the messages of a large batch, which appear part by part: the
-   * messages, each once, in their order, with their events and counts of answers; then what they say of those who wrote (`contextAfter`, with `written_at` of a new message, else with
-   * `repeated`); then marks and cursor. This verb alone may reject, or its process be killed, after the first or the second
-   * step: the cursor is behind then, never ahead, and the same batch again completes it, also under another name of its session.
+   * Stores what a poll brought, in three steps:
+   * 1. The messages, each once and in order, with their events and answer counters.
+   * 2. What the messages say about their senders: `nextContextOf` with `written_at` of a new message, else
+   *   with `repeated`.
+   * 3. Marks and cursor.
+   * Each step is atomic, except that the messages of a large batch appear part by part. Only this method may
+   * reject (or its process be killed) after the first or the second step. The cursor is then behind, never
+   * ahead. The same batch, passed again, completes it, also under another name of its session.
    *
-   * **Again:** a try has the `id` of the batch. The process that tried before answers with the rows of its earlier tries: these
-   * are not duplicates to it. It may forget them when the cursor has moved, when no session has the token, and when a batch
-   * with another `id` comes for that token.
+   * **Retries:** every try has the `id` of the batch. The process that tried before answers with the row ids
+   * of its earlier tries: it does not count these as duplicates. It may forget them when the cursor has
+   * moved, when no session has the token, or when a batch with another `id` comes for that token.
    *
-   * **Once:** `deduplication.ts` judges. An id is stored once; the message of another bot under the same id goes by
-   * `<bot>:<id>`. Under a new id a message came before if bot, sender, content and a time with parts of a second match one that
-   * was polled and stored within the last 15 s by the engine's clock, in an earlier batch; the new id is not remembered.
+   * **Duplicates:** `deduplication.ts` decides. A message id is stored once. A message of another bot with
+   * the same id is stored under `<bot>:<id>`. A message with a new id is a duplicate if bot, sender, content
+   * and a time with fractions of a second match a message that was polled and stored within the last 15 s by
+   * the engine's clock, in an earlier batch. The new id is not remembered.
    *
-   * **Counts:** with a new message the counter of its user begins anew at `written_at`, unless that message or a later one began
-   * it; `last_sent_at` stays. Where the session has another bot by the end, the message begins no count.
+   * **Counters:** a new message restarts the counter of its user at `written_at`, unless that message or a
+   * later one restarted it already. `last_sent_at` stays. If the session has another bot by the end, the
+   * message restarts no counter.
    *
-   * **Readers first:** a reader needs the first step alone. It is given a message as soon as that is stored, and may answer at
-   * once. So the write that stores a message also stores what it says of its user: from then on `Contexts.find` tells it in every
-   * process. `of` and `writers` may tell it after the second step. `gone` takes it back. The second step begins after the readers
-   * that wait in this process had time to take the message.
+   * **Readers first:** a reader needs only the first step. It gets a message as soon as the message is
+   * stored, and may answer immediately. So the write that stores a message also stores what it says about its
+   * user: from then on `ContextStore.find` returns it in every process. `listUsers` and `countWriters` may
+   * return it only after the second step. The result `gone` takes it back. The second step starts after
+   * waiting readers in this process had time to take the message.
    *
-   * **Fence:** the batch belongs to a session of that name and token whose cursor is `cursorFrom`, or `cursorTo` by an earlier
-   * try. Where there is none, as after a logout, a rename, a new login or a poll of another process, only the first step is done,
-   * under the name given, since upstream may not send the messages again: `gone`.
+   * **Fence:** the batch belongs to a session with that name and token whose cursor is `cursorFrom`, or
+   * `cursorTo` after an earlier try. If there is no such session (after a logout, a rename, a new login or a
+   * poll of another process), only the first step is done, under the given name, since upstream may not send
+   * the messages again. The result is `gone`.
    */
   ingest(batch: PolledBatch): Promise<Ingested>
 
-  /** Gives everything back, the store first. Safe to call twice. */
+  /** Closes everything, the store first. Safe to call twice. */
   close(): Promise<void>
 }
 
 export interface PolledBatch {
-  /** The same in each try to take this batch in; that of no other batch. */
+  /** Same in each try to store this batch. No other batch has it. */
   id: string
   session: string
-  /** The token it was polled with, and the bot it belongs to. */
+  /** Token that the batch was polled with, and the bot of that token. */
   token: string
   botId: string
-  /** The cursor it was polled with, and the one that came with it. */
+  /** Cursor that the batch was polled with, and the cursor that came with it. */
   cursorFrom: string
   cursorTo: string
   messages: readonly PolledMessage[]
-  /** As of `Sessions.mark`. */
+  /** Same as in `PolledSessions.mark`. */
   marks?: Marks | undefined
-  /** Unix ms when the batch came, by the clock that dated the messages. */
+  /** Arrival of the batch in Unix ms, by the clock that dated the messages. */
   now: number
 }
 
 export interface Ingested {
   /** For each message its row id, or `duplicate`. */
   rows: readonly (number | 'duplicate')[]
-  /** `gone`: the fence is not the session's any more. */
+  /** `gone`: the session no longer matches the fence. */
   cursor: 'moved' | 'gone'
 }

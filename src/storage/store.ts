@@ -1,33 +1,40 @@
 /**
- * What svc keeps of messages: the interfaces that an engine implements, and that the rooms are given one by one.
+ * The message store: the interfaces that an engine implements. Each room gets only the interfaces that it
+ * needs.
  *
- * True of every verb in this folder that does not say otherwise:
- * - **Asynchronous and flat.** Arguments and results are data; no callback runs inside a transaction. The numbers that a
- *   rule needs come with the verb (pace, quota), or as the engine is opened (retention). The rule is a pure function that
- *   the engine calls in its transaction: `admit` and `countNow` (sends), `contextAfter` and `marked` (polled batches),
- *   `sessionKey` and `nameKey` (by which names are compared).
- * - **Order.** The log has one order. Row ids grow, stay below 2^53, may leave gaps, and are never given twice; no id becomes
- *   visible after a higher one. A verb that is called after another one resolved comes after it.
- * - **Whole or not at all.** What a verb writes appears as a whole, to all processes, at the latest when the verb resolves; a
- *   process that is killed leaves all of it or nothing.
- * - **Durable.** What a verb wrote outlives a power cut from when it resolves, and a row from when it is visible. A verb that
- *   says "not durable" may lose its write when the machine, or the database behind the engine, breaks down: then rows are
- *   read again and waits begin again; nothing is sent twice.
- * - **Processes.** What belongs to a process that died is free at once where the engine can tell that it died, else when its
- *   time is over: rows after 30 s, lanes after a minute, calls of send after 10 minutes. No rule needs to know it sooner.
- * - **Errors.** A verb rejects with SvcError `store_unavailable` where the engine does not work at the moment: nothing was
- *   written, and the call may be repeated. An engine that loses the answer to a commit rejects in the same way although the
- *   write may stand. Callers bear that: a message whose `begin` was rejected is not handed over, and is unknown in the end;
- *   claimed rows come again; `append` with `seen` compares again; a send without a key may wait twice if it is repeated.
- *   After `close` the verbs of `Store` reject with `shutting_down`, waits end, and nobody calls others. More errors stand at the
- *   verbs.
- * - **Names of sessions.** What narrows compares them by `sessionKey` and means all that bear the name (`Wanted`). What writes
- *   or counts for one session is given its name as `Sessions` spells it.
- * - **Times and sizes.** Times are Unix ms by the clock that the engine was opened with. Characters are UTF-16 code units. A
- *   `limit` is 1 or more; a list without one holds all there is.
- * - **Text** comes back as it went in, `raw` and `data` too. U+0000 and lone surrogates may be in `EntryPart.text`; in
- *   `StoredMessage.text`, which is for searching, and in `message_id`, U+FFFD may stand for them. No other text has lone
- *   surrogates, and U+0000 at most in the id of a user or in a key: an engine that cannot keep it there escapes it.
+ * Rules for every method in this folder that does not say otherwise:
+ * - **Asynchronous and flat.** Arguments and results are data; no callback runs inside a transaction. The
+ *   numbers that a rule needs are passed with the call (pace, quota) or when the engine is opened
+ *   (retention). The rule is a pure function that the engine calls in its transaction: `admit` and
+ *   `currentCountOf` (sends), `nextContextOf` and `withMarks` (polled batches), `sessionKeyOf` and
+ *   `nameKeyOf` (comparison of names).
+ * - **Order.** The log has one order. Row ids grow, stay below 2^53, may have gaps, and are never reused. No
+ *   id becomes visible after a higher one. A call that starts after another one resolved comes after it in
+ *   the order.
+ * - **Atomic.** What a call writes becomes visible to all processes at once, at the latest when the call
+ *   resolves. A process that is killed leaves all of it or nothing.
+ * - **Durable.** A write survives a power cut from the moment when the call resolves, and a row from the
+ *   moment when it is visible. A method marked "not durable" may lose its write when the machine, or the
+ *   database behind the engine, crashes. Then rows are read again and waits start again; nothing is sent
+ *   twice.
+ * - **Processes.** What belongs to a process that died is free immediately if the engine can detect the
+ *   death, otherwise when its time is over: rows after 30 s, lanes after a minute, calls of send after 10
+ *   minutes. No rule needs to know it sooner.
+ * - **Errors.** A method rejects with SvcError `store_unavailable` if the engine does not work at the moment:
+ *   nothing was written, and the call may be repeated. An engine that loses the answer to a commit rejects
+ *   with the same error although the write may have succeeded. Callers handle that case: a message whose
+ *   `begin` was rejected is not sent, and ends as `unknown`; claimed rows are claimed again; `append` with
+ *   `seen` compares again; a send without a key may be queued twice if it is repeated. After `close` the
+ *   methods of `Store` reject with `shutting_down`, waits end, and nothing calls other methods. Further
+ *   errors are named at the methods.
+ * - **Names of sessions.** Filters compare names by `sessionKeyOf` and select all sessions with that name
+ *   (`ReadFilter`). Methods that write or count for one session take its name as `SessionStore` spells it.
+ * - **Times and sizes.** Times are Unix ms by the clock that the engine was opened with. Characters are
+ *   UTF-16 code units. A `limit` is 1 or more; a list without one returns everything.
+ * - **Text** is returned as it was stored, including `raw` and `data`. `EntryPart.text` may have U+0000 and
+ *   lone surrogates. In `StoredMessage.text`, which is for searching, and in `message_id`, U+FFFD may replace
+ *   them. No other text has lone surrogates. U+0000 occurs at most in the id of a user or in a key: an engine
+ *   that cannot store it there escapes it.
  */
 import type { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
@@ -37,7 +44,7 @@ import type { Outbox } from './outbox.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export interface Store {
-  /** Whether what is stored outlives this process. */
+  /** Whether the stored data outlives this process. */
   readonly durable: boolean
   readonly intake: Intake
   readonly log: MessageLog
@@ -52,49 +59,53 @@ export interface Store {
   readonly upkeep: Upkeep
 }
 
-/** What comes into the log from other programs; for what is polled see `Storage.ingest`. */
+/** Imports messages of other programs. For polled messages see `Storage.ingest`. */
 export interface Intake {
-  /** How many rows the log has, whatever they are. */
+  /** Number of rows in the log, of any kind. */
   count(): Promise<number>
 
-  /** Of each of these messages whether `add` would pass it over: by the rules of `ingest`; a sent one by its id alone. */
+  /**
+   * For each of these messages, whether `add` would skip it: a received message by the rules of `ingest`, a
+   * sent message by its id only.
+   */
   has(batch: readonly PastMessage[]): Promise<boolean[]>
 
   /**
-   * Adds messages of another program that are not there yet, each as a batch of its own. A received one bears `past`, a sent
-   * one is `accepted`; one without an id is called `local:` and the `derived_id`. They are part of the history: `history`,
-   * `peers`, `Thread.last`, `counts`, and `after` and `recent` without a direction show them. They are no news: no consumer is
-   * given one, none is unread or `waiting`, and none begins a count of answers. They count as stored now, so retention leaves
-   * them as long as any other message of today.
+   * Adds messages of another program that are not in the log yet, each as a batch of its own. A received
+   * message gets `past`; a sent one gets status `accepted`; a message without an id gets `local:` and the
+   * `derived_id`. Imported messages are part of the history: `search`, `Thread.last`, `countMessages`, the
+   * list of users, and `listAfter` and `listRecent` without a direction return them. They are not news: no
+   * consumer receives one, none is unread or counted as waiting, and none restarts an answer counter. They
+   * count as stored now, so retention keeps them as long as any other message of today.
    *
    * @returns how many were new
    */
   add(batch: readonly PastMessage[]): Promise<number>
 }
 
-/** The log, read. Nothing here writes. */
+/** Read access to the log. No method here writes. */
 export interface MessageLog {
-  /** Row id of the newest row; 0 when there is none. */
+  /** Row id of the newest row; 0 if there is none. */
   head(): Promise<number>
 
   /**
-   * Resolves when there is a row after `seen`; when a row's status, an event or an endpoint was written since the call, or
-   * rows come again, here at once and by another process within a second; when `ms` have passed, the signal aborts or the
-   * store closes. While rows of a consumer are leased it resolves every second, since a lease lapses without a word. May
-   * resolve for nothing: look again.
+   * Resolves when there is a row after `seen`; when a row's status, an event or an endpoint was written since
+   * the call, or rows are redelivered (in this process immediately, by another process within a second); when
+   * `ms` have passed, the signal aborts or the store closes. While rows of a consumer are leased it resolves
+   * every second, since a lease expires without a signal. May resolve without a reason: check again.
    */
   wait(seen: number, ms: number, signal: AbortSignal): Promise<void>
 
   /** Rows after a row id, oldest first. */
   after(id: number, wanted: Wanted): Promise<StoredMessage[]>
 
-  /** Rows of these ids, in the order given; ids that are not there are passed over. `characters` as of `Wanted`. */
+  /** Rows of these ids, in the given order; unknown ids are skipped. `characters` as in `ReadFilter`. */
   byIds(ids: readonly number[], characters?: number): Promise<StoredMessage[]>
 
   /**
-   * The same by `message_id`.
+   * Like `getByIds`, by `message_id`.
    *
-   * @returns `rest`: the ids, in their order, that were not looked up since `characters` were reached
+   * @returns `rest`: the ids, in order, that were not read because `characters` was reached
    */
   byMessageIds(
     ids: readonly string[],
@@ -102,71 +113,79 @@ export interface MessageLog {
   ): Promise<{ rows: StoredMessage[]; rest: readonly string[] }>
 
   /**
-   * A page of what a filter finds, newest first by row id. A long search makes way for other work of this process.
+   * A page of the rows that match a filter, newest first by row id. A long search yields to other work of
+   * this process.
    *
-   * @throws SvcError `invalid_arguments` for a needle of more than 10,000 characters; the signal's reason
+   * @throws SvcError `invalid_arguments` for a search text of more than 10,000 characters; the signal's
+   *   reason
    */
   history(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows>
 }
 
-/** Rows handed to a consumer. */
+/** Rows that were delivered to a consumer. */
 export interface Claim {
   lease: number
-  /** Oldest first, at least one; either all come again or all are new. */
+  /** Oldest first, at least one. Either all are redelivered or all are new. */
   rows: StoredMessage[]
-  /** Row ids that were handed out before. */
+  /** Ids of the rows that were delivered before. */
   redelivered: ReadonlySet<number>
 }
 
 /**
- * Named readers of the log, each with its own position, which is kept for ever; names are compared with case. What is
- * claimed is leased. An acknowledged lease is gone; rows of one that was given up, whose process died, or that was not
- * renewed for 30 s are claimed again, before newer rows. So nothing is lost, and parallel calls of one consumer, in whatever
- * processes, never get the same row. A lapsed lease may be acknowledged or renewed until its rows are claimed again; of a
- * lease that is gone, or of a row that another claim took from it, nothing happens, and that is no error. Nothing here is
- * durable.
+ * Named readers of the log, each with its own position, which is stored forever; names are case-sensitive.
+ * Claimed rows are leased. Acknowledging a lease removes it. Rows of a lease are claimed again, before newer
+ * rows, if the lease was given up, its process died, or it was not renewed for 30 s. So no row is lost, and
+ * parallel calls of one consumer, in any processes, never get the same row. An expired lease may be
+ * acknowledged or renewed until its rows are claimed again. For a removed lease, or a row that another claim
+ * took, nothing happens, and that is no error. Nothing here is durable.
  */
 export interface Consumers {
   /**
-   * The next received rows. The first claim of a new name puts it at the end of the log, `default` at its beginning. With a
-   * session: rows of that one alone, which a claim without a session does not give again.
+   * Claims the next received rows. The first claim of a new name puts it at the end of the log, the name
+   * `default` at the start. With a session: only rows of that session, which a claim without a session does
+   * not return again.
    *
-   * @returns undefined when there is none
+   * @returns undefined if there is none
    * @throws SvcError `invalid_arguments` for a consumer that acknowledges
    */
   claim(consumer: string, wanted: Omit<Wanted, 'direction'>): Promise<Claim | undefined>
 
-  /** Gives a new name its place, if it has none: after what any reader was given. */
+  /** Gives a new name its position, if it has none: after all rows that any reader has received. */
   begin(consumer: string): Promise<void>
 
   /**
-   * The reader was not shown the rows of a claim from that id on: they come again, in `redelivered` only if they stand there
-   * in this claim. The rows before stay leased.
+   * Returns the rows of a claim from that id on, because the reader did not see them: they are delivered
+   * again, and are in `redelivered` only if they are in `redelivered` of this claim. The rows before that id
+   * stay leased.
    */
   giveBack(claim: Pick<Claim, 'lease' | 'redelivered'>, from: number): Promise<void>
 
-  /** The rows of a lease have reached their reader. */
+  /** Acknowledges a lease: its rows reached the reader. */
   ack(lease: number): Promise<void>
 
-  /** The rows of a lease may not have reached their reader: they come again, in `redelivered`. */
+  /**
+   * Gives up a lease: its rows may not have reached the reader. They are delivered again, in `redelivered`.
+   */
   nack(lease: number): Promise<void>
 
-  /** The reader is still at it: the lease lapses 30 s from now. */
+  /** Renews a lease: it expires 30 s from now. */
   renew(lease: number): Promise<void>
 }
 
 /**
- * Consumers whose reader acknowledges what it has dealt with. Nothing else moves them: what was handed out and not
- * acknowledged comes again, to every call.
+ * Consumers whose reader acknowledges what it has processed. Nothing else moves their position: rows that
+ * were delivered and not acknowledged are returned again, by every call.
  */
 export interface Acknowledgements {
   /**
-   * Everything up to the row `ack` is dealt with; a lower row than before moves nothing. Then the rows after it. With a
-   * session both are of that one alone. The first call makes the consumer one of this kind for good and ends its leases: it
-   * begins where `claim` would, or before the oldest row that was leased. Not durable.
+   * Acknowledges everything up to the row `ack`, then returns the rows after it. A lower row than before
+   * changes nothing. With a session both concern that session only. The first call turns the consumer into an
+   * acknowledging one permanently and ends its leases: it starts where `claim` would, or before the oldest
+   * row that was leased. Not durable.
    *
-   * @returns `redelivered`: row ids that were handed out before
-   * @throws SvcError `invalid_arguments` for a row beyond what was handed out, with this session or without one
+   * @returns `redelivered`: ids of rows that were delivered before
+   * @throws SvcError `invalid_arguments` for a row beyond the delivered rows, with this session or without
+   *   one
    */
   after(
     consumer: string,
@@ -174,127 +193,153 @@ export interface Acknowledgements {
     wanted: Omit<Wanted, 'direction'>,
   ): Promise<Pick<Claim, 'rows' | 'redelivered'>>
 
-  /** The rows of `after` up to that id are given to the reader, which may acknowledge them from now on. */
+  /**
+   * Records that the rows of `readAfter` up to that id were delivered: the reader may acknowledge them from
+   * now on.
+   */
   handedOut(consumer: string, upTo: number, session?: string): Promise<void>
 }
 
-/** What waits for readers. Nothing here writes. */
+/** Counts of what readers have not read yet. No method here writes. */
 export interface Backlog {
   /**
-   * How many rows a consumer would be given, claim after claim, if it began now where it is new; of one that acknowledges how
-   * many it has not acknowledged. Or how many received ones follow a row id. Up to `limit`.
+   * Counts rows, up to `limit`. For a consumer name: the rows that its claims would return, for a new name as
+   * if it started now; for an acknowledging consumer, the rows that it has not acknowledged. For a row id:
+   * the received rows after it.
    */
   waiting(from: string | number, wanted: Pick<Wanted, 'limit' | 'session'>): Promise<number>
 
   /**
-   * How many received rows each of the `most` consumers that read last was never given, or has not acknowledged. In no order.
+   * For each of the `most` consumers that read last, the number of received rows that were never delivered to
+   * it, or that it has not acknowledged. In no order.
    */
   lags(most: number): Promise<{ consumer: string; messages: number }[]>
 
-  /** How many events that somebody outside is told of follow a cursor of `Events`. */
+  /** Number of published events after a cursor of `EventLog`. */
   events(cursor: string): Promise<number>
 
-  /** The same of the named readers of `Events`; of more than `most` the furthest. */
+  /**
+   * Number of published events after the position of each named reader of `EventLog`. If there are more than
+   * `most`, those that have read furthest.
+   */
   readers(most: number): Promise<{ reader: string; events: number }[]>
 
-  /** Consumers that `claim` gives something again. */
+  /** Consumers to which `claim` redelivers rows. */
   lapsed(): Promise<ReadonlySet<string>>
 
-  /** Ids of rows stored since then (Unix ms), oldest first; of more than `limit` the newest. */
+  /**
+   * Ids of rows stored since then (Unix ms), oldest first; the newest ones if there are more than `limit`.
+   */
   recent(since: number, wanted: Omit<Wanted, 'characters'>): Promise<number[]>
 }
 
-/** What the log has of a user in one session, or in several. */
+/** Summary of the log for a user in one session, or in several. */
 export interface Thread {
   user: string
-  /** The newest message. */
+  /** Newest message. */
   last: StoredMessage
   /**
-   * Messages of the session of `last` that were received after the newest one to the user that WeChat took, and are
-   * not marked as read; among the newest 100 of those that were asked for.
+   * Number of unread messages in the session of `last`: received after the newest message to the user that
+   * WeChat accepted, and not marked as read. Counted among the newest 100 messages of the selected sessions.
    */
   unread: number
-  /** Every message that was asked for is a send that was refused: the user wrote nothing, and nothing went out or waits. */
+  /**
+   * True if every selected message is a send that was refused: the user wrote nothing, and nothing was sent
+   * or waits.
+   */
   refused: boolean
 }
 
-/** Which conversations are looked at. */
+/** Selects conversations. */
 export interface ThreadPage {
-  /** Messages of that session alone, and with that user; of all by default. */
+  /** Only messages of this session, or with this user. Default: all. */
   session?: string | undefined
   user?: string | undefined
-  /** Users whose newest message, in whatever session, has a lower row id. */
+  /** Only users whose newest message, in any session, has a lower row id. */
   before?: number | undefined
-  /** Users at most. */
+  /** Maximum number of users. */
   limit: number
-  /** By user, sessions with a thread each. Of another user there is one thread, of all sessions that are asked for. */
+  /**
+   * By user, the sessions that get one thread each. Any other user gets one thread, of all selected sessions.
+   */
   sessions?: ReadonlyMap<string, readonly string[]>
 }
 
-/** The log seen by users: who wrote, the newest message of each, and what nobody has looked at yet. */
+/** The log grouped by user: newest message and unread count. */
 export interface Conversations {
   /**
-   * The threads of users, whose newest message is the newest first; '' is nobody.
+   * Lists the threads of users, the user with the newest message first. The user '' is left out.
    *
-   * @returns `before`: of the next page; absent at the end
+   * @returns `before`: pass it for the next page; absent at the end
    */
   threads(page: ThreadPage): Promise<{ threads: Thread[]; before?: number | undefined }>
 
-  /** The sessions in which the user has a name, or wrote any of the newest 30 messages with them. */
+  /** The sessions in which the user has a name, or wrote any of the newest 30 messages with that user. */
   sessionsOf(user: string): Promise<readonly string[]>
 
   /**
-   * Everything up to that row has been looked at; a lower row than before changes nothing. Without a row one message more
-   * is unread, until a row is given or WeChat takes a later answer. Not durable.
+   * Marks everything up to that row as read; a lower row than before changes nothing. Without a row, counts
+   * one more message as unread, until a row is passed or WeChat accepts a later answer. Not durable.
    */
   markRead(session: string, peer: string, upTo?: number): Promise<void>
 
-  /** Sent messages that wait or are being handed over, and why one waits; of many the newest 1,000. In no order. */
+  /**
+   * Sent messages that wait or are being sent, with the reason of waiting; at most the newest 1,000. In no
+   * order.
+   */
   open(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]>
 
   /**
-   * Messages by their `timestamp`, in spans of equal length from `since` (Unix ms) on, which are numbered from 0; spans
-   * without any are left out. `sent` leaves out what was refused, waits, or is being handed over.
+   * Counts messages by their `timestamp`, in spans of equal length starting at `since` (Unix ms), numbered
+   * from 0; empty spans are left out. `sent` does not count messages that were refused, wait, or are being
+   * sent.
    */
   counts(since: number, spanMs: number): Promise<{ span: number; received: number; sent: number }[]>
 
   /**
-   * By name of the session, how many `suspect` messages bear a `timestamp` since then (Unix ms), where there are any. What
-   * another process wrote may show a second later.
+   * By name of the session, the number of `suspect` messages with a `timestamp` since then (Unix ms), if
+   * there are any. What another process wrote may count up to a second later.
    */
   suspects(since: number): Promise<ReadonlyMap<string, number>>
 }
 
-/** What people call the users of a session; kept when it is logged out. Names of users are compared by `nameKey`. */
+/**
+ * Names that people gave to the users of a session; they stay when the session is logged out. Names of users
+ * are compared by `nameKeyOf`.
+ */
 export interface Names {
-  /** By user id, the names of a session's users. */
+  /** The names of a session's users, by user id. */
   of(session: string): Promise<ReadonlyMap<string, string>>
 
-  /** Who is called that, each with the session. */
+  /** The users with that name, each with the session. */
   called(name: string): Promise<{ session: string; user_id: string }[]>
 
   /**
-   * Gives a user of a session, which need not exist, a name in the form of `userName`, or takes it away with undefined.
+   * Names a user of a session, in the form of `normalizeUserName`, or removes the name if it is undefined.
+   * The session need not exist.
    *
-   * @throws SvcError `invalid_arguments` when another user of the session is called that
+   * @throws SvcError `invalid_arguments` if another user of the session has that name
    */
   set(session: string, user: string, name: string | undefined): Promise<void>
 }
 
-/** What an engine does for itself, and what there is to know of it. */
+/** Maintenance of the engine, and its state. */
 export interface Upkeep {
-  /** Why it cannot be written to now, as callers are told (`shutting_down` once closed); undefined when it can. Never rejects. */
+  /**
+   * Why the store cannot be written now, as an error for callers (`shutting_down` once closed); undefined if
+   * it can. Never rejects.
+   */
   trouble(): Promise<SvcError | undefined>
 
   /**
-   * Whether the clock may decide that something is too old to be kept: not within a day after it jumped, in this process or
-   * while none ran (`ClockTrust`).
+   * Whether the clock may decide that something is too old to be kept: not within a day after it jumped, in
+   * this process or while none ran (`ClockTrust`).
    */
   trustsClock(): Promise<boolean>
 
   /**
-   * Removes what is kept no longer (README, "Retention"), oldest first, in steps that do not hold writers up. Every process
-   * may call it at any time. Consumers that lose unread messages are named in the log of the process.
+   * Removes expired data (README, "Retention"), oldest first, in steps that do not delay writers. Every
+   * process may call it at any time. Consumers that lose unread messages are named in the log of the process.
    */
   prune(signal?: AbortSignal): Promise<void>
 }

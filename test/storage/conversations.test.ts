@@ -9,7 +9,12 @@ import { insert, message, open, type Running, rename, sending } from './support.
 const receive = (t: Running, text: string, user = 'u', session = 's') =>
   insert(t, [message(text, { from_user: user })], session)
 const out = (client_id: string, to_user = 'u'): SentMessage => ({
-  ...{ client_id, to_user, msg_type: 'TEXT', text: client_id, timestamp: 1_800_000_000_500, raw: '{}' },
+  client_id,
+  to_user,
+  msg_type: 'TEXT',
+  text: client_id,
+  timestamp: 1_800_000_000_500,
+  raw: '{}',
 })
 const past = (text: string) => ({
   ...message(text, { from_user: 'u' }),

@@ -16,13 +16,20 @@ import { insert, message, open, type Running, rename, sending } from './support.
 
 const day = 24 * 3_600_000
 const told = (session: string, status: string): NewEvent => ({
-  ...{ type: 'session.status', session, data: { name: session, status } },
+  type: 'session.status',
+  session,
+  data: { name: session, status },
 })
 const receive = async (t: Running, text: string, user = 'u', session = 's') =>
   (await insert(t, [message(text, { from_user: user })], session))[0] as number
 
 const out = (client_id: string, to_user = 'u'): SentMessage => ({
-  ...{ client_id, to_user, msg_type: 'TEXT', text: client_id, timestamp: 1, raw: '{}' },
+  client_id,
+  to_user,
+  msg_type: 'TEXT',
+  text: client_id,
+  timestamp: 1,
+  raw: '{}',
 })
 const refused = { code: 'window_closed', detail: 'too late' }
 
@@ -180,7 +187,8 @@ onEach((it, openStore) => {
       )
     const send = async (client_id: string, user: string) =>
       t.store.outbox.settle(await sending(t.store, 's', 'b', out(client_id, user)), {
-        ...{ status: 'accepted', spent: true },
+        status: 'accepted',
+        spent: true,
       })
     await said('first', 'ann')
     await said('x', 'bob', 6000)

@@ -53,7 +53,12 @@ async function mixed(t: Running, count: number): Promise<Row[]> {
       await Promise.all(storing)
       storing = []
       await sending(t.store, session, bot, {
-        ...{ client_id: text, to_user: peer, msg_type: kind, text, timestamp: at, raw: '{}' },
+        client_id: text,
+        to_user: peer,
+        msg_type: kind,
+        text,
+        timestamp: at,
+        raw: '{}',
       })
     } else {
       const received = message(text, { from_user: peer, msg_type: kind, timestamp: at })

@@ -6,7 +6,9 @@ import { byMessageId, insert, message } from './support.ts'
 
 const past = (text: string, more: Partial<PastMessage> = {}): PastMessage => ({
   ...message(text),
-  ...{ session: 'work', bot_id: 'b@im.bot', direction: 'received' },
+  session: 'work',
+  bot_id: 'b@im.bot',
+  direction: 'received',
   ...more,
 })
 const sent = (text: string, derived_id: string): PastMessage => {

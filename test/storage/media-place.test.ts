@@ -60,7 +60,8 @@ function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: M
       }
       if (bytes.length === 0) throw badArgument('media', 'the file is empty')
       const placed: Placed = {
-        ...{ size: bytes.length, md5: hex('md5', bytes) },
+        size: bytes.length,
+        md5: hex('md5', bytes),
         ...(digest && { sha256: hex('sha256', bytes) }),
         ...(lifeMs !== undefined && { expires_at: clock.now() + lifeMs }),
       }

@@ -11,7 +11,7 @@ import { SvcError } from '../../src/model/error.ts'
 import { type Counter, countNow } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
-import type * as face from '../../src/storage/outbox.ts'
+import type * as contract from '../../src/storage/outbox.ts'
 import { approvalReason, stoppedBefore, stoppedWhile } from '../../src/storage/outbox.ts'
 import { type Entry, isOf, type Lane, type Part, type Row, type Tables, wellFormed } from './memory-tables.ts'
 
@@ -22,9 +22,9 @@ const isOpen = ({ status }: Part) => ['asked', 'queued', 'sending'].includes(sta
 /** It waits for its user, as whoever holds the lane may send it. */
 const isInLane = ({ message, status }: Part) => status === 'queued' && message !== undefined
 const isCall = ({ message, status }: Part) => status === 'queued' && message === undefined
-const filesOf = (parts: readonly face.EntryPart[]) => parts.flatMap(({ file }) => file ?? [])
+const filesOf = (parts: readonly contract.EntryPart[]) => parts.flatMap(({ file }) => file ?? [])
 
-export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.OutboxCare {
+export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.Entries, contract.OutboxCare {
   readonly #db: Tables
   readonly #clock: Clock
   /** This process, as it were. */
@@ -67,7 +67,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return countNow(this.#context(lane) ?? { used: 0 }, lane.counter, this.#clock.now())
   }
 
-  #shown(lane: Lane): face.Lane {
+  #shown(lane: Lane): contract.Lane {
     const busy = this.#isTaken(lane) || lane.owner === this.#me
     return { ...lane, counter: this.#counted(lane), token: this.#context(lane)?.token, busy }
   }
@@ -77,8 +77,13 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     const { received_at, used } = this.#counted(lane)
     const unslotted = ahead.filter(part => part.slot === undefined).length
     return {
-      ...{ now, receivedAt: received_at, used, ahead: { messages: ahead.length, unslotted } },
-      ...{ hold: lane.hold, slots: this.#slots(lane.session, lane.user, rules), slot },
+      now,
+      receivedAt: received_at,
+      used,
+      ahead: { messages: ahead.length, unslotted },
+      hold: lane.hold,
+      slots: this.#slots(lane.session, lane.user, rules),
+      slot,
     }
   }
 
@@ -110,7 +115,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     this.#db.happened({ ...event, at: this.#clock.now(), hidden: status === 'sending' })
   }
 
-  #settleRow(id: number | undefined, status: Row['status'], error?: face.EndReason): void {
+  #settleRow(id: number | undefined, status: Row['status'], error?: contract.EndReason): void {
     const row = this.#db.row(id)
     if (!row) return
     const isNews = row.status !== status || row.reason_code !== error?.code
@@ -125,13 +130,13 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
   }
 
   /** The part and its row. */
-  #end(part: Part, status: face.Settlement['status'], error?: face.EndReason): void {
+  #end(part: Part, status: contract.Settlement['status'], error?: contract.EndReason): void {
     this.#settleRow(part.message, status, error)
     delete part.error
     Object.assign(part, { status, ...(error && { error }) })
   }
 
-  #begun(lane: Lane, parts: Part[], slot: number | undefined): face.Begun {
+  #begun(lane: Lane, parts: Part[], slot: number | undefined): contract.Begun {
     for (const part of parts) {
       delete part.slot
       Object.assign(part, { status: 'sending', beganAt: this.#clock.now() })
@@ -139,14 +144,18 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     if (slot !== undefined) parts[0]!.slot = slot
     const { message: row = 0, tries } = parts[0]!
     return {
-      ...{ lane: lane.id, parts: parts.map(({ id }) => id), row, counter: this.#count(lane), tries },
+      lane: lane.id,
+      parts: parts.map(({ id }) => id),
+      row,
+      counter: this.#count(lane),
+      tries,
       ...(lane.hold && { hold: lane.hold }),
       ...(slot !== undefined && { slot }),
       token: this.#context(lane)?.token,
     }
   }
 
-  #written(given: face.NewEntry, lane: Lane): Entry {
+  #written(given: contract.NewEntry, lane: Lane): Entry {
     const { asked, bot_id: botId, content = '', key, mode, parts } = given
     const [id, created_at] = [++this.#db.last.entry, this.#clock.now()]
     const expires_at = created_at + (asked ? dayMs : mode === 'fail' ? callMs : queueMs)
@@ -167,7 +176,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return entry
   }
 
-  async enqueue(entry: face.NewEntry, rules: SendRules, first?: SentMessage): Promise<face.Enqueued> {
+  async enqueue(entry: contract.NewEntry, rules: SendRules, first?: SentMessage): Promise<contract.Enqueued> {
     const { asked, mode, parts, session, user } = entry
     const known = entry.key === undefined ? undefined : this.#keyed(entry.key)
     if (known) return { state: 'known', entry: known }
@@ -216,7 +225,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     botId: string,
     rules: SendRules,
     message: SentMessage,
-  ): Promise<face.Began> {
+  ): Promise<contract.Began> {
     const parts = ids.flatMap(id => this.#parts(part => part.id === id))
     const entry = this.#entry(parts[0]?.entry)
     const lane = this.#laneOf(parts[0]?.lane)
@@ -246,7 +255,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return { go: 'begun', begun: this.#begun(lane, parts, verdict.slot) }
   }
 
-  async settle(begun: face.Begun, settlement: face.Settlement): Promise<face.Settled> {
+  async settle(begun: contract.Begun, settlement: contract.Settlement): Promise<contract.Settled> {
     const { status, message_id, error, rest, hold, spent, unseen } = settlement
     const found = this.#parts(part => begun.parts.includes(part.id))
     const parts = found.filter(part => part.status === 'sending')
@@ -273,14 +282,14 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return { entries: entries.map(entry => this.#close(entry)), files }
   }
 
-  #requeue(part: Part, lane: Lane, { error, spent }: face.Settlement): void {
+  #requeue(part: Part, lane: Lane, { error, spent }: contract.Settlement): void {
     const { id, msg_type, raw, text } = part
     const message = { client_id: `queued-${id}`, to_user: lane.user, timestamp: this.#clock.now(), msg_type }
     this.#write(part, lane, { ...message, raw, text }, 'queued')
     Object.assign(part, { status: 'queued', error, slot: undefined, tries: part.tries + (spent ? 1 : 0) })
   }
 
-  #endWaiting(entry: Entry, reason: face.EndReason): Part[] {
+  #endWaiting(entry: Entry, reason: contract.EndReason): Part[] {
     const waiting = entry.parts.filter(({ status }) => status === 'queued' || status === 'asked')
     for (const part of waiting) {
       this.#giveBack(this.#laneOf(part.lane)!, part.slot)
@@ -299,7 +308,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
   }
 
   /** One of which nothing waits has ended: it goes, unless somebody may ask for it. @returns it as it was then */
-  #close(entry: Entry): face.Entry {
+  #close(entry: Entry): contract.Entry {
     if (entry.ended || entry.parts.some(isOpen)) return entry
     const { counter } = this.#laneOf(entry.parts[0]?.lane)!
     Object.assign(entry, { ended: true, endedAt: this.#clock.now(), counter })
@@ -319,9 +328,9 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
 
   async end(
     id: number,
-    reason: face.EndReason,
-    { only, by }: { only?: face.SendMode; by?: string } = {},
-  ): Promise<face.EndedEntry | undefined> {
+    reason: contract.EndReason,
+    { only, by }: { only?: contract.SendMode; by?: string } = {},
+  ): Promise<contract.EndedEntry | undefined> {
     const entry = this.#entry(id)
     if (!entry || (only && (entry.mode !== only || entry.ended))) return undefined
     const ended = this.#endWaiting(entry, reason)
@@ -329,7 +338,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return { entry: this.#close(entry), ended: ended.length, files: filesOf(ended) }
   }
 
-  async approve(id: number, rules: SendRules, by: string): Promise<face.Approved | undefined> {
+  async approve(id: number, rules: SendRules, by: string): Promise<contract.Approved | undefined> {
     const entry = this.#entry(id)
     if (!entry?.asked || entry.expires_at <= this.#clock.now()) return undefined
     const verdict = this.#verdict(entry.session, entry.user, entry.parts.length, rules)
@@ -341,7 +350,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     return { state: 'approved', lane: entry.parts[0]!.lane }
   }
 
-  async waiting(rules: SendRules, some?: face.LaneFilter) {
+  async waiting(rules: SendRules, some?: contract.LaneFilter) {
     const { events, lanes: all, last } = this.#db
     const touched = events.filter(
       ({ place, status }) =>
@@ -397,7 +406,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     if (lane?.owner === this.#me) delete lane.owner
   }
 
-  async holdBack(id: number, { hold, pause, refused = [] }: face.HoldBack) {
+  async holdBack(id: number, { hold, pause, refused = [] }: contract.HoldBack) {
     for (const part of this.#parts(one => refused.includes(one.id))) part.tries += 1
     Object.assign(this.#laneOf(id) ?? {}, hold && { hold }, pause)
   }
@@ -429,7 +438,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     if (entry?.mode === 'fail') entry.expires_at = this.#clock.now() + callMs
   }
 
-  async expire(reason: face.EndReason, unasked: face.EndReason) {
+  async expire(reason: contract.EndReason, unasked: contract.EndReason) {
     const over = this.#waiting().filter(({ expires_at }) => expires_at <= this.#clock.now())
     const ended = await Promise.all(over.map(one => this.end(one.id, one.asked ? unasked : reason)))
     return ended.filter(one => one !== undefined).filter(one => one.ended > 0)

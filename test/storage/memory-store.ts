@@ -17,7 +17,7 @@ import type {
   Wanted,
 } from '../../src/storage/messages.ts'
 import type { Ingested } from '../../src/storage/storage.ts'
-import type * as face from '../../src/storage/store.ts'
+import type * as contract from '../../src/storage/store.ts'
 import { memoryEvents, memoryWebhooks, pruneEvents } from './memory-events.ts'
 import { MemoryOutbox } from './memory-outbox.ts'
 import {
@@ -35,7 +35,7 @@ import { formsOf } from './support.ts'
 const leaseMs = 30_000
 const dayMs = 24 * 60 * 60_000
 
-export class MemoryStore implements face.Store {
+export class MemoryStore implements contract.Store {
   readonly durable = false
   readonly #db: Tables
   readonly #clock: Clock
@@ -43,9 +43,9 @@ export class MemoryStore implements face.Store {
   readonly #trust: ClockTrust
   readonly #outbox: MemoryOutbox
   #closed = false
-  readonly outbox: face.Store['outbox']
-  readonly events: face.Store['events']
-  readonly webhooks: face.Store['webhooks']
+  readonly outbox: contract.Store['outbox']
+  readonly events: contract.Store['events']
+  readonly webhooks: contract.Store['webhooks']
 
   constructor(db: Tables, clock: Clock, keep: { maxAgeDays: number; maxCount: number }) {
     this.#db = db
@@ -128,7 +128,7 @@ export class MemoryStore implements face.Store {
     })
   }
 
-  readonly intake = this.#verbs<face.Intake>({
+  readonly intake = this.#verbs<contract.Intake>({
     count: async () => this.#db.rows.length,
     has: async batch => batch.map(one => !this.#past(one)),
     add: async batch =>
@@ -138,7 +138,7 @@ export class MemoryStore implements face.Store {
       }).length,
   })
 
-  readonly log = this.#verbs<face.MessageLog>({
+  readonly log = this.#verbs<contract.MessageLog>({
     head: async () => this.#db.last.row,
     wait: async (seen, ms, signal) => {
       const longestMs = this.#db.leased.length > 0 ? Math.min(ms, 1000) : ms
@@ -169,7 +169,9 @@ export class MemoryStore implements face.Store {
       const rows = this.#page(before.slice(filter.offset), filter)
       const next = before.length > filter.offset + rows.length ? rows.at(-1)?.id : undefined
       return {
-        ...{ rows, total: Math.min(all.length, 10_000), total_is_lower_bound: all.length > 10_000 },
+        rows,
+        total: Math.min(all.length, 10_000),
+        total_is_lower_bound: all.length > 10_000,
         ...(next !== undefined && { next_before: next }),
       }
     },
@@ -202,7 +204,7 @@ export class MemoryStore implements face.Store {
     return this.#rows({ session }).filter(({ id }) => lapsed.some(({ row }) => row === id))
   }
 
-  readonly consumers = this.#verbs<face.Consumers>({
+  readonly consumers = this.#verbs<contract.Consumers>({
     begin: async consumer => {
       if (consumer === 'default' || this.#db.consumers.some(({ name }) => name === consumer)) return
       const given = this.#db.consumers.map(one => Math.max(0, ...one.given))
@@ -242,7 +244,7 @@ export class MemoryStore implements face.Store {
     },
   })
 
-  readonly acknowledgements = this.#verbs<face.Acknowledgements>({
+  readonly acknowledgements = this.#verbs<contract.Acknowledgements>({
     after: async (consumer, ack, { session, ...wanted }) => {
       const own = this.#consumer(consumer)
       const leased = this.#db.leased.filter(one => one.consumer === consumer).map(({ row }) => row)
@@ -262,7 +264,7 @@ export class MemoryStore implements face.Store {
     },
   })
 
-  readonly backlog: face.Backlog = this.#verbs<face.Backlog>({
+  readonly backlog: contract.Backlog = this.#verbs<contract.Backlog>({
     waiting: async (from, { limit, session }) => {
       const found =
         typeof from === 'number'
@@ -290,7 +292,7 @@ export class MemoryStore implements face.Store {
         .slice(-limit),
   })
 
-  #thread(user: string, session: string | undefined): face.Thread | undefined {
+  #thread(user: string, session: string | undefined): contract.Thread | undefined {
     const rows = this.#db.rows.filter(isOf(session, user)).reverse()
     const [last] = rows
     if (!last) return undefined
@@ -305,7 +307,7 @@ export class MemoryStore implements face.Store {
     return { user, last: this.#shown(last), unread, refused }
   }
 
-  readonly conversations = this.#verbs<face.Conversations>({
+  readonly conversations = this.#verbs<contract.Conversations>({
     threads: async ({ before = Infinity, limit, session, sessions, user }) => {
       const newest = [...new Map(this.#db.rows.map(row => [row.user, row.id]))]
         .filter(([peer, id]) => (user === undefined ? peer !== '' && id < before : peer === user))
@@ -337,7 +339,8 @@ export class MemoryStore implements face.Store {
       return [...spans]
         .filter(([span]) => span >= 0)
         .map(([span, rows]) => ({
-          ...{ span, sent: rows.filter(isOut).length },
+          span,
+          sent: rows.filter(isOut).length,
           received: rows.filter(row => row.direction === 'received').length,
         }))
     },
@@ -353,7 +356,7 @@ export class MemoryStore implements face.Store {
     },
   })
 
-  readonly names = this.#verbs<face.Names>({
+  readonly names = this.#verbs<contract.Names>({
     of: async session => new Map(this.#db.names.filter(isOf(session)).map(({ user, name }) => [user, name])),
     called: async name =>
       this.#db.names
@@ -368,7 +371,7 @@ export class MemoryStore implements face.Store {
     },
   })
 
-  readonly upkeep: face.Upkeep = {
+  readonly upkeep: contract.Upkeep = {
     trouble: async () => (this.#closed ? closed() : undefined),
     trustsClock: async () => this.#trust.trusted,
     prune: async () => {

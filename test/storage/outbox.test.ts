@@ -15,7 +15,11 @@ import { byMessageId, insert, message, open, rename, sending } from './support.t
 
 let count = 0
 const outgoing = (text: string, user = 'u') => ({
-  ...{ client_id: `c${++count}`, to_user: user, msg_type: 'TEXT' as const, text, timestamp: count },
+  client_id: `c${++count}`,
+  to_user: user,
+  msg_type: 'TEXT' as const,
+  text,
+  timestamp: count,
   raw: JSON.stringify({ to_user_id: user, item_list: [{ type: 1, text_item: { text } }] }),
 })
 const part = (text: string, user?: string): NewPart => ({

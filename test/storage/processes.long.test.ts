@@ -15,19 +15,38 @@ const start = (place: Place, body: string) =>
 let ids = 0
 const texts = (...all: string[]): PolledMessage[] =>
   all.map(text => ({
-    ...{ message_id: `${++ids}`, derived_id: '', from_user: 'u', msg_type: 'TEXT', text, raw: '{}' },
-    ...{ timestamp: ids, timed: true, contentHash: text, written_at: ids, contextToken: `t ${text}` },
+    message_id: `${++ids}`,
+    derived_id: '',
+    from_user: 'u',
+    msg_type: 'TEXT',
+    text,
+    raw: '{}',
+    timestamp: ids,
+    timed: true,
+    contentHash: text,
+    written_at: ids,
+    contextToken: `t ${text}`,
     repeated: { received_at: ids },
   }))
 
 const batches: PolledBatch[] = ['first', 'second', 'third'].map((text, nth) => ({
-  ...{ id: text, session: 's', token: bot('b').token, botId: 'b@im.bot', now: 1_000_000 },
-  ...{ cursorFrom: nth === 0 ? '' : `c${nth}`, cursorTo: `c${nth + 1}` },
+  id: text,
+  session: 's',
+  token: bot('b').token,
+  botId: 'b@im.bot',
+  now: 1_000_000,
+  cursorFrom: nth === 0 ? '' : `c${nth}`,
+  cursorTo: `c${nth + 1}`,
   messages: texts(`${text} 1`, `${text} 2`),
 }))
 
 const out = (client_id: string) => ({
-  ...{ client_id, to_user: 'u', msg_type: 'TEXT', text: client_id, timestamp: 1, raw: '{}' },
+  client_id,
+  to_user: 'u',
+  msg_type: 'TEXT',
+  text: client_id,
+  timestamp: 1,
+  raw: '{}',
 })
 const entry = { session: 's', bot_id: 'b@im.bot', user: 'u', made_by: 'owner' }
 

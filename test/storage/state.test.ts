@@ -17,7 +17,8 @@ type Engine = Storage & Pick<Opened, 'second'>
 /** A message that says this of who wrote it. */
 const from = ({ user_id, token, received_at, again }: Inbound, more: Partial<PolledMessage> = {}) => ({
   ...message('x', { from_user: user_id, written_at: received_at }),
-  ...{ contextToken: token, repeated: again ? { received_at, again } : { received_at } },
+  contextToken: token,
+  repeated: again ? { received_at, again } : { received_at },
   ...more,
 })
 
@@ -316,7 +317,12 @@ onEach((_it, open) => {
       expect(found.get('x')).toMatchObject([{ user_id: 'u', context: { received_at: 1000 }, name: 'Ann' }])
       expect(found.get('gone')).toEqual([])
       const begun = await sending(store, 's', bot('s').bot_id, {
-        ...{ client_id: 'c', to_user: 'u', msg_type: 'TEXT', text: 'hi', timestamp: 2000, raw: '{}' },
+        client_id: 'c',
+        to_user: 'u',
+        msg_type: 'TEXT',
+        text: 'hi',
+        timestamp: 2000,
+        raw: '{}',
       })
       await store.outbox.settle(begun, { status: 'accepted', spent: true })
       expect((await contexts.users(['s'])).get('s')).toMatchObject([{ counter: { used: 1 } }])
@@ -458,8 +464,16 @@ onEach((_it, open) => {
     }))
 
   const login = (session: string, more: Partial<StoredLogin> = {}): StoredLogin => ({
-    ...{ id: `login of ${session}`, session, version: '', until: 5000, force: false, ended: false },
-    ...{ status: 'waiting', revision: 0, told: 0, ...more },
+    id: `login of ${session}`,
+    session,
+    version: '',
+    until: 5000,
+    force: false,
+    ended: false,
+    status: 'waiting',
+    revision: 0,
+    told: 0,
+    ...more,
   })
   const qr = {
     qrcode: 'q',

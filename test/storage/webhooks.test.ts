@@ -6,21 +6,46 @@ import { onEach } from './engines.ts'
 import { rename } from './support.ts'
 
 const endpoint = (id: string, more: Partial<NewWebhook> = {}): NewWebhook => ({
-  ...{ id, url: 'https://example.org/hook', types: [], headers: {}, secrets: [{ secret: 'whsec_AA==' }] },
-  ...{ link_key: 'k', allow_private: false, replies: false, created_at: 1, position: 'at-7', ...more },
+  id,
+  url: 'https://example.org/hook',
+  types: [],
+  headers: {},
+  secrets: [{ secret: 'whsec_AA==' }],
+  link_key: 'k',
+  allow_private: false,
+  replies: false,
+  created_at: 1,
+  position: 'at-7',
+  ...more,
 })
 const went = (more: Partial<WebhookProgress> = {}): WebhookProgress => ({
-  ...{ epoch: 0, position: 'at-8', lanes: [], ended: [], tries: [], health: {}, ...more },
+  epoch: 0,
+  position: 'at-8',
+  lanes: [],
+  ended: [],
+  tries: [],
+  health: {},
+  ...more,
 })
 const tried = (event: string, more: Partial<WebhookTry> = {}): WebhookTry => ({
-  ...{ at: 5, event, type: 'message.received', outcome: 'done', status: 200, took_ms: 3, ...more },
+  at: 5,
+  event,
+  type: 'message.received',
+  outcome: 'done',
+  status: 200,
+  took_ms: 3,
+  ...more,
 })
 
 onEach(it => {
   it('endpoints are kept as they were added, across a restart, and go with all that is kept of them', async t => {
     const full = endpoint('a', {
-      ...{ types: ['message.received'], session: 'work', user: 'u@im.wechat', headers: { 'X-Key': 'hush' } },
-      ...{ allow_private: true, replies: true },
+      types: ['message.received'],
+      session: 'work',
+      user: 'u@im.wechat',
+      headers: { 'X-Key': 'hush' },
+      allow_private: true,
+      replies: true,
     })
     await t.store.webhooks.add(full)
     await t.store.webhooks.add(endpoint('b', { created_at: 2 }))
@@ -31,7 +56,9 @@ onEach(it => {
     expect(await t.store.webhooks.get('c')).toBeUndefined()
     expect(found[0]).toEqual({
       ...full,
-      ...{ paused: false, epoch: 0, tries: { done: 0, failed: 0, gave_up: 0 } },
+      paused: false,
+      epoch: 0,
+      tries: { done: 0, failed: 0, gave_up: 0 },
     })
     await t.store.webhooks.progress.keep(
       'a',
@@ -50,10 +77,14 @@ onEach(it => {
     expect(await webhooks.change('none', { paused: true })).toBe(false)
     const secrets = [{ secret: 'whsec_BB==' }, { secret: 'whsec_AA==', until: 9 }]
     await webhooks.change('a', {
-      ...{ paused: true, disabled: { reason: 'gone', at: 5 }, rotation: { secret: 'whsec_BB==', until: 9 } },
+      paused: true,
+      disabled: { reason: 'gone', at: 5 },
+      rotation: { secret: 'whsec_BB==', until: 9 },
     })
     expect((await webhooks.list())[0]).toMatchObject({
-      ...{ paused: true, disabled: { reason: 'gone', at: 5 }, secrets },
+      paused: true,
+      disabled: { reason: 'gone', at: 5 },
+      secrets,
     })
     await webhooks.change('a', { paused: false, disabled: undefined })
     const [now] = await webhooks.list()
@@ -134,8 +165,11 @@ onEach(it => {
     await webhooks.add(endpoint('a'))
     const trouble = { event: 'e9', tries: 2, failed_at: 100, retry_at: 200 }
     const health = {
-      ...{ last_success_at: 50, failing_since: 100, last_error: 'HTTP 500' },
-      ...{ last_error_code: 'http_status' as const, next_try_at: 5100 },
+      last_success_at: 50,
+      failing_since: 100,
+      last_error: 'HTTP 500',
+      last_error_code: 'http_status' as const,
+      next_try_at: 5100,
     }
     const failed = tried('e9', { outcome: 'failed', status: 500, detail: 'HTTP 500', code: 'http_status' })
     await webhooks.progress.keep(
@@ -161,7 +195,9 @@ onEach(it => {
       { session: 's', user: 'd', position: 'at-12' },
     ])
     expect((await kept.list())[0]).toMatchObject({
-      ...{ position: 'at-20', ...health, tries: { done: 1, failed: 1, gave_up: 0 } },
+      position: 'at-20',
+      ...health,
+      tries: { done: 1, failed: 1, gave_up: 0 },
     })
     expect(await kept.progress.tries('a', 10)).toEqual([failed, tried('e8')])
     const gave = tried('e9', { outcome: 'gave_up' })

@@ -1,4 +1,4 @@
-/** Readers that acknowledge: how far each has come, of all sessions and of those that it read alone. */
+/** Consumers that acknowledge: the position of each, for all sessions and for single sessions. */
 import { badArgument } from '../../model/error.ts'
 import type { Wanted } from '../messages.ts'
 import type { Claim } from '../store.ts'
@@ -6,7 +6,7 @@ import type { Consumers } from './consumers.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import { within } from './messages.ts'
 
-/** Stands for all sessions among their keys. */
+/** Stands for all sessions among the session keys. */
 const all = 0
 
 interface Place {
@@ -14,7 +14,7 @@ interface Place {
   handedOut: number
 }
 const nowhere: Place = { position: 0, handedOut: 0 }
-/** Of one consumer, by session key. */
+/** Positions of one consumer, by session key. */
 type Places = ReadonlyMap<number, Place>
 
 export class Acknowledgements extends EnginePart {
@@ -33,7 +33,7 @@ export class Acknowledgements extends EnginePart {
     const keys = this.#keys(session)
     let places = this.#places(consumer)
     const isNews = (keys.length > 0 ? keys : [all]).some(key => ack > highest(places, key, 'position'))
-    // Looking takes no write lock: most calls find nothing.
+    // Most calls find nothing new; those take no write lock.
     if (isNews || !places.has(all) || !this.#consumers.isKnown(consumer)) {
       this.db.transaction(() => this.#acknowledge(consumer, ack, keys))
       places = this.#places(consumer)
@@ -71,7 +71,7 @@ export class Acknowledgements extends EnginePart {
     return new Map(rows.map(row => [row.session, row]))
   }
 
-  /** @throws SvcError `invalid_arguments`; then nothing has changed */
+  /** @throws SvcError `invalid_arguments`; nothing has changed then */
   #acknowledge(consumer: string, ack: number, keys: readonly number[]): void {
     if (!this.#places(consumer).has(all)) this.#begin(consumer)
     this.#consumers.position(consumer)
@@ -85,7 +85,7 @@ export class Acknowledgements extends EnginePart {
       this.db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
         VALUES (${consumer}, ${key}, ${ack}, ${ack})
         ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`
-      // As other versions, retention, and who counts what waits know it.
+      // The tables in which older versions, retention and the backlog counts look the position up.
       if (key === all) this.db.run`UPDATE consumer SET position = ${ack} WHERE name = ${consumer}`
       else
         this.db.run`INSERT OR REPLACE INTO consumer_ahead (consumer, session, position)
@@ -93,7 +93,7 @@ export class Acknowledgements extends EnginePart {
     }
   }
 
-  /** Where it is, or before what was handed out and not confirmed. */
+  /** Starts at the consumer's position, or before the rows that were delivered and not confirmed. */
   #begin(consumer: string): void {
     const isNew = !this.db.get`SELECT 1 AS found FROM consumer WHERE name = ${consumer}`
     const position = this.#consumers.position(consumer)
@@ -118,6 +118,6 @@ export class Acknowledgements extends EnginePart {
   }
 }
 
-/** What is known of all sessions counts for each. */
+/** A value for all sessions also counts for each session. */
 const highest = (places: Places, key: number, what: keyof Place): number =>
   Math.max((places.get(key) ?? nowhere)[what], (places.get(all) ?? nowhere)[what])

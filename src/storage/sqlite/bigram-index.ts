@@ -1,31 +1,34 @@
 /**
- * Search by substring in any script: an index over pairs of neighbouring characters narrows, the text decides.
+ * Search by substring in any script: an index of pairs of neighbouring characters finds candidates, then each
+ * text is compared.
  *
- * FTS5's trigram tokenizer finds nothing below three characters and most Chinese words have two; its word tokenizer
- * finds no parts of words. Pairs serve both: a two-character word is one look-up, `ell` is `el` and `ll`. Positions
- * are not kept (detail=none): the rows found are compared with the needle anyway.
+ * FTS5's trigram tokenizer finds nothing below three characters, and most Chinese words have two. Its word
+ * tokenizer finds no parts of words. Pairs do both: a two-character word is one look-up, `ell` is `el` and
+ * `ll`. Positions are not stored (detail=none), since the rows found are compared with the search text
+ * anyway.
  */
 import type { Database } from '../../platform/sqlite.ts'
 
 export const gramTable = `
-  -- The ascii tokenizer takes letters, digits and everything beyond ASCII as parts of a token, and folds A-Z.
-  -- prefix='1' makes one character one look-up too; without it a frequent one costs the sum of all its pairs
-  -- (47 ms of 300,000 rows, measured; with it 0.1 ms, for 5 µs more per row).
+  -- The ascii tokenizer accepts letters, digits and everything beyond ASCII in a token, and folds A-Z.
+  -- prefix='1' makes a single character one look-up too; without it a frequent one costs the sum of all its pairs
+  -- (measured for 300,000 rows: 47 ms; with it 0.1 ms, for 5 µs more per row).
   CREATE VIRTUAL TABLE gram USING fts5(body, content='', contentless_delete=1, detail=none, prefix='1', tokenize='ascii');
-  -- Merged by eights, not by fours: a tenth more rows per second at 5,000,000 rows, and searches cost the same.
+  -- Merge 8 segments at a time, not 4: 10% more rows per second at 5,000,000 rows, and searches cost the same.
   INSERT INTO gram (gram, rank) VALUES ('automerge', 8);
 `
 
-/** Rows, and characters in them, that may wait for the index. */
+/** Number of rows, and of characters in them, that may be missing in the index. */
 const [tailRows, tailCharacters] = [256, 64 * 1024]
 
 /**
- * The rows up to a position are in the index. Those behind it are few, and a search reads them one by one; the write that
- * makes them many indexes them all. To index each row with its own commit costs five times as much: a segment for each.
+ * Index of character pairs. It has the rows up to a position. A search reads the few rows after it one by
+ * one; the write that makes them too many indexes them all. Indexing each row in its own commit costs five
+ * times as much: one segment for each.
  */
 export class BigramIndex {
   readonly #db: Database
-  /** As of the last look. */
+  /** As of the last read. */
   #position = 0
   #characters = 0
 
@@ -39,7 +42,7 @@ export class BigramIndex {
     return this.#position
   }
 
-  /** A row was added behind all others. Inside a transaction. */
+  /** Call it for each row added at the end, inside the transaction. */
   added(id: number, text: string): void {
     this.#characters += text.length
     if (id - this.#position < tailRows && this.#characters < tailCharacters) return
@@ -51,7 +54,7 @@ export class BigramIndex {
     this.#position = id
   }
 
-  /** A row has another text. Inside a transaction. */
+  /** Call it when the text of a row changed, inside the transaction. */
   changed(id: number, text: string): void {
     if (id > this.position) return
     this.#db.run`DELETE FROM gram WHERE rowid = ${id}`
@@ -64,16 +67,21 @@ export class BigramIndex {
   }
 }
 
-/** SQLite's text functions stop at NUL, and lone surrogates do not survive UTF-8: both are searched as U+FFFD. */
+/**
+ * SQLite's text functions stop at NUL, and lone surrogates do not survive UTF-8: both are searched as U+FFFD.
+ */
 export const searchable = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd')
 
-/** ASCII characters that would end a token, as the private characters that stand for them. */
+/** Private-use characters that replace ASCII characters which would end a token. */
 const standIns = Array.from({ length: 128 }, (_, code) => {
   const char = String.fromCharCode(code)
   return /[a-z0-9]/i.test(char) ? char : String.fromCharCode(0xe000 + code)
 })
 
-/** The characters as the index spells them. Real private characters may look the same: the text decides. */
+/**
+ * The characters as they are in the index. A real private-use character may look the same; comparing the text
+ * decides.
+ */
 function spelled(text: string): string[] {
   const chars: string[] = []
   for (let at = 0; at < text.length; at++) {
@@ -85,20 +93,20 @@ function spelled(text: string): string[] {
   return chars
 }
 
-/** Up to this many characters, telling repeated pairs apart costs more than indexing them again. */
+/** For texts up to this length, removing repeated pairs costs more than indexing them twice. */
 const shortText = 64
 
 /**
- * A longer text is not told apart by pairs: 464,000 different characters took the index 2 s, in which nobody else is
- * served. WeChat's own are shorter.
+ * Longer texts are not indexed by pairs: for 464,000 different characters the index took 2 s, during which
+ * nothing else ran. WeChat's own messages are shorter.
  */
 const indexedCharacters = 16_384
-/** Stands for the pairs of a longer text. Three characters, so no pair is like it. */
+/** Replaces the pairs of a longer text. It has three characters, so no pair equals it. */
 const longText = '\ue000\ue000\ue000'
 
 /**
- * A text (as `searchable` gives it) as the index keeps it: each pair, and the last character alone. '' for ''. A long one
- * is found for every needle, and compared.
+ * The form of a text (from `toSearchableText`) in the index: each pair, and the last character alone. '' for
+ * ''. A long text is a candidate for every search, and is then compared.
  */
 export function gramsOf(text: string): string {
   if (text === '') return ''
@@ -115,13 +123,16 @@ export function gramsOf(text: string): string {
   return grams + chars[last]
 }
 
-/** A longer needle is narrowed by its first pairs alone: more would find the same rows. */
+/** A longer search text is narrowed by its first pairs only: more would find the same rows. */
 const needlePairs = 32
 
-/** What the index is asked for a needle: its pairs, or everything that begins with its one character, and long texts. */
+/**
+ * The index query for a search text: its pairs, or everything that starts with its single character; and long
+ * texts.
+ */
 export function gramQuery(needle: string): string {
   const chars = spelled(needle)
-  // No quote can be inside: it is one of the characters that are replaced.
+  // The text has no quote: quotes are among the replaced characters.
   if (chars.length === 1) return `"${chars[0]}"* OR "${longText}"`
   const grams = new Set<string>()
   for (let i = 0; i + 1 < chars.length && grams.size < needlePairs; i++)
@@ -129,5 +140,5 @@ export function gramQuery(needle: string): string {
   return `(${[...grams].map(gram => `"${gram}"`).join(' AND ')}) OR "${longText}"`
 }
 
-/** The needle for `LIKE … ESCAPE '\'`, which ignores the case of A-Z and of nothing else. */
+/** Pattern for `LIKE … ESCAPE '\'`, which ignores case for A-Z only. */
 export const likePattern = (needle: string): string => `%${needle.replace(/[\\%_]/g, '\\$&')}%`

@@ -1,21 +1,27 @@
-/** Commits: what many callers write in one, and who hears of it. */
+/** Commits: joins the writes of many callers, and notifies those that wait for changes. */
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
 
-/** Commits of other processes are noticed after this, while somebody waits. */
+/** Commits of other processes are noticed within this time, while a caller waits. */
 const lookEveryMs = 50
 
-/** Tells of commits: `wake` of our own, a look at the commit counter of those of other processes. */
+/**
+ * Resolves waits after commits: this process calls `notify`; commits of other processes show in SQLite's
+ * commit counter.
+ */
 export class ChangeNotifier {
   readonly #db: Database
   readonly #log: Log
   readonly #lost: () => boolean
   readonly #waiting = new Set<() => void>()
   #timer: ReturnType<typeof setInterval> | undefined
-  /** As of the last look, also of one long ago: who waits anew hears of what was committed since he looked at the rows. */
+  /**
+   * Counter at the last read, which may be long ago: a new wait ends for everything that was committed since
+   * its caller read the rows.
+   */
   #version: number
 
-  /** `lost`: what is waited for can no longer come, which ends the waits; asked with every look. */
+  /** @param lost whether the awaited changes can no longer come, which ends the waits; checked each time */
   constructor(db: Database, log: Log, lost: () => boolean) {
     this.#db = db
     this.#log = log
@@ -43,12 +49,12 @@ export class ChangeNotifier {
     })
   }
 
-  /** Something was committed here. */
+  /** Call it after each commit of this process. */
   wake(): void {
     for (const wake of [...this.#waiting]) wake()
   }
 
-  /** One look at the commit counter serves all who wait. It counts the commits of others, not our own. */
+  /** One read of the commit counter serves all waits. It counts the commits of other processes only. */
   #watch(): ReturnType<typeof setInterval> {
     return setInterval(() => {
       try {
@@ -74,9 +80,9 @@ interface Write {
 }
 
 /**
- * Durable writes of many callers in one transaction: those that arrive in one turn of the event loop share one BEGIN …
- * COMMIT and one fsync. Each stands under a savepoint of its own, so one that fails fails alone. A single caller waits for
- * nobody.
+ * Joins durable writes of many callers in one transaction: writes that arrive in one turn of the event loop
+ * share one BEGIN … COMMIT and one fsync. Each has its own savepoint, so a failed write does not affect the
+ * others. A single caller is not delayed.
  */
 export class CommitQueue {
   readonly #db: Database
@@ -86,7 +92,7 @@ export class CommitQueue {
     this.#db = db
   }
 
-  /** Does `work`, synchronously, in the next transaction; resolves once that is on the disk. */
+  /** Runs `work` (synchronous) in the next transaction; resolves when it is on the disk. */
   write<T>(work: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#writes.length === 0) setImmediate(() => this.flush())
@@ -94,7 +100,7 @@ export class CommitQueue {
     })
   }
 
-  /** Commits what waits, at once. */
+  /** Commits the waiting writes now. */
   flush(): void {
     const writes = this.#writes
     this.#writes = []
@@ -118,7 +124,7 @@ export class CommitQueue {
       this.#db.exec('RELEASE one')
       return end
     } catch (error) {
-      // A full disk has ended the whole transaction already; then this throws, and everybody hears of it.
+      // A full disk has ended the whole transaction already. Then this throws, and all writes are rejected.
       this.#db.exec('ROLLBACK TO one')
       this.#db.exec('RELEASE one')
       return () => write.reject(error)

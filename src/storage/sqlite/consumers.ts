@@ -1,20 +1,22 @@
-/** Named readers of the log. A position moves when rows are handed out; what is not confirmed stands in a lease. */
+/**
+ * Named readers of the log. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
+ */
 import { badArgument } from '../../model/error.ts'
 import type { StoredMessage, Wanted } from '../messages.ts'
 import type { Claim } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
 import { type Fits, within } from './messages.ts'
 
-/** A lease lapses after this; sooner when its owner is known to be dead. */
+/** A lease expires after this; sooner if its owner is known to be dead. */
 const leaseMs = 30_000
-/** When a consumer was last seen is noted this coarsely: retention looks at days. */
+/** Precision of the time when a consumer was last active: retention compares days. */
 const seenEveryMs = 60 * 60_000
-/** `expires_at` of a lease whose rows nobody was shown. */
+/** `expires_at` of a lease whose rows no reader saw. */
 const neverSeen = -1
-/** The consumer that begins at the beginning. */
+/** The consumer that starts at the beginning of the log. */
 const firstConsumer = 'default'
 
-/** When, and by whose death, it lapses. */
+/** When a lease expires, and the process whose death ends it. */
 interface Lease {
   owner: string
   expires_at: number
@@ -25,7 +27,7 @@ export class Consumers extends EnginePart {
     const { characters, limit, session } = options
     const fits = within(characters)
     const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
-    // Looking takes no write lock: most calls find nothing.
+    // Most calls find nothing new; those take no write lock.
     if (this.#isIdle(consumer, keys)) return undefined
     return this.db.transaction(() => {
       const position = this.position(consumer)
@@ -95,7 +97,7 @@ export class Consumers extends EnginePart {
     this.db.run`UPDATE lease SET expires_at = ${this.clock.now() + leaseMs} WHERE id = ${lease}`
   }
 
-  /** Whether anything is handed out and not confirmed. */
+  /** Whether any rows are delivered and not confirmed. */
   anyLease(): boolean {
     return this.db.get`SELECT 1 AS found FROM lease LIMIT 1` !== undefined
   }
@@ -103,7 +105,7 @@ export class Consumers extends EnginePart {
   lags(most: number): { consumer: string; messages: number }[] {
     const readers = this.db.all<{ consumer: string; position: number }>`SELECT name AS consumer, position
       FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most}) ORDER BY position DESC`
-    // One walk serves all, but for what each was given of a session alone.
+    // One walk serves all consumers, except for the rows that each read of single sessions.
     let [above, lag] = [this.messages.head(), 0]
     return readers.map(({ consumer, position }) => {
       const from = Math.min(above, position)
@@ -116,7 +118,7 @@ export class Consumers extends EnginePart {
     })
   }
 
-  /** Consumers with rows that were handed out, and are to be handed out again. */
+  /** Consumers with rows that must be delivered again. */
   lapsed(): ReadonlySet<string> {
     const rows = this.db.all<Lease & { consumer: string }>`SELECT consumer, owner, expires_at FROM lease`
     return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => consumer))
@@ -138,12 +140,12 @@ export class Consumers extends EnginePart {
     )
   }
 
-  /** Or in the future, by a clock that was set back since. */
+  /** Also true for a time in the future, from a clock that was set back since. */
   #seenLongAgo(seenAt: number): boolean {
     return Math.abs(this.clock.now() - seenAt) > seenEveryMs
   }
 
-  /** Whether a reader of that name was here lately: then `position` writes nothing. */
+  /** Whether a consumer of that name was active lately: then `position` writes nothing. */
   isKnown(consumer: string): boolean {
     const row = this.#row(consumer)
     return row !== undefined && !this.#seenLongAgo(row.seen_at)
@@ -159,7 +161,10 @@ export class Consumers extends EnginePart {
     return consumer === firstConsumer ? 0 : this.messages.head()
   }
 
-  /** Where a reader is, who is here now. Inside a transaction. */
+  /**
+   * Returns the position of a consumer, and records that it is active now. Adds a new consumer at `first`.
+   * Inside a transaction.
+   */
   position(consumer: string, first = this.#firstPosition(consumer)): number {
     const now = this.clock.now()
     const row = this.#row(consumer)
@@ -183,11 +188,11 @@ export class Consumers extends EnginePart {
 
   #hasLapsed({ expires_at, owner }: Lease): boolean {
     const left = expires_at - this.clock.now()
-    // Far more than a whole lease is left when the clock was set back.
+    // Far more than a whole lease is left if the clock was set back.
     return left <= 0 || left > 2 * leaseMs || this.owner.isDead(owner)
   }
 
-  /** Rows of lapsed leases, taken out of them. */
+  /** Removes rows from expired leases and returns them. */
   #lapsed(
     consumer: string,
     keys: number[] | undefined,
@@ -208,7 +213,7 @@ export class Consumers extends EnginePart {
           if (lease.wasSeen) redelivered.add(id)
           isFull = rows.length >= limit
         } else {
-          // A row that retention removed meanwhile is nobody's any more.
+          // A row that retention removed since belongs to no lease.
           if (row || isFull) left.push(id)
           if (isWanted) isFull = true
         }
@@ -218,7 +223,7 @@ export class Consumers extends EnginePart {
     return { rows: rows.sort((a, b) => a.id - b.id), redelivered }
   }
 
-  /** These remain of the rows of a lease. */
+  /** Sets the remaining rows of a lease. */
   #left(lease: number, ids: readonly number[]): void {
     if (ids.length === 0) this.ack(lease)
     else this.db.run`UPDATE lease SET ids = ${JSON.stringify(ids)} WHERE id = ${lease}`
@@ -228,14 +233,14 @@ export class Consumers extends EnginePart {
     return keys.includes(Number(this.db.get`SELECT session FROM message WHERE id = ${id}`?.session))
   }
 
-  /** Up to where a consumer has read one session, when it read it alone. */
+  /** The position of a consumer in a session that it read on its own. */
   #ahead(consumer: string, key: number): number {
     const row = this.db.get`SELECT position FROM consumer_ahead WHERE consumer = ${consumer}
       AND session = ${key}`
     return Number(row?.position ?? 0)
   }
 
-  /** Rows never handed out, and the position moved past them. */
+  /** Returns rows that were never delivered, and moves the position past them. */
   #fresh(consumer: string, position: number, limit: number, fits: Fits): StoredMessage[] {
     const ids = this.#freshIds(consumer, position, limit)
     const rows = this.messages.read(ids, fits)
@@ -255,7 +260,10 @@ export class Consumers extends EnginePart {
       ORDER BY m.id LIMIT ${limit}`.map(row => Number(row.id))
   }
 
-  /** The same of some sessions alone: the position stays, and how far each of them was read is noted beside it. */
+  /**
+   * Like `#takeFresh`, for some sessions only: the position stays, and the position in each session is stored
+   * beside it.
+   */
   #freshOf(consumer: string, position: number, keys: number[], limit: number, fits: Fits): StoredMessage[] {
     const found = this.messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
     const rows = this.messages.read(

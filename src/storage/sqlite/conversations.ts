@@ -1,4 +1,4 @@
-/** The log seen by users: who wrote, the newest message of each, and what nobody has looked at yet. */
+/** The log grouped by user: newest message and unread count. */
 
 import type { SentStatus } from '../../model/message.ts'
 import type { Database } from '../../platform/sqlite.ts'
@@ -6,10 +6,13 @@ import type { Thread, ThreadPage } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
 import { receivedElsewhere } from './messages.ts'
 
-/** Unread messages are counted up to here. */
+/** Unread messages are counted up to this number. */
 const countedUnread = 100
 
-/** By session, how many messages since then (Unix ms) WeChat took without giving them an id, where there are any. */
+/**
+ * By session, the number of messages since then (Unix ms) that WeChat accepted without an id, if there are
+ * any.
+ */
 export function suspectsOf(db: Database, since: number): Map<string, number> {
   const rows = db.all<{ name: string; messages: number }>`SELECT s.name, count(*) AS messages
     FROM message m INDEXED BY message_suspect CROSS JOIN session s ON s.key = m.session
@@ -17,11 +20,13 @@ export function suspectsOf(db: Database, since: number): Map<string, number> {
   return new Map(rows.map(({ name, messages }) => [name, messages]))
 }
 
-/** What another process sent shows after this; a look each cost a small call 4 µs. */
+/**
+ * Messages that another process sent count after this time. Without the cache each small call cost 4 µs more.
+ */
 const suspectsKeptMs = 1000
 
 interface FoundThread extends Pick<Thread, 'unread'> {
-  /** Of the newest message. */
+  /** Row id of the newest message. */
   id: number
   peer: string
   refused: number
@@ -48,7 +53,10 @@ export class Conversations extends EnginePart {
     return { threads, before: user === undefined ? this.#rest?.before : undefined }
   }
 
-  /** Two steps of the index each, however many messages. What a page leaves is kept for the next one. */
+  /**
+   * Two steps in the index for each user, however many messages there are. Keeps the users after a page for
+   * the next page.
+   */
   #peers({ before, limit }: ThreadPage): { peer: string; newest: number }[] {
     const rest =
       before !== undefined && this.#rest?.before === before ? this.#rest.peers : this.#allPeers(before)
@@ -69,8 +77,8 @@ export class Conversations extends EnginePart {
   }
 
   /**
-   * Those that there is a message of. `seen`: the newest row that ends unread, or that was looked at; only what WeChat took ends
-   * unread, or what was answered elsewhere before it was imported.
+   * Threads that have a message. `seen`: the newest row that ends the unread messages, or was marked as read.
+   * Only a message that WeChat accepted ends them, or an imported one that was received elsewhere.
    */
   #found(asked: readonly { peer: string; keys: string | undefined }[]): FoundThread[] {
     const ofThread = (from: string) => `FROM message m INDEXED BY message_peer WHERE m.peer = ${from}.peer
@@ -109,7 +117,7 @@ export class Conversations extends EnginePart {
 
   markRead(session: string, peer: string, upTo?: number): void {
     const head = this.messages.head()
-    // Below 0: somebody marked it as unread when that row was the newest.
+    // Negative: marked as unread when that row was the newest.
     const position = upTo === undefined ? -head : Math.min(upTo, head)
     for (const key of this.messages.sessionKeys(session))
       this.db.run`INSERT INTO read_mark (session, peer, position) VALUES (${key}, ${peer}, ${position})
@@ -140,7 +148,8 @@ export class Conversations extends EnginePart {
         'message INDEXED BY message_sent WHERE sent = 1',
       ).map(row => [row.span, row]),
     )
-    // By an index that holds all it needs, and less the ones above: a day of a busy gateway is many rows.
+    // Received messages are all (from an index with all needed columns) minus the sent ones: a busy gateway
+    // has many rows a day.
     return count('count(*) AS every', 'message INDEXED BY message_time WHERE 1').map(({ span, every }) => {
       const ours = kept.get(span) ?? { every: 0, out: 0 }
       return { span, received: every - ours.every, sent: ours.out }

@@ -1,4 +1,4 @@
-/** A folder that is to be the data directory, before anything in it is opened. */
+/** Checks a folder that is to become the data directory, before anything in it is opened. */
 import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,35 +11,38 @@ const ownNames: ReadonlySet<string> = new Set([
   ...[dataFiles.dataLock, dataFiles.pollLock, dataFiles.defaultSession, dataFiles.endedSignIns],
   ...[dataFiles.store, dataFiles.apiToken, dataFiles.address, dataFiles.mcpKey],
 ])
-/** What a file system, or the desktop, puts into any folder. */
+/** Files that a file system, or the desktop, puts into any folder. */
 const nobodys = /^(lost\+found|\.DS_Store)$/
-/** Of SQLite's files beside the store, and of a lock's folder. */
+/** Suffixes of SQLite's files beside the store, and of a lock's folder. */
 const suffix = /(?<=\.db)-(wal|shm|journal)$|(?<=\.lock)\.lock$/
-/** A file that was being written, and one that did not parse. */
+/** Names of a file that was being written, and of a file that did not parse. */
 const leftoverName = /\.[0-9a-f]{12}\.tmp$/
 export const setAsideName = /\.corrupt-\d+$/
 
 const isKept = (name: string): boolean => ownNames.has(name.replace(suffix, ''))
 
-/** Whether svc gives files of this name into the directory itself. */
+/** Whether svc writes files of this name into the directory itself. */
 export const isOurFile = (name: string): boolean =>
   isKept(name) || leftoverName.test(name) || setAsideName.test(name)
 
-/** What lies in a folder. */
+/** Contents of a folder. */
 export interface Contents {
   entries: readonly Dirent[]
-  /** Nothing of anybody's lies there. */
+  /** The folder has no files, except those of the system. */
   isEmpty: boolean
-  /** It has something of svc's. */
+  /** It has a file of svc. */
   isOurs: boolean
   isSandbox: boolean
-  /** svc worked on it, with accounts or, so far, without: there is a store, or a process at work. Locks alone are what a clearing leaves. */
+  /**
+   * svc was used here, with or without accounts: there is a store, or a process polls. Locks alone remain
+   * after the directory was cleared.
+   */
   isUsed: boolean
-  /** How many have credentials, or cannot be looked into. */
+  /** Number of session folders that have credentials, or cannot be read. */
   sessions: number
 }
 
-/** The folders that may be a session's. */
+/** Names of the folders that may be a session's. */
 export const sessionFolders = ({ entries }: Pick<Contents, 'entries'>): string[] =>
   entries.flatMap(entry => (entry.isDirectory() && isSessionFolder(entry.name) ? [entry.name] : []))
 
@@ -51,19 +54,25 @@ export async function contentsOf(dir: string): Promise<Contents> {
   const logged = await Promise.all(tokens.map(path => fileExists(path).catch(() => true)))
   const sessions = logged.filter(Boolean).length
   return {
-    ...{ entries, isEmpty: names.every(name => nobodys.test(name)), isSandbox, sessions },
+    entries,
+    isEmpty: names.every(name => nobodys.test(name)),
+    isSandbox,
+    sessions,
     isOurs: isSandbox || sessions > 0 || names.some(isKept),
     isUsed: names.includes(dataFiles.store) || (await isPolled(dir)),
   }
 }
 
-/** Whether a process polls there, or that cannot be told. */
+/** Whether a process polls there. True if that cannot be determined. */
 async function isPolled(dir: string): Promise<boolean> {
   const lock = await lookAtLock(join(dir, dataFiles.pollLock)).catch(() => ({ held: undefined }))
   return lock !== undefined && lock.held !== false
 }
 
-/** Makes the folder private, and the sandbox's where it is to be. @throws SvcError `store_unavailable` for a newer version's */
+/**
+ * Makes the folder private, and creates the sandbox's folder if needed. @throws SvcError `store_unavailable`
+ * for the directory of a newer version
+ */
 export async function claim(dir: string, forSandbox: boolean): Promise<void> {
   await refuseNewer(join(dir, dataFiles.store))
   await ensurePrivateDir(dir)

@@ -1,4 +1,4 @@
-/** What the parts of the message log have in common; and which process a row in flight belongs to. */
+/** Base of the parts of the message log; and `ProcessOwner`, the process that owns a row in flight. */
 import { hostname } from 'node:os'
 import process from 'node:process'
 import type { Clock } from '../../platform/clock.ts'
@@ -28,32 +28,34 @@ export abstract class EnginePart implements Ground {
   }
 }
 
-/** Tells this process from an earlier one that had its number. */
+/** Distinguishes this process from an earlier one with the same process id. */
 const run = crypto.randomUUID().slice(0, 8)
 const host = hostname()
 
-/** This process, and whether another one still runs. */
+/** This process as an owner, and checks whether other owners still run. */
 export class Owner {
-  /** `<pid>:<run>.<store>:<host>`: unlike that of any other store, in this process too. */
+  /** `<pid>:<run>.<store>:<host>`: different for every store, also within one process. */
   readonly name = `${process.pid}:${run}.${crypto.randomUUID().slice(0, 4)}:${host}`
 
-  /** Whether what an owner, if any, has by a lease of `leaseMs` may be taken, with `leftMs` of it left. */
+  /**
+   * Whether this process may take what an owner (if any) holds by a lease of `leaseMs` with `leftMs` left.
+   */
   mayTake(owner: string | undefined, leftMs: number, leaseMs: number): boolean {
     return (
       owner === undefined ||
       owner === this.name ||
       leftMs <= 0 ||
-      // Far more than a whole lease is left when the clock was set back.
+      // Far more than a whole lease is left if the clock was set back.
       leftMs > 2 * leaseMs ||
       this.isDead(owner)
     )
   }
 
-  /** Whether an owner certainly no longer runs: only a process of this host can be asked. */
+  /** Whether an owner certainly no longer runs. Only a process of this host can be checked. */
   isDead(owner: string): boolean {
     const [pid, life, ...where] = owner.split(':')
     if (where.join(':') !== host) return false
-    // Our own number in another life: the owner died and the number was given to us.
+    // Our own process id with another run: that owner died, and the id was assigned to us.
     if (Number(pid) === process.pid) return life?.split('.')[0] !== run
     try {
       process.kill(Number(pid), 0)

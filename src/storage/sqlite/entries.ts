@@ -1,4 +1,4 @@
-/** Rows of the outbox: a call of send is an entry with a part per message. */
+/** Rows of the outbox: a call of send is an entry with one part for each message. */
 import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
 import type { EndReason, Entry, EntryPart, KeptFile, Lane, NewEntry } from '../outbox.ts'
@@ -6,16 +6,16 @@ import { approvalReason } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import type { Lanes, PaceSlots } from './lanes.ts'
 
-/** What waits has waited long enough after this. */
+/** How long a message may wait for its user. */
 export const queueLifeMs = 7 * 24 * 60 * 60_000
-/** A person has this long to say yes to one that waits for that. */
+/** How long a person may take to approve a send. */
 const askLifeMs = 24 * 60 * 60_000
-/** A call that has shown no progress for so long is over, where its process cannot be asked. */
+/** A call without progress for this long is over, if its process cannot be checked. */
 export const callLifeMs = 10 * 60_000
 
 /** More parts than an entry can have. */
 const partsPerEntry = 1000
-/** The parts of an entry lie side by side, in its order: so no index is needed to find them. */
+/** The ids of an entry's parts are consecutive, in order, so they are found without an index. */
 const partId = (entry: number, nth: number): number => entry * partsPerEntry + nth
 
 /** The files of these parts. */
@@ -44,7 +44,7 @@ export class Entries extends EnginePart {
   }
 
   fileOf(message: number): KeptFile | undefined {
-    // By the indexes of those that wait: hardly any.
+    // By the indexes of waiting parts, of which there are few.
     const row = this.db.get<{ file?: string }>`SELECT file FROM (
       SELECT message, file FROM outbox_part WHERE status = 'asked' UNION ALL
       SELECT message, file FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL)
@@ -58,9 +58,9 @@ export class Entries extends EnginePart {
   }
 
   /**
-   * Writes a call down. Inside a transaction.
+   * Stores a call. Inside a transaction.
    *
-   * @param begun where its first part is on its way with that: its row in the log, and its slot
+   * @param begun row in the log and slot of its first part, if that begins in the same write
    */
   insert(
     { asked, bot_id, mode, key, content = '', made_by, parts }: NewEntry,
@@ -82,11 +82,20 @@ export class Entries extends EnginePart {
         first?.row ?? (waiting && this.messages.insertOut(session, bot_id, waiting.message, waits))
       const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
       const part: EntryPart = {
-        ...{ id: partId(id, nth), entry: id, lane: lane.id, kind, msg_type, tries: 0, text, raw },
+        id: partId(id, nth),
+        entry: id,
+        lane: lane.id,
+        kind,
+        msg_type,
+        tries: 0,
+        text,
+        raw,
         status: first ? 'sending' : asked ? 'asked' : 'queued',
-        ...{ message, slot: first?.slot, file: waiting?.file },
+        message,
+        slot: first?.slot,
+        file: waiting?.file,
       }
-      // Text as JSON: SQLite keeps neither NUL nor lone surrogates.
+      // Text as JSON: SQLite stores neither NUL nor lone surrogates.
       this.db.run`INSERT INTO outbox_part (id, entry, lane, kind, msg_type, status, message, slot, owner,
         began_at, file, text, raw)
         VALUES (${part.id}, ${id}, ${lane.id}, ${kind}, ${msg_type}, ${part.status}, ${message},
@@ -110,7 +119,7 @@ export class Entries extends EnginePart {
     }
   }
 
-  /** A person said yes: it waits its turn as others do from here on. */
+  /** Records an approval: from here on the entry waits like any other. */
   approve({ id, asked, created_at, expires_at, parts }: Entry, by: string): void {
     const until = asked === 'queue' ? created_at + queueLifeMs : expires_at
     this.db.run`UPDATE outbox SET asked = NULL, expires_at = ${until}, approved_by = ${by} WHERE id = ${id}`
@@ -120,7 +129,7 @@ export class Entries extends EnginePart {
     }
   }
 
-  /** How many sends of a session wait for a person's yes. */
+  /** Number of sends of a session that wait for approval. */
   asked(session: number): number {
     return this.db.one<{
       n: number
@@ -128,13 +137,13 @@ export class Entries extends EnginePart {
       AND lane IN (SELECT id FROM outbox_lane WHERE session = ${session})`.n
   }
 
-  /** A part is on its way from here on, with that row in the log. */
+  /** Marks a part as being sent, with its row in the log. */
   begin(id: number, { row, slot }: { row: number; slot?: number }): void {
     this.db.run`UPDATE outbox_part SET status = 'sending', message = ${row}, slot = ${slot},
       owner = ${this.owner.name}, began_at = ${this.clock.now()} WHERE id = ${id}`
   }
 
-  /** What waits for users, oldest first; and for a yes, while that can still be given. */
+  /** Entries that wait for users, oldest first; and those that wait for an approval, until they expire. */
   list(filter: { user_id?: string; session?: string } = {}): Entry[] {
     const keys = filter.session === undefined ? undefined : this.messages.sessionKeys(filter.session)
     const waiting = this.db.all<{ id: number; session: number; peer: string }>`SELECT o.id, l.session, l.peer
@@ -153,14 +162,14 @@ export class Entries extends EnginePart {
       (SELECT min(created_at) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL) AS oldest_at`
   }
 
-  /** What waits for the user of a lane, in its order, the first `limit` of it. */
+  /** The first `limit` parts that wait in a lane, in order. */
   waiting(lane: number, limit: number): EntryPart[] {
     const found = `SELECT ${partColumns} WHERE p.lane = ? AND p.status = 'queued' AND p.message IS NOT NULL
       ORDER BY p.id LIMIT ?`
     return this.db.all<PartRow>(found, lane, limit).map(partOf)
   }
 
-  /** How many messages wait for the user of a lane, or are on their way from there. */
+  /** Number of messages in a lane that wait or are being sent. */
   unsent(lane: number): number {
     return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox o
       JOIN outbox_part p ON p.id >= o.id * ${partsPerEntry} AND p.id < (o.id + 1) * ${partsPerEntry}
@@ -173,7 +182,7 @@ export class Entries extends EnginePart {
       message_id = ${messageId} WHERE id = ${id}`
   }
 
-  /** Ends the parts that wait; what is on its way goes its way. @returns those */
+  /** Ends the waiting parts; parts that are being sent continue. @returns the ended parts */
   endWaiting(entry: number, reason: EndReason): EntryPart[] {
     const waiting = this.#parts(entry).filter(({ status }) => status === 'queued' || status === 'asked')
     for (const part of waiting) {
@@ -188,10 +197,11 @@ export class Entries extends EnginePart {
   }
 
   /**
-   * An entry of which nothing waits has ended: it goes, unless it answers for a key, or was queued and may be asked for.
+   * Ends an entry of which nothing waits. Removes it, unless it answers for a key or was queued and may be
+   * looked up.
    *
-   * @param count the answers to its user, if that is known
-   * @returns it as it stands
+   * @param count counter of the user's answers, if it is known
+   * @returns its current state
    */
   close(id: number, count?: Counter): Entry | undefined {
     const entry = this.entry(id)
@@ -214,7 +224,7 @@ export class Entries extends EnginePart {
     this.db.run`DELETE FROM outbox WHERE id = ${id}`
   }
 
-  /** Names of the kept files that are still needed. */
+  /** Names of the stored files that are still needed. */
   files(): string[] {
     const rows = this.db.all<{ name: string }>`SELECT file ->> 'name' AS name FROM outbox_part
       WHERE file IS NOT NULL AND status IN ('asked', 'queued', 'sending')`
@@ -222,11 +232,11 @@ export class Entries extends EnginePart {
   }
 }
 
-/** Nothing has become of these yet. */
+/** Statuses of parts without a result yet. */
 const open: ReadonlySet<EntryPart['status']> = new Set(['asked', 'queued', 'sending'])
 
 type EntryRow = Omit<Entry, 'session' | 'user' | 'parts'> & {
-  /** Of a session and a lane that may not be there: a call of version 0.1. */
+  /** Absent if the session or the lane does not exist: a call of version 0.1. */
   name?: string
   peer?: string
   key?: string
@@ -240,7 +250,16 @@ function entryOf(row: EntryRow, parts: EntryPart[]): Entry {
   const { used, received_at, made_by, approved_by, ended_by } = row
   const ended = row.ended_at !== undefined
   return {
-    ...{ id, session: name, user: peer, mode, content, created_at, expires_at, ended, answer, parts },
+    id,
+    session: name,
+    user: peer,
+    mode,
+    content,
+    created_at,
+    expires_at,
+    ended,
+    answer,
+    parts,
     ...(row.key !== undefined && { keyed: true }),
     made_by,
     approved_by,
@@ -249,7 +268,7 @@ function entryOf(row: EntryRow, parts: EntryPart[]): Entry {
   }
 }
 
-/** What is read of a part: an `EntryPart`, of which `text`, `error` and `file` are JSON. */
+/** Columns of an `EntryPart`; `text`, `error` and `file` are JSON. */
 export const partColumns = `p.id, p.entry, p.lane, p.kind, p.msg_type, p.status, p.tries, p.message, p.message_id,
   p.error, p.slot, p.file, p.text, p.raw FROM outbox_part p`
 

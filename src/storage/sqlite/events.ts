@@ -1,9 +1,11 @@
 /**
- * The event log in messages.db. A received message is its own event, so that it costs nothing; what else happens is a row of
- * `event`, which a trigger writes for the status of sent messages, whichever version of svc changes it.
+ * The event log in messages.db. A received message is its own event and needs no row. All other events are
+ * rows of `event`. A trigger writes those for the status of sent messages, whichever version of svc changes
+ * it.
  *
- * A place in the log is a number. That of a message is its row id times a million; what happens between two messages is
- * counted on from the one before. So places grow with the time of the commit, in all processes.
+ * A place is the number of an event in the log. The place of a message is its row id times a million. An
+ * event between two messages has the place of the event before it plus one. So places grow in the order of
+ * the commits, in all processes.
  */
 import { badArgument, SvcError } from '../../model/error.ts'
 import { sessionKey } from '../../model/session.ts'
@@ -19,27 +21,30 @@ import {
 } from '../events.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 
-/** Places from one message to the next. */
+/** Difference between the places of two successive messages. */
 export const placesPerMessage = 1_000_000
-/** Where a reader is that lost its place; and that as a cursor, which is of no store. */
+/** Sentinel place of a reader that lost its place, and its cursor, which belongs to no store. */
 const lostPlace = -1
 const lostCursor = 'lost-0'
-/** It is noted this often that a reader was seen. */
+/** How often the activity of a reader is recorded. */
 const seenEveryMs = 60 * 60_000
-/** Messages, and of one user other events, looked at for one page, however few of them are wanted. */
+/**
+ * Maximum number of messages scanned for one page, however few match. With a user, the limit is for that
+ * user's messages and for other events.
+ */
 const scanned = 5000
 
-/** The place of an event that is written now; `row`: of the newest message. */
+/** SQL for the place of an event that is written now. `row`: SQL for the row id of the newest message. */
 const nextPlace = (row: string) =>
   `max(coalesce((SELECT max(place) FROM event), 0), coalesce(${row}, 0) * ${placesPerMessage}) + 1`
-// It has no row as long as no message was stored.
+// NULL until the first message is stored.
 const newestRow = `(SELECT seq FROM sqlite_sequence WHERE name = 'message')`
 
 export const eventTables = `
-  -- Which store this is: a cursor bears it.
+  -- Id of this store, which is part of each cursor.
   CREATE TABLE store_id (id TEXT NOT NULL);
   INSERT INTO store_id VALUES (lower(hex(randomblob(5))));
-  -- What happens but for received messages, which are events themselves. session: folded. data: JSON.
+  -- All events except received messages, which are events themselves. session: folded. data: JSON.
   CREATE TABLE event (
     place INTEGER PRIMARY KEY,
     type TEXT NOT NULL,
@@ -51,7 +56,7 @@ export const eventTables = `
   );
   CREATE INDEX event_session ON event (session, place) WHERE session IS NOT NULL;
   CREATE TABLE event_reader (name TEXT PRIMARY KEY, place INTEGER NOT NULL) WITHOUT ROWID;
-  -- Triggers, since an older version that has the file open goes on sending. Imported messages have another status.
+  -- Triggers, since an older version that has the file open keeps sending. Imported messages have another status.
   CREATE TRIGGER message_goes_out AFTER INSERT ON message WHEN new.sent = 1 AND new.status IN ('queued', 'sending')
   BEGIN
     INSERT INTO event (place, type, at, message, status)
@@ -65,11 +70,13 @@ export const eventTables = `
   END;
 `
 
-/** What svc sends has an event right behind its place. */
+/** A message that svc sent has an event at the place right after its own. */
 const notSentHere = `(sent <> 1 OR NOT EXISTS
   (SELECT 1 FROM event WHERE place = message.id * ${placesPerMessage} + 1 AND event.message = message.id))`
 
-/** Removes the events before that message, but for the newest of each type of each session. Inside a transaction. */
+/**
+ * Removes the events before a message, except the newest of each type of each session. Inside a transaction.
+ */
 export function pruneEvents(db: Database, row: number): void {
   db.run`DELETE FROM event WHERE place < ${row * placesPerMessage} AND (session IS NULL OR EXISTS
     (SELECT 1 FROM event AS newer WHERE newer.session = event.session AND newer.type = event.type
@@ -87,7 +94,7 @@ export class Events extends EnginePart {
   after(cursor: string, { limit, types, ...narrowed }: WantedEvents): EventPage {
     const wants = (type: EventType) => types?.includes(type) !== false
     const asked = this.#placeOf(cursor)
-    // What is committed from here on stands behind `end`.
+    // What is committed from here on comes after `end`.
     const { end, row } = this.#end()
     const oldest = this.#oldest()
     const gone = asked > end || (cursor !== '' && (asked < oldest || !this.#isOwn(cursor)))
@@ -109,7 +116,10 @@ export class Events extends EnginePart {
     }
   }
 
-  /** How far a page looks that begins behind that message: those of one user are looked up. */
+  /**
+   * The last message to scan for a page that starts after `first`. With a user, only that user's messages and
+   * other events count.
+   */
   #lookedTo(first: number, user: string | undefined): number {
     if (user === undefined) return first + scanned
     const found = this.db.get<{ own?: number; other?: number }>`SELECT
@@ -211,7 +221,7 @@ export class Events extends EnginePart {
       WHERE name = ${name}`
   }
 
-  /** For one more reader. @throws SvcError `rate_limited` */
+  /** Makes space for one more reader. @throws SvcError `rate_limited` */
   #makeRoom(): void {
     const longest = this.db.get<{ name: string; seen_at: number }>`SELECT name, seen_at FROM event_reader
       WHERE place <> ${lostPlace} ORDER BY seen_at DESC LIMIT 1 OFFSET ${readersKept - 1}`
@@ -233,7 +243,7 @@ export class Events extends EnginePart {
     return rows.map(({ reader, place }) => ({ reader, events: this.countAfter(this.#cursorOf(place)) }))
   }
 
-  /** The newest place, and the row id of the newest message there was. */
+  /** The newest place, and the row id of the newest message that ever existed. */
   #end(): { end: number; row: number } {
     const { place = 0, row = 0 } = this.db.one<{ place?: number; row?: number }>(
       `SELECT (SELECT max(place) FROM event) AS place, ${newestRow} AS row`,
@@ -241,7 +251,7 @@ export class Events extends EnginePart {
     return { row, end: Math.max(place, row * placesPerMessage) }
   }
 
-  /** The place from which on everything is kept. */
+  /** The place from which on all events are stored. */
   #oldest(): number {
     const first = `SELECT coalesce(min(id), ${newestRow} + 1, 1) AS id FROM message`
     return (this.db.one<{ id: number }>(first).id - 1) * placesPerMessage
@@ -269,7 +279,7 @@ export class Events extends EnginePart {
   }
 }
 
-/** One of `event`, or a message as one. `data`: JSON. */
+/** A row of `event`, or a message as one. `data`: JSON. */
 interface EventRow extends Omit<LoggedEvent, 'cursor' | 'data'> {
   place: number
   data?: string

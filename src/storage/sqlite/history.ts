@@ -1,13 +1,15 @@
 /**
- * Pages of the log, newest first, by any filter, with a total.
+ * Search: pages of the log, newest first, by any filter, with a total.
  *
- * A filter may match one row of millions, so the log is looked through in windows of ids, and all others have their turn
- * between two of them; of several searches one works at a time. A window is walked by whatever narrows it most: the index of
- * character pairs, of users, of kinds, of sessions, or the rows themselves. It ends early after a number of candidates, or when
- * its time is over, so its cost is bounded whatever is in it; windows in which little is found grow.
+ * A filter may match one row of millions. So the log is searched in windows of ids, and other work runs
+ * between two windows; only one search works at a time. Each window is walked by the path that narrows it
+ * most: the index of character pairs, of users, of kinds, of sessions, or the rows themselves. A window ends
+ * early after a number of candidates, or when its time is over, so its cost is limited. Windows with few
+ * matches get wider.
  *
- * To find its place in the index of pairs takes as long as all that stands behind that place, so where pairs are frequent it
- * is given up for the rows: of 100,000 messages that have every pair of a phrase, its windows took 7.3 s, the rows 0.2 s.
+ * Starting in the index of pairs takes time proportional to all entries after the start. So a search drops
+ * that path if pairs are frequent: for 100,000 messages that have every pair of a phrase, its windows took
+ * 7.3 s, the rows 0.2 s.
  */
 import { badArgument, SvcError } from '../../model/error.ts'
 import { SharedTurns } from '../../platform/clock.ts'
@@ -18,56 +20,59 @@ import { EnginePart } from './engine-part.ts'
 import { within } from './messages.ts'
 import { idsBetweenTimes } from './time-range.ts'
 
-/** Totals are counted up to here. */
+/** Totals are counted up to this number. */
 const exactTotal = 10_000
 const needleLimit = 10_000
-/** Up to this many characters of a needle, and bytes of a text, LIKE is the faster. */
+/** LIKE is faster up to this many characters of a search text, and bytes of a message text. */
 const likedNeedle = 32
 const likedBytes = 4096
-/** What stands further behind in a text is not found: at each of its places all of a needle may have to be compared. */
+/**
+ * Only this many characters of a text are searched: at each position the whole search text may have to be
+ * compared.
+ */
 const searchedCharacters = 1_000_000
-/** Into a larger message nobody looks for the kinds of its items. */
+/** Larger messages are not searched for the kinds of their items. */
 const lookedInto = 1024 * 1024
-/** Ids in the first window, and in the widest one; in the widest that is walked by the index of pairs. */
+/** Number of ids in the first window, in the widest window, and in the widest window of the pair index. */
 const firstWidth = 4096
 const widestWidth = 1 << 24
 const widestOfPairs = 1 << 17
-/** Candidates looked at in one go. */
+/** Maximum number of candidates checked in one window. */
 const candidateLimit = 2000
-/** Windows grow when they are faster than this. */
+/** Windows that are faster than this get wider. */
 const briskMs = 2
-/** A window ends after this. */
+/** A window ends after this time. */
 const windowMs = 8
-/** A search that has worked for so long is a long one, of which so many may run. */
+/** A search that has worked this long counts as long; `mostLong` of them may run. */
 const longMs = 500
 const mostLong = 8
-/** So few rows of a user or session in a window are compared with the needle directly. */
+/** Up to this many rows of a user or session in a window are compared with the search text directly. */
 const fewRows = 300
-/** When fewer than a quarter of this many candidates matched, the range of times is turned into one of ids. */
+/** If fewer than a quarter of this many candidates matched, the time range is converted to a range of ids. */
 const sparseAfter = 4000
 
-/** What narrows a window, and the SQL that walks it from the highest id down. */
+/** An index to search by, with the SQL that walks it from the highest id down. */
 interface Way {
   from: string
   where: string
   params: SqlValue[]
   id: string
-  /** Rows with a higher id are not found by it. */
+  /** It finds no rows with a higher id. */
   upTo?: number
-  /** Its windows are no wider. */
+  /** Maximum width of its windows. */
   widest?: number
 }
 
 interface Plan {
-  /** None: the rows themselves. */
+  /** If empty, the rows themselves are walked. */
   ways: Way[]
-  /** What the ways do not guarantee. */
+  /** Conditions that the paths do not guarantee. */
   match: string
   matchParams: SqlValue[]
   widest: number
   since: number | undefined
   until: number | undefined
-  /** The ids of the range of times, once they were worth finding out. */
+  /** The ids of the time range, once they were computed. */
   range?: { low: number; high: number }
 }
 
@@ -75,22 +80,25 @@ interface Window {
   /** Ids of candidates that match, highest first. */
   ids: number[]
   seen: number
-  /** The lowest id looked at. */
+  /** Lowest id that was checked. */
   low: number
 }
 
 export class History extends EnginePart {
   readonly #turns = new SharedTurns(this.clock)
-  /** Long searches that run. */
+  /** Number of long searches that run. */
   #long = 0
 
-  /** @throws SvcError `invalid_arguments` for a needle that is too long; the signal's reason when it aborts */
+  /**
+   * @throws SvcError `invalid_arguments` for a search text that is too long; the signal's reason when it
+   *   aborts
+   */
   async page(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
     const plan = this.#plan(filter)
     if (!plan) return { rows: [], total: 0, total_is_lower_bound: false }
     const last = this.messages.head()
     const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
-    // One more than asked for tells whether there are more.
+    // One more row than requested shows whether there are more.
     const asked = { skip: filter.offset, count: filter.limit + 1 }
     const { ids: page, total } = await this.#find(plan, last, top, asked, signal)
     let isCut = false
@@ -108,7 +116,7 @@ export class History extends EnginePart {
     }
   }
 
-  /** Undefined when nothing can match. */
+  /** Undefined if nothing can match. */
   #plan(filter: HistoryFilter): Plan | undefined {
     const { direction, msg_type, session, since, text_contains = '', until, user_id } = filter
     const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
@@ -116,7 +124,7 @@ export class History extends EnginePart {
     const inSession = keys && ofSession(keys)
     const needles = needlesOf(text_contains)
     const clauses = [...clausesOf(filter, inSession), ...(needles.length > 0 ? [clauseOf(needles)] : [])]
-    // Said twice for the index, which knows only what is not text.
+    // The first condition is for the index, which contains only rows that are not text.
     const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
     const ways: Way[] = []
     if (user_id !== undefined) ways.push(way('message m INDEXED BY message_peer', 'm.peer = ?', user_id))
@@ -128,19 +136,21 @@ export class History extends EnginePart {
     const match = clauses.map(([clause]) => clause)
     return {
       ways,
-      // CASE stops at the first thing that does not match; the text, long, is looked at last.
+      // CASE stops at the first condition that fails; the long text is compared last.
       match: match.length > 0 ? `CASE WHEN ${match.join(' AND ')} THEN 1 END` : '1',
       matchParams: clauses.flatMap(([, ...values]) => values),
-      // Several keys are not walked in the order of ids: a whole window is sorted.
+      // Rows of several keys do not come in the order of ids: a whole window is sorted.
       widest: keys && keys.length > 1 ? firstWidth * 4 : widestWidth,
-      ...{ since, until },
+      since,
+      until,
     }
   }
 
   #wayOf(needles: readonly string[]): Way {
     const params = [needles.map(gramQuery).join(' OR ')]
     return {
-      ...{ from: 'gram CROSS JOIN message m ON m.id = gram.rowid', id: 'gram.rowid' },
+      from: 'gram CROSS JOIN message m ON m.id = gram.rowid',
+      id: 'gram.rowid',
       where: 'gram MATCH ?',
       params,
       upTo: this.messages.grams.position,
@@ -148,7 +158,10 @@ export class History extends EnginePart {
     }
   }
 
-  /** Ids of matching rows from `top` down, `count` of them after the first `skip`; and how many match from `last` down. */
+  /**
+   * Returns the ids of matching rows from `top` down (`count` of them after the first `skip`), and the number
+   * of matches from `last` down.
+   */
   async #find(
     plan: Plan,
     last: number,
@@ -159,7 +172,7 @@ export class History extends EnginePart {
     if (plan.match === '1') return this.#unfiltered(top, skip, count)
     const ids: number[] = []
     let total = 0
-    // From the end down is counted; where the page begins there it is found on the way.
+    // Counting starts at the end of the log. If the page starts there too, one walk does both.
     for (const from of new Set([last, top])) {
       for await (const found of this.#windows(plan, from, skip + count, signal)) {
         if (from === last) total += found.length
@@ -170,17 +183,17 @@ export class History extends EnginePart {
     return { ids: ids.slice(skip, skip + count), total }
   }
 
-  /** Where nothing is filtered, rows are skipped and counted without the id of each. */
+  /** Without a filter, rows are skipped and counted without reading each id. */
   #unfiltered(top: number, skip: number, count: number): { ids: number[]; total: number } {
     const found = this.db.all<{ id: number }>`SELECT id FROM message WHERE id <= ${top}
       ORDER BY id DESC LIMIT ${count} OFFSET ${skip}`
-    // Every row of one narrow index is counted with the fewest pages.
+    // Counting in one narrow index reads the fewest pages.
     const { total } = this.db.one<{ total: number }>`SELECT count(*) AS total FROM (SELECT 1
       FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`
     return { ids: found.map(({ id }) => id), total }
   }
 
-  /** The ids that match from `top` down, window by window. */
+  /** The matching ids from `top` down, window by window. */
   async *#windows(
     plan: Plan,
     top: number,
@@ -202,11 +215,11 @@ export class History extends EnginePart {
       signal?.throwIfAborted()
       await turn()
       const started = this.clock.monotonic()
-      // A window lies on one side of where the index ends.
+      // A window does not cross the end of the index.
       const floor = Math.max(bottom, ...plan.ways.map(({ upTo = high }) => (upTo < high ? upTo + 1 : bottom)))
       const lowOf = (way: Way) => Math.max(floor, high - Math.min(width, way.widest ?? plan.widest) + 1)
       const chosen = this.#choose(plan, Math.max(floor, high - width + 1), high)
-      // Another way has other costs: what was fast for one says nothing of the other.
+      // Another path has other costs: the speed of the previous one says nothing about it.
       if (last && last !== chosen) width = firstWidth
       const window = this.#walk(plan, chosen, lowOf(chosen), high, candidates)
       const tookMs = this.clock.monotonic() - started
@@ -228,7 +241,10 @@ export class History extends EnginePart {
     }
   }
 
-  /** Adds up what a search takes. @returns `took` throws SvcError `rate_limited` where it becomes one long search too many */
+  /**
+   * Adds up the time of a search. @returns `took` throws SvcError `rate_limited` if too many long searches
+   * run
+   */
   #work() {
     let ms = 0
     let isLong = false
@@ -250,7 +266,10 @@ export class History extends EnginePart {
     }
   }
 
-  /** The way through one window: the first that has only few rows in it; else that of the needle, or the first; the rows themselves without any. */
+  /**
+   * The path for one window: the first one with few rows in it, else the pair index, else the first one.
+   * Without any, the rows themselves.
+   */
   #choose(plan: Plan, low: number, high: number): Way {
     const ways = plan.ways.filter(({ upTo = high }) => upTo >= high)
     const last = ways.at(-1) ?? everyRow
@@ -266,7 +285,7 @@ export class History extends EnginePart {
     ).rows
   }
 
-  /** From `high` down, until it is through, has seen so many candidates, or its time is over. */
+  /** Walks from `high` down until the window ends, the candidates are used up, or its time is over. */
   #walk(plan: Plan, way: Way, low: number, high: number, candidates: number): Window {
     const ids: number[] = []
     let seen = 0
@@ -274,7 +293,8 @@ export class History extends EnginePart {
     const ends = this.clock.monotonic() + windowMs
     const inner = `SELECT ${way.id} AS id FROM ${way.from} WHERE ${way.where} AND ${way.id} BETWEEN ? AND ?
       ORDER BY ${way.id} DESC LIMIT ?`
-    // One after the other is judged as it is found; where all have to be sorted first, none before.
+    // In id order each candidate is judged as it is found. If candidates must be sorted, they are judged
+    // after that.
     const sql =
       plan.widest === widestWidth
         ? inner.replace(' AS id', ` AS id, ${plan.match} AS hit`)
@@ -286,13 +306,16 @@ export class History extends EnginePart {
       if (hit) ids.push(id)
       return this.clock.monotonic() < ends
     })
-    // All candidates of the window were looked at, or the rest of them lies below the last one.
+    // Either all candidates of the window were checked, or the rest is below the last one.
     const isThrough = seen < candidates && this.clock.monotonic() < ends
     return { ids: ids.sort((a, b) => b - a), seen, low: isThrough || seen === 0 ? low : lowest }
   }
 }
 
-/** Few messages have several items: those that name the payload at all are looked into, not into what an item quotes. */
+/**
+ * Few messages have several items. Only messages that contain the payload's name are parsed; items of quoted
+ * messages do not count.
+ */
 const hasKind = `CASE WHEN m.msg_type = ? THEN 1
   WHEN octet_length(m.raw) <= ${lookedInto} AND instr(m.raw, ?) > 0 AND json_valid(m.raw) THEN EXISTS
   (SELECT 1 FROM json_tree(m.raw) WHERE key = ? AND type = 'object' AND path GLOB '*]' AND path NOT GLOB '*].*') END`
@@ -308,14 +331,14 @@ const ofSession = (keys: readonly number[]): [clause: string, value: SqlValue] =
     ? ['m.session = ?', keys[0]!]
     : ['m.session IN (SELECT value FROM json_each(?))', JSON.stringify(keys)]
 
-/** What a filter asks of a row, but for its text. */
+/** Conditions of a filter, except for the text. */
 function clausesOf(filter: HistoryFilter, inSession: Clause | undefined): Clause[] {
   const { bot_id, direction, has_kind, msg_type, since, until, user_id } = filter
   const payload = `${has_kind?.toLowerCase()}_item`
   return [
     ...asked('m.peer = ?', user_id),
     ...(inSession ? [inSession] : []),
-    // What another program received is neither 0 nor 1.
+    // For imported messages that were received elsewhere `sent` is neither 0 nor 1.
     ...asked(`m.sent ${direction === 'sent' ? '=' : '<>'} ?`, direction && 1),
     ...asked('m.bot_id = ?', bot_id),
     ...asked('m.msg_type = ?', msg_type),
@@ -329,22 +352,23 @@ const asked = (clause: string, value: SqlValue | undefined, ...more: SqlValue[])
   value === undefined ? [] : [[clause, value, ...more]]
 
 /**
- * The needle as it is, and in the forms that Unicode has for the same: a text is kept as it was written.
+ * The search text as it is, and in its Unicode normal forms: texts are stored as they were written.
  *
- * @throws SvcError `invalid_arguments` where it is too long
+ * @throws SvcError `invalid_arguments` if it is too long
  */
 function needlesOf(given: string): string[] {
   if (given.length > needleLimit)
     throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
   const needle = searchable(given)
-  // To normalise a run of accents takes time with its square; nobody writes 64 of them.
+  // Normalising a run of accents takes quadratic time; no real text has 64 of them.
   const forms = /\p{M}{64}/u.test(needle) ? [] : [needle.normalize('NFC'), needle.normalize('NFD')]
   return needle === '' ? [] : [...new Set([needle, ...forms])]
 }
 
-/** That a text contains one of them. */
+/** The condition that a text contains one of the search texts. */
 function clauseOf(needles: readonly string[]): Clause {
-  // LIKE compares anew at every place, 9 ms for a text made for it; but a short one it looks through without a copy.
+  // LIKE restarts the comparison at every position (9 ms for a hostile text), but it reads a short text
+  // without a copy.
   const compared = `instr(lower(substr(m.text, 1, ${searchedCharacters})), lower(?))`
   const either = `iif(octet_length(m.text) < ${likedBytes}, m.text LIKE ? ESCAPE '\\', ${compared})`
   const clauses = needles.map(needle => (needle.length > likedNeedle ? compared : either))

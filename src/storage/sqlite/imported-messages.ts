@@ -27,7 +27,7 @@ export class Past extends EnginePart {
     })
   }
 
-  /** The id and the content's hash to store it under; undefined when it is there already. */
+  /** The id and content hash to store it under; undefined if it is stored already. */
   #placeOf(message: PastMessage): { id: string; hash?: string } | undefined {
     if (message.direction === 'received') {
       const [judged] = this.messages.judged(message.bot_id, partOf([message]))

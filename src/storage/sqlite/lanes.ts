@@ -1,7 +1,8 @@
 /**
- * What is known of sending, for all processes on this directory: a lane for each user of a session, the slots of the
- * pace, and contexts that contexts.json has no room for. The row of a lane holds the counter of used answers, a hold after
- * refusals, and who sends what waits there: one process at a time, by a lease that lapses when it dies.
+ * State of sending, shared by all processes of this directory: a lane for each user of a session, the slots
+ * of the pace, and the contexts that do not fit into contexts.json. The row of a lane has the counter of used
+ * answers, a hold after refusals, and the process that sends what waits there. Only one process at a time has
+ * a lane, by a lease that ends when it dies.
  */
 import { admit, type Hold, isFull, nobody, type SendFacts, type SendRules } from '../../model/admission.ts'
 import { type Counter, countNow, type Inbound, newestContext, type UserContext } from '../../model/session.ts'
@@ -9,10 +10,10 @@ import type { Lane, LaneFilter, Pause, WaitingLane } from '../outbox.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
 import { firstContext } from './messages.ts'
 
-/** A lane is nobody's when its owner has not been heard of for this long; sooner when it is known to be dead. */
+/** A lane is free if its owner gave no sign for this long; sooner if the owner is known to be dead. */
 export const laneLeaseMs = 60_000
 
-/** The ids of the lanes of a `LaneFilter`, given as JSON. */
+/** SQL for the ids of the lanes of a `LaneFilter`, passed as JSON. */
 const named = `SELECT value FROM json_each(?1, '$.ids')
   UNION SELECT l.id FROM session s JOIN outbox_lane l ON l.session = s.key
     WHERE s.name = ?1 ->> '$.of.session' AND l.peer IN (SELECT value FROM json_each(?1, '$.of.users'))
@@ -23,7 +24,7 @@ const named = `SELECT value FROM json_each(?1, '$.ids')
 const columns = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
   l.not_before, l.failures, l.owner, l.lease_until, l.context, l.token FROM outbox_lane l JOIN session s ON s.key = l.session`
 
-/** By user, who stands in the contexts.json of a session. */
+/** By user, the contexts in the contexts.json of a session. */
 export type FiledContexts = (session: string) => ReadonlyMap<string, UserContext>
 
 export class Lanes extends EnginePart {
@@ -36,9 +37,12 @@ export class Lanes extends EnginePart {
     this.#filed = filed
   }
 
-  /** As `face.Lanes.waiting`: the events of sent messages tell in which lanes something came to wait. */
+  /**
+   * Same as `OutboxLanes.listWaiting`. The events of sent messages show in which lanes messages started to
+   * wait.
+   */
   waiting(rules: SendRules, some?: LaneFilter): { lanes: WaitingLane[]; revision: number } {
-    // First: what is written while the lanes are read comes after it, and is seen again.
+    // Read first: what is written while the lanes are read comes after this revision, and is read again.
     const { revision } = this.db.one<{
       revision: number
     }>`SELECT coalesce(max(place), 0) AS revision FROM event`
@@ -51,7 +55,7 @@ export class Lanes extends EnginePart {
        WHERE ${wanted} ORDER BY (SELECT min(id) ${waits} AND lane = l.id)`,
       ...(some ? [JSON.stringify(some)] : []),
     )
-    /** By session, the newest slot with those that this look gives. */
+    /** By session, the newest slot, including those that this call gives. */
     const given = new Map<number, number>()
     const lanes = rows.map((row): WaitingLane => {
       const lane = this.#laneOf(row)
@@ -65,7 +69,7 @@ export class Lanes extends EnginePart {
     return { lanes, revision }
   }
 
-  /** @param last the newest slot of the session, where the caller knows of one that is not taken yet */
+  /** @param last the newest slot of the session, if the caller knows of one that is not taken yet */
   judge(
     { counter, hold, session, user }: Lane,
     count: number,
@@ -81,7 +85,7 @@ export class Lanes extends EnginePart {
     return { verdict, crowded: isLate && isFull(slots.last, now, rules) }
   }
 
-  /** The lane of that user, made when there is none. Inside a transaction. */
+  /** Returns the lane of a user; creates it if there is none. Inside a transaction. */
   of(session: number, user: string): Lane {
     const found = this.find(session, user)
     if (found) return found
@@ -94,7 +98,7 @@ export class Lanes extends EnginePart {
     return row && this.#laneOf(row)
   }
 
-  /** The same, also of a user for whom none was made yet. */
+  /** Returns the lane of a user, or an unused one if there is none. Creates nothing. */
   known(session: string, user: string): Lane {
     const key = this.messages.knownKey(session)
     const found = key === undefined ? undefined : this.find(key, user)
@@ -106,7 +110,10 @@ export class Lanes extends EnginePart {
     return row && this.#laneOf(row)
   }
 
-  /** Whose it is, and what its row counts: that is what is counted now, once a message has begun. */
+  /**
+   * Session, user, and the counter as stored in the row. After a message has begun that is the current
+   * counter.
+   */
   stored(id: number): Pick<Lane, 'id' | 'session' | 'user' | 'counter'> | undefined {
     const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.id = ?`, id)
     if (!row) return undefined
@@ -114,7 +121,7 @@ export class Lanes extends EnginePart {
     return { id, session, user, counter: { received_at, used, last_sent_at } }
   }
 
-  /** What is counted of the users known to a session, or of one of them. */
+  /** By user, the current counters of all users that a session knows, or of one user. */
   counters(session: string, user?: string): Map<string, Counter> {
     if (user !== undefined) return new Map([[user, this.known(session, user).counter]])
     const key = this.messages.knownKey(session)
@@ -130,7 +137,7 @@ export class Lanes extends EnginePart {
       last_sent_at = ${last_sent_at} WHERE id = ${id}`
   }
 
-  /** As `face.Lanes.claim`, but for the parts. */
+  /** Same as `OutboxLanes.claim`, without the parts. */
   claim(lane: number): boolean {
     const row = this.db.get<Lease>`SELECT owner, lease_until FROM outbox_lane WHERE id = ${lane}`
     if (!row || !this.#mayTake(row)) return false
@@ -145,13 +152,13 @@ export class Lanes extends EnginePart {
       AND owner = ${this.owner.name}`
   }
 
-  /** Nothing goes before the hold is over, or the user writes; undefined ends it. */
+  /** Nothing is sent before the hold ends or the user writes; undefined removes the hold. */
   hold(lane: number, hold: Hold | undefined): void {
     this.db.run`UPDATE outbox_lane SET held_at = ${hold?.since},
       held_until = ${hold?.until}, holds = ${hold?.count ?? 0} WHERE id = ${lane}`
   }
 
-  /** What waits is not tried before `not_before` (Unix ms). */
+  /** Waiting parts are not tried before `not_before` (Unix ms). */
   pause(lane: number, { not_before, failures }: Pause): void {
     this.db.run`UPDATE outbox_lane SET not_before = ${not_before}, failures = ${failures} WHERE id = ${lane}`
   }
@@ -181,7 +188,7 @@ export class Lanes extends EnginePart {
 
 const unused = { id: 0, used: 0, lease_until: 0, holds: 0, not_before: 0, failures: 0 }
 
-/** Who sends what waits in a lane, and until when (Unix ms). */
+/** The process that sends what waits in a lane, and until when (Unix ms). */
 interface Lease {
   owner?: string
   lease_until: number
@@ -197,25 +204,27 @@ interface LaneRow extends Counter, Pick<Lane, 'id' | 'not_before' | 'failures'>,
   token?: string
 }
 
-/** Kept at least this long: another process may be configured to look back further. */
+/** Slots are kept at least this long: another process may be configured to look back further. */
 const keptMs = 60 * 60_000
 
 /**
- * When each session and each of its users was, or is to be, sent to: so all processes together keep the pace.
+ * The slots: the times at which each session and each of its users was, or will be, sent to. So all processes
+ * together keep the pace.
  *
- * A slot is taken before it is waited for, and given back when nothing went out in it; one that a crash leaves unused
- * costs a wait. Times are those of the wall clock (Unix ms), the only one that processes and restarts share.
+ * A slot is taken before the wait for it, and given back if nothing was sent in it. A slot that a crash
+ * leaves unused costs one wait. Times are those of the wall clock (Unix ms), the only clock that processes
+ * and restarts share.
  */
 export class PaceSlots extends EnginePart {
   /** The slots that count for a message to that user now. */
   taken(session: number | undefined, user: string, { pace, patienceMs }: SendRules): SendFacts['slots'] {
     if (session === undefined || pace === 'off') return { user: [] }
     const now = this.clock.now()
-    // One later than anybody waits was taken by a clock that has been set back since.
+    // A slot later than anyone would wait was taken by a clock that was set back since.
     const latest = now + patienceMs
     const last = this.db.get<{ at?: number }>`SELECT max(at) AS at FROM turn WHERE session = ${session}
       AND at <= ${latest}`?.at
-    // SQLite compiles anew for each LIMIT that it can see.
+    // SQLite recompiles a statement for each LIMIT value that it can see.
     const slots = Number.isFinite(pace.perWindow)
       ? this.db.all<{ at: number }>`SELECT at FROM turn WHERE session = ${session} AND peer = ${user}
         AND at > ${now - pace.windowMs} AND at <= ${latest} ORDER BY at DESC LIMIT 0 + ${pace.perWindow}`
@@ -226,21 +235,21 @@ export class PaceSlots extends EnginePart {
   take(session: number, user: string, at: number, { pace, patienceMs }: SendRules): void {
     if (pace === 'off') return
     const now = this.clock.now()
-    // Two statements: with OR it walks through all of the session's slots.
+    // Two statements: with OR, SQLite walks through all slots of the session.
     const old = now - Math.max(pace.windowMs, keptMs)
     this.db.run`DELETE FROM turn WHERE session = ${session} AND at <= ${old}`
     this.db.run`DELETE FROM turn WHERE session = ${session} AND at > ${now + patienceMs}`
     this.db.run`INSERT INTO turn (session, peer, at) VALUES (${session}, ${user}, ${at})`
   }
 
-  /** Nothing was sent in it. Those that were taken behind it stay where they are. */
+  /** Gives back a slot in which nothing was sent. Later slots stay where they are. */
   giveBack(session: number, user: string, at: number): void {
     this.db.run`DELETE FROM turn WHERE rowid = (SELECT rowid FROM turn WHERE session = ${session}
       AND peer = ${user} AND at = ${at} LIMIT 1)`
   }
 }
 
-/** What the row of a lane says of its user's newest message. */
+/** The data about the user's newest message in the row of a lane. */
 interface HeardRow {
   context?: string
   received_at?: number
@@ -253,18 +262,18 @@ function heardOf({ context, received_at, token }: HeardRow): UserContext | undef
   return newestContext(kept, { token, received_at, used: 0, first_seen: received_at })
 }
 
-/** The counter and context of a user that the log keeps. */
+/** Counter and stored context of a user. */
 interface Kept {
   counter: Counter
   context?: UserContext
 }
 
 /**
- * The contexts of those who wrote to a session long ago, which its file has no room for; and what ends with the bot of a
- * session. All of it inside a transaction where it writes.
+ * The contexts of users who wrote to a session long ago, which do not fit into its file; and the removal of
+ * state when a session gets another bot. Methods that write run inside a transaction.
  */
 export class Archive extends EnginePart {
-  /** Adds to them, or replaces. */
+  /** Adds contexts, or replaces them. */
   keep(session: string, users: ReadonlyMap<string, UserContext>): void {
     const key = this.messages.keyOf(session)
     for (const [user, context] of users)
@@ -273,14 +282,17 @@ export class Archive extends EnginePart {
         ON CONFLICT (session, peer) DO UPDATE SET context = excluded.context`
   }
 
-  /** Returns the newest of what the file knows of a user, what is kept here, and what the newest message says. */
+  /**
+   * Returns the newest of the context in the file, the context stored here, and the context of the newest
+   * message.
+   */
   find(session: string, user: string, inFile: UserContext | undefined): UserContext | undefined {
     const row = this.db.get<HeardRow>`SELECT context, received_at, token FROM outbox_lane
       WHERE session = ${this.messages.knownKey(session) ?? 0} AND peer = ${user}`
     return newestContext(inFile, row && heardOf(row), this.clock.now())
   }
 
-  /** Those of a session: of these users, or of all. */
+  /** The contexts of a session: of these users, or all. */
   of(session: string, users?: readonly string[]): ReadonlyMap<string, UserContext> {
     const key = this.messages.knownKey(session)
     if (key === undefined) return new Map()
@@ -292,7 +304,7 @@ export class Archive extends EnginePart {
     return new Map(rows.map(({ peer, context }) => [peer, JSON.parse(context)]))
   }
 
-  /** By session and user what is counted, and the context where it is here; of these sessions. */
+  /** By session and user: the counter, and the context if it is stored here. */
   lanes(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, Kept>> {
     const rows = this.db.all<Counter & { session: string; peer: string; context?: string }>`
       SELECT s.name AS session, l.peer, l.received_at, l.used, l.last_sent_at, l.context
@@ -305,21 +317,23 @@ export class Archive extends EnginePart {
     return new Map([...bySession].map(([session, own]) => [session, new Map(own.map(kept))]))
   }
 
-  /** How many of them there are besides these users. */
+  /** Number of stored contexts, not counting these users. */
   count(session: string, besides: readonly string[]): number {
     const key = this.messages.knownKey(session) ?? 0
     return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox_lane WHERE session = ${key}
       AND context IS NOT NULL AND peer NOT IN (SELECT value FROM json_each(${JSON.stringify(besides)}))`.n
   }
 
-  /** Sessions that may know a user: those that the user's newest messages went to, and those with a context here. */
+  /** Sessions that may know a user: those of the user's newest messages, and those with a context here. */
   knowing(user: string): ReadonlySet<string> {
     const holders = this.db.all<{ name: string }>`SELECT name FROM outbox_lane JOIN session ON key = session
       WHERE peer = ${user} AND context IS NOT NULL`
     return new Set([...this.messages.writtenTo(user), ...holders.map(({ name }) => name)])
   }
 
-  /** These stand in the file again. Nothing is written where none of them is here. */
+  /**
+   * Removes the contexts of users that are in the file again. Writes nothing if none of them is stored here.
+   */
   drop(session: string, users: readonly string[]): void {
     const kept = [...this.of(session, users).keys()]
     if (kept.length === 0) return
@@ -328,7 +342,10 @@ export class Archive extends EnginePart {
       FROM json_each(${JSON.stringify(kept)}))`
   }
 
-  /** Of messages whose session is gone: the contexts that were stored with them alone; where it has another bot, the counts too. */
+  /**
+   * Removes the contexts that were stored with messages of a session that is gone; if it has another bot, the
+   * counters too.
+   */
   withdraw(session: string, inbound: readonly Inbound[], hasOtherBot: boolean): void {
     const key = this.messages.knownKey(session) ?? 0
     for (const one of inbound) {
@@ -343,8 +360,8 @@ export class Archive extends EnginePart {
   }
 
   /**
-   * Another bot: nobody has written to it, nothing is counted of its answers, and no lane of it is held: what WeChat
-   * refused the former one says nothing of it.
+   * Removes state for another bot: no user has written to it, none of its answers are counted, and no lane is
+   * held. WeChat's refusals of the previous bot say nothing about it.
    */
   forget(session: string): void {
     this.db.run`UPDATE session SET renaming = NULL WHERE name = ${session}`

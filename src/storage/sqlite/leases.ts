@@ -1,4 +1,4 @@
-/** One machine: the process that holds the poll lock polls every session of the data directory. */
+/** Leases on one machine: the process that holds the poll lock polls every session of the data directory. */
 
 import { stat, utimes } from 'node:fs/promises'
 import { AwakeTime, type Clock } from '../../platform/clock.ts'
@@ -16,7 +16,7 @@ interface LeasePorts {
   log: Log
 }
 
-/** @param path of the lock's file, which bears the sign of life too */
+/** @param path path of the lock file; its modification time is the sign of life */
 export async function openLeases(path: string, ports: LeasePorts): Promise<Leases> {
   const lock = await openLock(path)
   const heartbeat = new Heartbeat(path, ports.clock)
@@ -56,25 +56,29 @@ function leaseOf(lock: FileLock, heartbeat: Heartbeat, { sessions, log }: LeaseP
   }
 }
 
-/** A poller beats this often. */
+/** How often a poller updates its sign of life. */
 export const beatEveryMs = 4000
-/** Without a beat for this long, the poller counts as stalled. */
+/** Without a sign of life for this long, the poller counts as stalled. */
 export const stalledMs = 15_000
 
-/** What one look adds to the silence at most: who did not look for longer may have stood still, and the poller with him. */
+/**
+ * The most silence that one check adds. If this process did not check for longer, the machine may have
+ * stopped, and the poller with it.
+ */
 const longestLookMs = 2000
 
 /**
- * A sign of life of the process that polls, for those that follow it. A stopped or hung process keeps its lock, and
- * nobody may poll beside it, so the lock alone does not tell: while polling goes on, the lock's file is touched.
+ * Sign of life of the polling process, for the processes that wait for its lock. A stopped or hung process
+ * keeps its lock, and no other may poll then, so the lock alone proves nothing. While polling goes on, the
+ * lock file is touched.
  */
 export class Heartbeat {
   readonly #path: string
   readonly #clock: Clock
-  /** The time of the file as seen last, by whatever clock: a stepped one changes nothing. */
+  /** Modification time at the last check. Only changes count, so a changed clock has no effect. */
   #seen: number | undefined
   readonly #awake: AwakeTime
-  /** So long it was looked at without a beat. */
+  /** Time watched without a sign of life. */
   #silentMs = 0
 
   constructor(path: string, clock: Clock) {
@@ -83,17 +87,20 @@ export class Heartbeat {
     this.#awake = new AwakeTime(clock, longestLookMs)
   }
 
-  /** Beats until the signal aborts. */
+  /** Touches the file until the signal aborts. */
   async beat(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const now = new Date()
-      // A beat that fails is missed by those who follow; polling itself goes on.
+      // If touching fails, other processes miss a sign of life; polling itself continues.
       await utimes(this.#path, now, now).catch(() => {})
       await this.#clock.sleep(beatEveryMs, signal)
     }
   }
 
-  /** Looks once, which is to be done every second. @returns whether the polling process has shown no life for too long */
+  /**
+   * Checks once; call it every second. @returns whether the polling process has shown no sign of life for too
+   * long
+   */
   async stalled(): Promise<boolean> {
     const beatenAt = await stat(this.#path).then(
       info => info.mtimeMs,

@@ -1,4 +1,7 @@
-/** A media place on one machine: a folder of the media root. What has a time has a file of its note beside it. */
+/**
+ * A media store on one machine: a folder of the media root. A file that expires has a JSON file with its note
+ * beside it.
+ */
 import { lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
@@ -20,7 +23,7 @@ export interface MediaFolderOptions extends MediaRules {
 
 const isName = /^[0-9a-f-]{36}(\.queued)?$/
 
-/** What stands beside a file: the note, and this. */
+/** JSON file beside a file: the note, and these fields. */
 interface Sidecar extends Record<string, unknown> {
   size: number
   md5: string
@@ -66,7 +69,11 @@ export class MediaFolder implements MediaPlace {
     const path = join(folder, id)
     const written = await keepStream(body, path, {
       digests: ['md5', ...(digest ? [digest] : [])],
-      ...{ maxBytes, size, signal, space, durable: lifeMs === undefined },
+      maxBytes,
+      size,
+      signal,
+      space,
+      durable: lifeMs === undefined,
     })
     try {
       if (written.size === 0) throw empty()
@@ -127,11 +134,11 @@ export class MediaFolder implements MediaPlace {
 }
 
 const dayMs = 24 * 60 * 60_000
-/** All that wait may be this many times as large as the largest that is allowed. */
+/** All uploads together may be this many times as large as the largest allowed file. */
 const quotaTimes = 4
 const maxUploads = 1000
 
-/** The folders of the media root that are places. */
+/** The media stores, as folders of the media root. */
 export function mediaPlaces(
   options: Omit<MediaFolderOptions, 'name' | keyof MediaRules>,
   maxUploadBytes: number,
@@ -155,35 +162,35 @@ function sidecarIn(text: string | undefined): Sidecar | undefined {
   }
 }
 
-/** What the quota is made of. */
+/** Inputs of the quota. */
 interface QuotaPorts {
   clock: Clock
-  /** Where uploads lie, each under its id. */
+  /** Folder of the uploads; each is stored under its id. */
   folder: string
   room: NonNullable<MediaRules['room']>
-  /** How long an upload waits. */
+  /** How long an upload is stored. */
   lifeMs: number
 }
 
 interface Kept {
   /** Bytes. */
   size: number
-  /** Unix ms since when it is there. */
+  /** Unix ms when it was stored. */
   at: number
 }
 
-/** What other processes keep here is looked at this often at most. */
+/** The folder is read at most this often, for the uploads of other processes. */
 const lookEveryMs = 1000
-/** An upload that does not say how large it will be counts as this much, or what there is of it if that is more. */
+/** An upload of unknown size counts as this much, or as its stored size if that is larger. */
 const unknownBytes = 64 * 1024 * 1024
 
-/** How many uploads may wait, and how large they may be together; those of other processes on the same folder count too. */
+/** Limits the number and total size of uploads, including those of other processes on the same folder. */
 class UploadQuota {
   readonly #ports: QuotaPorts
   #kept = new Map<string, Kept>()
-  /** By id: bytes set apart for those that are under way here. */
+  /** By id: bytes reserved for uploads in progress in this process. */
   readonly #underWay = new Map<string, number>()
-  /** Ids of those that a send took, the first one first: they make room for others. */
+  /** Ids of uploads that a send used, oldest first: they are removed when space is needed. */
   readonly #sent = new Set<string>()
   #look: { at: number; done: Promise<void> } | undefined
 
@@ -192,10 +199,10 @@ class UploadQuota {
   }
 
   /**
-   * Sets room apart for an upload, before anything of it is read. Where there is none, uploads that were sent go.
+   * Reserves space for an upload, before any of it is read. If there is none, removes uploads that were sent.
    *
-   * @param announced bytes, where they are known
-   * @returns gives it back; to be told the size of what was kept, if it was
+   * @param announced number of bytes, if it is known
+   * @returns a function that ends the reservation; pass it the stored size, if the upload was stored
    * @throws SvcError `rate_limited`
    */
   async reserve(id: string, announced = unknownBytes): Promise<(kept?: number) => void> {
@@ -214,7 +221,7 @@ class UploadQuota {
     }
   }
 
-  /** An upload was taken by a send: it stays for others until its room is needed. */
+  /** Marks an upload as used by a send: it stays until its space is needed. */
   sent(id: string): void {
     this.#sent.add(id)
   }
@@ -237,7 +244,7 @@ class UploadQuota {
   #full(size: number): SvcError {
     const { clock, lifeMs } = this.#ports
     const oldest = [...this.#kept.values()].reduce((least, { at }) => Math.min(least, at), clock.now())
-    // What is only under way is soon over.
+    // Uploads in progress end soon.
     const waitMs = this.#fits(size, { others: false }) ? 10_000 : oldest + lifeMs - clock.now()
     return new SvcError('rate_limited', 'no room for another upload: too many or too large ones wait', {
       hint: 'Send the uploads that wait: that makes room. Or call again after retry_after seconds.',
@@ -252,7 +259,7 @@ class UploadQuota {
     this.#kept.delete(id)
   }
 
-  /** Resolves when what lies in the folder is known, as of a moment ago. */
+  /** Resolves when the content of the folder is known, at most a second old. */
   #looked(): Promise<void> {
     const now = this.#ports.clock.monotonic()
     if (!this.#look || now - this.#look.at > lookEveryMs) this.#look = { at: now, done: this.#readFolder() }

@@ -1,4 +1,4 @@
-/** Rows of the message log: inserted once, settled, read forward. */
+/** Rows of the message log: inserts, settles and reads them. */
 import type { SentStatus } from '../../model/message.ts'
 import { contextAfter, type Inbound, sessionKey } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
@@ -8,10 +8,13 @@ import { type Arrived, judgedOf, type Known, type Part, partOf, type Stored } fr
 import type { ReceivedMessage, SentMessage, StoredMessage, Wanted } from '../messages.ts'
 import { BigramIndex, searchable } from './bigram-index.ts'
 
-/** Whether a row is still taken, asked of one after the other; the first that is not ends the reading. */
+/**
+ * Whether a row still fits. Called for one row after another; the first row that does not fit ends the
+ * reading.
+ */
 export type Fits = (row: StoredMessage) => boolean
 
-/** Fits until the raw messages have so many characters, and the first one always. */
+/** Fits until the raw messages exceed this many characters. The first row always fits. */
 export function within(characters = Number.POSITIVE_INFINITY): Fits {
   let left: number | undefined
   return ({ raw }) => {
@@ -21,26 +24,26 @@ export function within(characters = Number.POSITIVE_INFINITY): Fits {
   }
 }
 
-/** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader is given it. */
+/** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader gets it. */
 export const receivedElsewhere = 2
 
-/** What became of a sent message. */
+/** Result of a sent message. */
 export interface Settled {
   status: SentStatus
   /** Upstream's. */
   messageId?: string
-  /** Why it was refused, or is in doubt. */
+  /** Why it was refused, or why its result is unknown. */
   error?: { code: string; detail: string; quote?: string }
 }
 
-/** A row as it is read: a `StoredMessage`, but for `past`, which is 1 here. */
+/** Columns of a `StoredMessage`, except that `past` is 1 here. */
 const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session, m.bot_id,
   iif(m.sent = 1, 'sent', 'received') AS direction, m.status, iif(m.sent = 1, m.bot_id, m.peer) AS from_user,
   m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code, m.reason_quote, m.sent_with,
   (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name,
   nullif(m.sent = ${receivedElsewhere}, 0) AS past`
 
-/** The context of a user of whom nothing else is known. */
+/** The context of a user about whom nothing else is known. */
 export const firstContext = (inbound: Inbound): string =>
   JSON.stringify(contextAfter(undefined, inbound, inbound.received_at))
 
@@ -64,7 +67,10 @@ export class Messages {
     this.grams = new BigramIndex(db)
   }
 
-  /** How many rows after `from` and up to `to` readers are given: all but what the indexes of the others have. */
+  /**
+   * Number of rows after `from` and up to `to` that readers receive: all rows minus the sent and imported
+   * ones, which have indexes.
+   */
   countReceived(from: number, to: number): number {
     const found = this.#db.get<{ first?: number; sent: number; past: number }>`SELECT
       (SELECT min(id) FROM message) AS first,
@@ -74,12 +80,12 @@ export class Messages {
     return Math.max(0, to - Math.max(from, first - 1) - sent - past)
   }
 
-  /** Counts what was done here to rows of sent messages, and to the names of their sessions. */
+  /** Number of changes of this process to rows of sent messages and to names of their sessions. */
   get sentChanges(): number {
     return this.#sentChanges
   }
 
-  /** @param part of a larger batch, what is known of that. @returns for each message its row id, or `duplicate` */
+  /** @param part part of a larger batch. @returns for each message its row id, or `duplicate` */
   insertReceived(
     session: string,
     botId: string,
@@ -94,7 +100,7 @@ export class Messages {
     })
   }
 
-  /** Which are new. Inside the transaction that stores them. */
+  /** Decides which messages are new. Inside the transaction that stores them. */
   judged(botId: string, part: Part): Arrived[] {
     const stored: Stored = {
       under: id => {
@@ -133,8 +139,9 @@ export class Messages {
       ${now}, ${hash}, ${text}, ${message.raw})`
     this.grams.added(lastInsertRowid, text)
     this.#writtenTo.forget(message.from_user)
-    // In the same write: who reads the message and answers at once, in any process, has its token, and spends from the new
-    // count, though the file of contexts is written after it. That takes back the context of a user who is new here.
+    // In the same write, so a reader in any process that answers immediately has the token of the message and
+    // counts from the new counter, although contexts.json is written later. `withdraw` removes the context of
+    // a new user again if the session is gone.
     const { written_at: at, from_user, contextToken } = message
     if (at === undefined || !from_user) return lastInsertRowid
     const token = contextToken || undefined
@@ -148,7 +155,7 @@ export class Messages {
     return lastInsertRowid
   }
 
-  /** A message that came before may bring another token for its answers. */
+  /** A repeated message may bring a new token for its answers. */
   #renewToken(key: number, { contextToken, from_user, repeated }: ReceivedMessage): void {
     if (!contextToken || !repeated) return
     const { received_at, again } = repeated
@@ -156,7 +163,7 @@ export class Messages {
       AND (received_at = ${received_at} OR ${again ? 1 : 0} AND received_at < ${received_at})`
   }
 
-  /** A row of a message from the bot. Inside a transaction. */
+  /** Adds the row of a message from the bot. Inside a transaction. */
   insertOut(
     session: number,
     botId: string,
@@ -174,7 +181,7 @@ export class Messages {
     return lastInsertRowid
   }
 
-  /** Other content for a sent row. Inside a transaction. @returns whether there is such a row */
+  /** Replaces the content of a sent row. Inside a transaction. @returns whether there is such a row */
   rewrite(id: number, botId: string, message: SentMessage, status: SentStatus): boolean {
     const text = searchable(message.text)
     const before = this.#db.get<{ text: string }>`SELECT text FROM message WHERE id = ${id}`
@@ -188,7 +195,7 @@ export class Messages {
     return true
   }
 
-  /** It certainly did not go out, and waits again. Inside a transaction. */
+  /** Resets a row whose message was certainly not sent and waits again. Inside a transaction. */
   rewind(id: number, message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>): void {
     const row = this.#db.get<Pick<SentMessage, 'to_user' | 'msg_type'> & { bot_id: string }>`SELECT bot_id,
       peer AS to_user, msg_type FROM message WHERE id = ${id}`
@@ -202,7 +209,7 @@ export class Messages {
     this.#dated(id)
   }
 
-  /** The trigger that writes the event goes by the system's clock; ours may be the sandbox's. */
+  /** The trigger that writes the event uses the system clock; the store's clock may be the sandbox's. */
   #dated(id: number): void {
     this.#db.run`UPDATE event SET at = ${this.#clock.now()}
       WHERE place = (SELECT max(place) FROM event) AND message = ${id}`
@@ -211,7 +218,7 @@ export class Messages {
   #settle(id: number, { status, messageId, error }: Settled): void {
     const { detail: reason, code, quote }: Partial<typeof error> = error ?? {}
     if (messageId !== undefined) {
-      // An id that another row has already is not ours to take; the local one stays.
+      // If another row has this id already, the local id stays.
       const { changes } = this.#db.run`UPDATE OR IGNORE message
         SET status = ${status}, reason = ${reason}, reason_code = ${code}, reason_quote = ${quote},
           message_id = ${messageId}
@@ -222,7 +229,7 @@ export class Messages {
       reason_quote = ${quote} WHERE id = ${id}`
   }
 
-  /** A message went out joined to that one, and names it by the id that it has. */
+  /** Records in a row that its message was joined to the message `carrier`, by the current id of that one. */
   noteCarrier(id: number, carrier: number): void {
     this.#db
       .run`UPDATE message SET sent_with = coalesce((SELECT message_id FROM message WHERE id = ${carrier}), sent_with)
@@ -247,7 +254,7 @@ export class Messages {
   }
 
   recent(since: number, { limit, direction, session }: Omit<Wanted, 'characters'>): number[] {
-    // Row ids grow with the time of storing, so one walk from the end finds where it begins.
+    // Row ids grow with the time of storing, so one walk from the end finds the start.
     const before = this.#db.get<{ id: number }>`SELECT id FROM message WHERE stored_at < ${since}
       ORDER BY id DESC LIMIT 1`
     const keys = session === undefined ? undefined : JSON.stringify(this.sessionKeys(session))
@@ -260,12 +267,12 @@ export class Messages {
     return rows.map(({ id }) => id).reverse()
   }
 
-  /** One read after the other. */
+  /** Reads rows one by one. */
   byIds(ids: readonly number[], characters?: number): StoredMessage[] {
     return this.read(ids, within(characters))
   }
 
-  /** Up to the first that does not fit. */
+  /** Reads up to the first row that does not fit. */
   read(ids: readonly number[], fits: Fits): StoredMessage[] {
     const rows: StoredMessage[] = []
     for (const id of ids) {
@@ -277,7 +284,10 @@ export class Messages {
     return rows
   }
 
-  /** Ids after a position in each of some sessions, oldest first: one walk of an index per session, then merged. */
+  /**
+   * Ids after a position in each of some sessions, oldest first: one index walk for each session, then
+   * merged.
+   */
   idsAfter(
     keys: readonly number[],
     positionOf: (key: number) => number,
@@ -320,7 +330,7 @@ export class Messages {
     return this.#db.get<{ last?: number }>`SELECT max(id) AS last FROM message`?.last ?? 0
   }
 
-  /** Inside a transaction. @param keys those of the session, which is to be called that */
+  /** @param keys keys of the session to rename. Inside a transaction */
   renameSession(keys: readonly number[], newName: string): void {
     this.#sentChanges += 1
     this.#keys.forget()
@@ -329,12 +339,12 @@ export class Messages {
       named = named + (SELECT max(named) + 1 FROM session) WHERE key IN (SELECT value FROM json_each(${JSON.stringify(keys)}))`
   }
 
-  /** Keys of the sessions that have, or had, that name, that of `keyOf` last; names are compared as everywhere, without case. */
+  /** Keys of the sessions that have, or had, that name, ignoring case. The key for new rows is last. */
   sessionKeys(name: string): number[] {
     return this.keysOf([name])[0] ?? []
   }
 
-  /** The same of each of these. */
+  /** The keys of each of these names. */
   keysOf(names: readonly string[]): number[][] {
     const keys = this.#keys.get('', () => {
       const byName = new Map<string, number[]>()
@@ -349,7 +359,7 @@ export class Messages {
     return names.map(name => keys.get(sessionKey(name)) ?? [])
   }
 
-  /** The key under which a session's new rows stand. Inside a transaction. */
+  /** Returns the key for new rows of a session; adds one if there is none. Inside a transaction. */
   keyOf(name: string): number {
     const known = this.knownKey(name)
     if (known !== undefined) return known
@@ -359,7 +369,7 @@ export class Messages {
       .lastInsertRowid
   }
 
-  /** The same, of a session that has rows; undefined for another. */
+  /** Returns the key for new rows of a session; undefined if the session has none. */
   knownKey(name: string): number | undefined {
     return this.#db.get<{ key: number }>`SELECT key FROM session WHERE name = ${name}
       ORDER BY named DESC, key DESC LIMIT 1`?.key
@@ -376,10 +386,13 @@ export class Messages {
   }
 }
 
-/** Values kept at most. */
+/** Maximum number of cached values. */
 const unchangedKept = 1000
 
-/** What was read of the tables, kept until another process commits anything. What this one writes has to be forgotten. */
+/**
+ * Cache of values from the tables, valid until another process commits. After a write of this process, call
+ * `forget`.
+ */
 class Unchanged<T> {
   readonly #db: Database
   readonly #kept = new Map<string, T>()

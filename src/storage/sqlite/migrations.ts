@@ -1,8 +1,8 @@
 /**
- * The store's tables, as numbered steps that only go forward. `user_version` says how many were taken.
+ * The store's tables, as numbered steps that only go forward. `user_version` is the number of steps done.
  *
- * The number stands for the whole data directory: an older version that meets a higher one touches nothing in it. So a
- * change of another file that older versions would misread is a step too, if need be an empty one.
+ * The number is for the whole data directory: an older version that finds a higher number changes nothing in
+ * it. So a change of another file that older versions would misread is a step too, if necessary an empty one.
  */
 import { SvcError } from '../../model/error.ts'
 import { type Database, formOf } from '../../platform/sqlite.ts'
@@ -10,14 +10,14 @@ import { BigramIndex, gramTable, searchable } from './bigram-index.ts'
 import { eventTables } from './events.ts'
 import { intoOneOutbox } from './one-outbox.ts'
 
-/** Each is SQL, or what does more. */
+/** Each step is SQL, or a function for more complex steps. */
 const steps: readonly (string | ((db: Database) => void))[] = [
   `
-  -- Rows name their session by key, so that a rename is one row. A name may recur.
+  -- Rows refer to their session by key, so a rename changes one row. Several keys may have the same name.
   CREATE TABLE session (key INTEGER PRIMARY KEY, name TEXT NOT NULL);
   CREATE INDEX session_name ON session (name);
-  -- Ids have no gaps: rows go only at the low end, and none is burnt by a message that is not stored.
-  -- raw stands last: what is filtered and listed by lies in the row's first page.
+  -- Ids have no gaps: rows are removed only at the low end, and a message that is not stored uses no id.
+  -- raw is last: the columns for filters and lists are in the row's first page.
   CREATE TABLE message (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     message_id TEXT NOT NULL UNIQUE,
@@ -35,20 +35,20 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   );
   CREATE INDEX message_session ON message (session);
   CREATE INDEX message_peer ON message (peer);
-  -- With the content, to know a message that is delivered again under a new id.
+  -- With the content hash, to detect a message that is delivered again under a new id.
   CREATE INDEX message_time ON message (timestamp, content_hash);
   -- Sends that are not settled: few at any time.
   CREATE INDEX message_unsettled ON message (stored_at) WHERE status = 'sending';
 
   CREATE TABLE consumer (name TEXT PRIMARY KEY, position INTEGER NOT NULL, seen_at INTEGER NOT NULL) WITHOUT ROWID;
-  -- Where a reader of one session only is ahead of the consumer's position.
+  -- Positions of readers of a single session that are ahead of the consumer's position.
   CREATE TABLE consumer_ahead (
     consumer TEXT NOT NULL,
     session INTEGER NOT NULL,
     position INTEGER NOT NULL,
     PRIMARY KEY (consumer, session)
   ) WITHOUT ROWID;
-  -- Handed out and not confirmed. ids: JSON array of row ids, ascending.
+  -- Rows that were delivered and not confirmed. ids: JSON array of row ids, ascending.
   CREATE TABLE lease (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     consumer TEXT NOT NULL,
@@ -59,17 +59,17 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   CREATE INDEX lease_consumer ON lease (consumer);
   ${gramTable}`,
   `
-  -- Why a sent message was refused, or is in doubt.
+  -- Why a sent message was refused, or why its result is unknown.
   ALTER TABLE message ADD COLUMN reason TEXT;
-  -- Of a queued text that went out joined to another one: the message_id of that one.
+  -- For a queued text that was joined to another message: the message_id of that message.
   ALTER TABLE message ADD COLUMN sent_with TEXT;
-  -- Messages being handed over right now, and by whom: what a dead owner leaves here may have gone out.
+  -- Messages in flight and the process that sends them. What a dead process leaves here may have been sent.
   CREATE TABLE in_flight (message INTEGER PRIMARY KEY, owner TEXT NOT NULL, began_at INTEGER NOT NULL);
   INSERT INTO in_flight SELECT id, '', stored_at FROM message WHERE status = 'sending';
   DROP INDEX message_unsettled;
 
-  -- What waits for one user of one session, in order. It is flushed by one process at a time: owner, lease_until.
-  -- held_at: not before the user wrote later than that; not_before: not before that time (Unix ms).
+  -- One row for each user of each session with waiting messages. One process at a time sends them: owner, lease_until.
+  -- held_at: nothing is sent until the user writes after that time; not_before: nothing is sent before that time (Unix ms).
   CREATE TABLE outbox_lane (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     session INTEGER NOT NULL,
@@ -81,7 +81,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
     failures INTEGER NOT NULL DEFAULT 0,
     UNIQUE (session, peer)
   );
-  -- One call of send. It goes when none of its parts waits any more; the log keeps what became of them.
+  -- One call of send. It is removed when none of its parts waits any more; the log keeps the results.
   CREATE TABLE outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     lane INTEGER NOT NULL,
@@ -90,7 +90,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   );
   CREATE INDEX outbox_expiry ON outbox (expires_at);
   CREATE INDEX outbox_in_lane ON outbox (lane);
-  -- One message each, whole: retention may take its row in the log. file: JSON. raw: as the log shows it waiting.
+  -- One complete message each: retention may remove its row in the log. file: JSON. raw: as in the log while it waits.
   CREATE TABLE outbox_part (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     entry INTEGER NOT NULL,
@@ -108,7 +108,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   CREATE INDEX outbox_part_waiting ON outbox_part (lane) WHERE status = 'queued';
   CREATE INDEX outbox_part_message ON outbox_part (message);
 
-  -- Calls of send that bear a key. plan: JSON of what they set out to send; messages: JSON of the row ids handed over.
+  -- Calls of send with a key. plan: JSON of what they should send; messages: JSON of the row ids that were begun.
   CREATE TABLE idempotency (
     key TEXT PRIMARY KEY,
     content TEXT NOT NULL,
@@ -122,18 +122,18 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   CREATE INDEX idempotency_age ON idempotency (created_at);
   `,
   `
-  -- What people look for among many texts: media, and what they sent. Texts received cost nothing here.
+  -- For searches for media and sent messages. Received texts need no entry here.
   CREATE INDEX message_kind ON message (msg_type) WHERE msg_type <> 'TEXT';
   CREATE INDEX message_sent ON message (sent) WHERE sent = 1;
   `,
   `
-  -- When each message was, or is, to be sent (Unix ms), for the pace that all processes keep together.
+  -- Slots: when each message was or will be sent (Unix ms), for the pace that all processes keep together.
   CREATE TABLE turn (session INTEGER NOT NULL, peer TEXT NOT NULL, at REAL NOT NULL);
   CREATE INDEX turn_session ON turn (session, at);
   CREATE INDEX turn_user ON turn (session, peer, at);
   `,
   `
-  -- How far a person has looked at a conversation.
+  -- How far a person has read a conversation.
   CREATE TABLE read_mark (
     session INTEGER NOT NULL,
     peer TEXT NOT NULL,
@@ -142,22 +142,22 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ) WITHOUT ROWID;
   `,
   `
-  -- What WeChat took without giving it an id: few, and counted with every look at the sessions.
+  -- Messages that WeChat accepted without an id: few, and counted with every read of the sessions.
   CREATE INDEX message_suspect ON message (timestamp, session) WHERE status = 'suspect';
   `,
   intoOneOutbox,
   `
-  -- What contexts.json knew of a user who wrote long ago, as JSON.
+  -- The contexts.json entry of a user who wrote long ago, as JSON.
   ALTER TABLE outbox_lane ADD COLUMN context TEXT;
   CREATE INDEX outbox_lane_kept ON outbox_lane (peer) WHERE context IS NOT NULL;
   `,
   `
-  -- The rows up to here are in the index of character pairs.
+  -- Rows up to this id are in the index of character pairs.
   CREATE TABLE gram_position (position INTEGER NOT NULL);
   INSERT INTO gram_position SELECT coalesce(max(id), 0) FROM message;
 
-  -- A plain send touches no index of the outbox but the one of what is on its way. A part of mode 'fail' that waits
-  -- is no message yet, one of mode 'queue' is. The parts of an entry are numbered from a thousand times its id.
+  -- A plain send changes only one index of the outbox, that of the parts in flight. A waiting part of mode 'fail' has
+  -- no message yet, one of mode 'queue' has. The part ids of an entry start at a thousand times its id.
   DROP INDEX outbox_expiry;
   CREATE INDEX outbox_expiry ON outbox (expires_at) WHERE mode = 'queue';
   DROP INDEX outbox_in_lane;
@@ -173,11 +173,11 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   UPDATE outbox_part SET id = -id;
   `,
   `
-  -- The error's code beside its sentence.
+  -- The error code, in addition to the text.
   ALTER TABLE message ADD COLUMN reason_code TEXT;
   `,
   `
-  -- What people call a user of a session. folded: as names are compared.
+  -- Names that people gave to users of a session. folded: the form in which names are compared.
   CREATE TABLE user_name (
     session INTEGER NOT NULL,
     peer TEXT NOT NULL,
@@ -188,20 +188,20 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   CREATE INDEX user_name_folded ON user_name (folded);
   `,
   `
-  -- A queued send is kept for a week, for those who ask what became of it; few of them wait.
+  -- A queued send is kept for a week, so that callers can look up its result; few of them wait.
   DROP INDEX outbox_in_lane;
   CREATE INDEX outbox_in_lane ON outbox (lane) WHERE mode = 'queue' AND ended_at IS NULL;
   `,
   findsFilesAndVoices,
   `
-  -- Of one that waits for a person's yes: what it was to do where it may not go. Its parts are 'asked', which no version
-  -- sends; with the yes they are 'queued' as others are.
+  -- For an entry that waits for approval: its mode if it may not be sent then. Its parts are 'asked', which no version
+  -- sends; the approval makes them 'queued'.
   ALTER TABLE outbox ADD COLUMN asked TEXT;
   CREATE INDEX outbox_part_asked ON outbox_part (entry) WHERE status = 'asked';
   `,
   `
-  -- Consumers that acknowledge, of a session alone or (0) of all. An older version that runs beside moves its own position
-  -- of the name, and takes none of these.
+  -- Positions of consumers that acknowledge, for one session or (0) for all. An older version that runs at the same time
+  -- moves its own position for the name, and does not use these.
   CREATE TABLE acknowledged (
     consumer TEXT NOT NULL,
     session INTEGER NOT NULL,
@@ -237,7 +237,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
     tries_failed INTEGER NOT NULL DEFAULT 0,
     tries_gave_up INTEGER NOT NULL DEFAULT 0
   );
-  -- Conversations that are not done up to their endpoint's position.
+  -- Conversations with undelivered events before their endpoint's position.
   CREATE TABLE webhook_lane (
     webhook TEXT NOT NULL,
     session TEXT NOT NULL,
@@ -265,13 +265,13 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   eventTables,
   'ALTER TABLE message ADD COLUMN reason_quote TEXT',
   `
-  -- named: of several keys of one name new rows go under that with the highest. renaming: the folder of the session is on
-  -- its way to that name.
+  -- named: if several keys have one name, new rows get the key with the highest value. renaming: the name that the folder
+  -- of the session is being renamed to.
   ALTER TABLE session ADD COLUMN named INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE session ADD COLUMN renaming TEXT;
   DROP INDEX session_name;
   CREATE INDEX session_name ON session (name, named);
-  -- What another program received is counted apart from what readers are given.
+  -- Messages that another program received are counted separately from those that readers receive.
   CREATE INDEX message_past ON message (sent) WHERE sent = 2;
   `,
   `
@@ -281,19 +281,19 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ALTER TABLE webhook_try ADD COLUMN code TEXT;
   `,
   `
-  -- Unix ms. A place of -1 is lost.
+  -- Unix ms. A reader with the place -1 lost its place.
   ALTER TABLE event_reader ADD COLUMN seen_at INTEGER NOT NULL DEFAULT 0;
   UPDATE event_reader SET seen_at = CAST(unixepoch('subsec') * 1000 AS INTEGER);
   `,
   `
-  -- Who made a call of send, said yes to it, took it back: a principal each.
+  -- The principals that made a call of send, approved it and cancelled it.
   ALTER TABLE outbox ADD COLUMN made_by TEXT;
   ALTER TABLE outbox ADD COLUMN approved_by TEXT;
   ALTER TABLE outbox ADD COLUMN ended_by TEXT;
   `,
   'ALTER TABLE outbox_lane ADD COLUMN token TEXT',
   `
-  -- users_named: grows with each change of what users of the session are called, whichever version of svc makes it.
+  -- users_named: grows with each change of a user name of the session, by any version of svc.
   ALTER TABLE session ADD COLUMN users_named INTEGER;
   CREATE INDEX session_users_named ON session (users_named) WHERE users_named IS NOT NULL;
   CREATE TRIGGER user_named AFTER INSERT ON user_name BEGIN
@@ -302,15 +302,15 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   CREATE TRIGGER user_unnamed AFTER DELETE ON user_name BEGIN
     UPDATE session SET users_named = (SELECT coalesce(max(users_named), 0) + 1 FROM session) WHERE key = old.session;
   END;
-  -- Which process delivered for an endpoint last.
+  -- The process that delivered for an endpoint last.
   ALTER TABLE webhook ADD COLUMN deliverer TEXT;
   `,
 ]
 
-/** Rows of files and voices are found by their names and transcripts. */
+/** Makes rows of files and voice messages searchable by their names and transcripts. */
 function findsFilesAndVoices(db: Database): void {
   const grams = new BigramIndex(db)
-  // Of an item itself: what it quotes lies deeper.
+  // Only of the item itself: a quoted message is nested deeper.
   const found = db.all`SELECT id, (SELECT group_concat(atom, char(10)) FROM json_tree(raw)
       WHERE key IN ('text', 'file_name') AND path GLOB '*].*' AND path NOT GLOB '*].*.*') AS text
     FROM message INDEXED BY message_kind
@@ -323,12 +323,12 @@ function findsFilesAndVoices(db: Database): void {
   }
 }
 
-/** The form that this version writes. */
+/** The schema version that this program writes. */
 export const newestForm: number = steps.length
 
 /**
- * To be asked before a store, or anything in its data directory, is opened: what a newer version wrote is left as it is,
- * to the byte.
+ * Call it before a store, or anything in its data directory, is opened: files that a newer version wrote stay
+ * unchanged.
  *
  * @throws SvcError `store_unavailable` for the messages.db of a newer version
  */
@@ -348,7 +348,8 @@ function refuseForm(form: number): void {
 }
 
 /**
- * Brings the tables to a form, the newest by default; a test makes those of an older version with it.
+ * Updates the tables to a schema version, the newest by default. Tests use it to create those of older
+ * versions.
  *
  * @throws SvcError `store_unavailable` for a store that a newer version wrote
  */
@@ -357,7 +358,7 @@ export function migrate(db: Database, form = newestForm): void {
   refuseForm(version())
   for (let taken = version(); taken < form; taken = version()) {
     db.transaction(() => {
-      // Another process may have taken the step while we waited for the lock.
+      // Another process may have done this step while this one waited for the lock.
       if (version() !== taken) return
       const step = steps[taken]
       if (typeof step === 'string') db.exec(step)

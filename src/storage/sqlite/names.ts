@@ -1,4 +1,7 @@
-/** Names of sessions, as they change, and those that people gave to users: per session, and kept when it is logged out. */
+/**
+ * Names: renames of sessions, and the names that people gave to users, which are stored per session and stay
+ * when it is logged out.
+ */
 import { badArgument } from '../../model/error.ts'
 import { nameKey } from '../../model/user-name.ts'
 import { EnginePart, type Ground } from './engine-part.ts'
@@ -12,7 +15,7 @@ export class Renames extends EnginePart {
     this.#webhooks = webhooks
   }
 
-  /** The folder of a session is about to get that name; undefined: it keeps its own. */
+  /** Records that the folder of a session will be renamed; undefined: it keeps its name. */
   intendRename(session: string, newName: string | undefined): void {
     this.db.transaction(() => {
       const key = this.messages.keyOf(session)
@@ -20,12 +23,12 @@ export class Renames extends EnginePart {
     })
   }
 
-  /** What was intended, and neither done nor taken back. */
+  /** Recorded renames that were neither completed nor taken back. */
   intendedRenames(): { from: string; to: string }[] {
     return this.db.all`SELECT name AS "from", renaming AS "to" FROM session WHERE renaming IS NOT NULL`
   }
 
-  /** The rows of a session follow its new name. */
+  /** Renames the rows of a session. */
   renameSession(oldName: string, newName: string): void {
     this.db.transaction(() => {
       const messages = this.messages
@@ -38,7 +41,10 @@ export class Renames extends EnginePart {
     })
   }
 
-  /** A session that was logged out bore that name: what waits there, and what its users are called, is the session's now. */
+  /**
+   * Joins the keys of sessions that had the new name and were logged out: what waits there, and the names of
+   * users, belong to the renamed session now.
+   */
   #join(key: number, others: string): void {
     const lane = `SELECT own.id FROM outbox_lane own JOIN outbox_lane other ON other.peer = own.peer
       WHERE own.session = ? AND other.session IN (SELECT value FROM json_each(?)) AND other.id = lane`
@@ -60,12 +66,12 @@ export class UserNames extends EnginePart {
     return this.ofAll([session]).get(session) ?? new Map()
   }
 
-  /** Sessions of whose users a name was changed since that revision, each with its own. */
+  /** Sessions with a changed user name since that revision, each with its own revision. */
   changedSince(revision: number): { name: string; revision: number }[] {
     return this.db.all`SELECT name, users_named AS revision FROM session WHERE users_named > ${revision}`
   }
 
-  /** By name of the session and user, of these sessions. */
+  /** By session and user, the names of these sessions' users. */
   ofAll(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, string>> {
     if (!this.db.get`SELECT 1 FROM user_name LIMIT 1`) return new Map()
     const keys = this.messages.keysOf(sessions)

@@ -1,10 +1,13 @@
-/** The step from version 0.1, which knew four tables of sending: in flight, queued, keys and lanes; now an entry is all. */
+/**
+ * The migration from version 0.1, which had four tables for sending (in flight, queued, keys and lanes), to
+ * entries.
+ */
 import type { Database, Row } from '../../platform/sqlite.ts'
 
 const tables = `
-  -- mode: 'fail' entries belong to owner and end with it; 'queue' ones wait for the user.
-  -- key: of the caller, for a day; content: what it stands for. used, received_at: the count of answers at the end.
-  -- answer: the result of a call of version 0.1, as it was given.
+  -- mode: 'fail' entries belong to owner and end with it; 'queue' entries wait for the user.
+  -- key: the caller's key, for a day; content: what it stands for. used, received_at: the answer counter at the end.
+  -- answer: the result of a call of version 0.1, unchanged.
   ALTER TABLE outbox ADD COLUMN mode TEXT NOT NULL DEFAULT 'queue';
   ALTER TABLE outbox ADD COLUMN owner TEXT;
   ALTER TABLE outbox ADD COLUMN key TEXT;
@@ -16,8 +19,8 @@ const tables = `
   CREATE UNIQUE INDEX outbox_key ON outbox (key) WHERE key IS NOT NULL;
   CREATE INDEX outbox_open_call ON outbox (id) WHERE mode = 'fail' AND ended_at IS NULL;
 
-  -- received_at: of the message whose answers are counted. holds: refusals in a row that nothing explains; nothing
-  -- goes before held_until, unless the user writes later than held_at.
+  -- received_at: time of the message whose answers are counted. holds: number of unexplained refusals in a row; nothing
+  -- is sent before held_until, unless the user writes after held_at.
   ALTER TABLE outbox_lane ADD COLUMN received_at INTEGER;
   ALTER TABLE outbox_lane ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE outbox_lane ADD COLUMN last_sent_at INTEGER;
@@ -25,7 +28,7 @@ const tables = `
   ALTER TABLE outbox_lane ADD COLUMN holds INTEGER NOT NULL DEFAULT 0;
   UPDATE outbox_lane SET held_until = held_at + 1800000 WHERE held_at IS NOT NULL;
 
-  -- message: its row, absent until a part of mode 'fail' is on its way. slot: by the pace, Unix ms. error: JSON.
+  -- message: its row, absent until a part of mode 'fail' begins. slot: by the pace, Unix ms. error: JSON.
   CREATE TABLE part (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     entry INTEGER NOT NULL,
@@ -46,7 +49,7 @@ const tables = `
   );
   INSERT INTO part (id, entry, lane, kind, msg_type, status, tries, message, file, text, raw)
     SELECT id, entry, lane, kind, msg_type, status, tries, message, file, text, raw FROM outbox_part;
-  -- Who was sending has ended, or has lost its tables now.
+  -- The process that was sending has ended, or has lost its tables now.
   UPDATE part SET status = 'unknown' WHERE status = 'sending';
   UPDATE message SET status = 'unknown', reason = 'svc was stopped while it was sent'
     WHERE id IN (SELECT message FROM in_flight) AND status = 'sending';
@@ -67,7 +70,7 @@ export function intoOneOutbox(db: Database): void {
   db.exec('DROP TABLE idempotency')
 }
 
-/** A key answers as it did before: with its result, with what the log tells of a call that died, or not at all. */
+/** Keeps the answer of a key: its result, what the log says about a call that died, or none. */
 function adoptKey(db: Database, row: Row): void {
   const { key, content, created_at, outbox, result } = row
   const waits =
@@ -90,7 +93,7 @@ function adoptKey(db: Database, row: Row): void {
   const kinds = plan?.kinds ?? []
   for (const [nth, kind] of kinds.entries()) {
     const message = rows[nth]
-    // Of what retention took, or was queued and is gone, nobody can tell.
+    // If retention removed the row, or the queued part is gone, the result is not known.
     const status = message
       ? String(message.status)
       : nth < rows.length || outbox !== undefined

@@ -1,4 +1,4 @@
-/** What svc keeps, on one machine: the session folders, the message log, and who polls, in one data directory. */
+/** Opens the storage on one machine: session folders, message log and leases, in one data directory. */
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import type { Inbound } from '../../model/session.ts'
@@ -14,17 +14,17 @@ import { inMemory, type LogHalf, SqliteStore, type StoreOptions } from './store.
 export interface StorageOptions extends Omit<StoreOptions, 'path' | 'filed'> {
   /** The data directory. */
   dir: string
-  /** Where the message log is: `messages.db` of the directory by default, false for one in memory alone. */
+  /** Path of the message log: by default `messages.db` of the directory; false for a log in memory only. */
   path?: string | false | undefined
 }
 
-/** A log in memory keeps at most this many messages, some 10 MB. */
+/** A log in memory has at most this many messages, about 10 MB. */
 const memoryRows = 10_000
 
 /** @throws SvcError `store_unavailable`; nothing stays open then */
 export async function openStorage({ dir, path, ...options }: StorageOptions): Promise<Storage> {
   const { clock, log, maxCount } = options
-  /** What is open, the last one first. */
+  /** What is open, the newest first. */
   const open: { close(): Promise<void> }[] = []
   const close = async () => {
     for (const one of open.splice(0)) await one.close()
@@ -34,7 +34,8 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
     open.unshift(lock)
     const store = await SqliteStore.open({
       ...options,
-      ...{ log: log.child('store'), path: path === false ? inMemory : (path ?? join(dir, dataFiles.store)) },
+      log: log.child('store'),
+      path: path === false ? inMemory : (path ?? join(dir, dataFiles.store)),
       filed: session => state.contexts.known(session),
       maxCount: path === false ? Math.min(maxCount || memoryRows, memoryRows) : maxCount,
     })
@@ -51,16 +52,16 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
   }
 }
 
-/** Rows stored in one go, and characters of them: others have their turn between. */
+/** Rows, and their characters, stored in one step; other work runs between steps. */
 const [goRows, goCharacters] = [500, 256 * 1024]
 
-/** Messages, contexts, cursor: one file each. */
+/** Stores messages, contexts and cursor, which are one file each. */
 function ingestInto(
   { contexts, intake }: LogHalf,
   state: Pick<FileState, 'commitBatch' | 'sessions'>,
   clock: StoreOptions['clock'],
 ): Storage['ingest'] {
-  /** By token, the batch that may come again, and what became of its messages so far. */
+  /** By token, the batch that may be tried again, and the results of its messages so far. */
   const unfinished = new Map<string, { id: string; rows: (number | 'duplicate')[] }>()
   const turns = new SharedTurns(clock)
   return async ({ id, messages, botId, ...batch }: PolledBatch) => {
@@ -73,7 +74,7 @@ function ingestInto(
     const whole = partOf(messages)
     while (rows.length < messages.length) {
       const some = whole.messages.slice(rows.length, rows.length + fitting(messages, rows.length))
-      // Those of a small batch wait for nobody.
+      // A small batch does not yield.
       if (some.length < messages.length) await turn()
       rows.push(...(await intake.insertReceived(batch.session, botId, some, { ...whole, messages: some })))
     }
@@ -90,12 +91,15 @@ function ingestInto(
   }
 }
 
-/** Who waits for messages takes them in one round of the event loop. The answer leaves in the next one. */
+/**
+ * Readers that wait for messages take them in one turn of the event loop. Their answers leave in the next
+ * one.
+ */
 async function letReadersAnswer(): Promise<void> {
   for (let rounds = 0; rounds < 2; rounds++) await new Promise<void>(resolve => setImmediate(resolve))
 }
 
-/** How many of the messages from there on are stored in one go. */
+/** Number of messages from `from` on that are stored in one step. */
 function fitting(messages: readonly PolledMessage[], from: number): number {
   let characters = 0
   for (let count = 0; count < goRows && from + count < messages.length; count++) {

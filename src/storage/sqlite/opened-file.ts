@@ -1,18 +1,18 @@
 /**
- * Whether the file that was opened is still the one that lies at its path. A file that was deleted or moved away is read
- * and takes rows as before, and what it took is lost when it is closed.
+ * Checks that the opened file is still the file at its path. A file that was deleted or moved can still be
+ * read and written, and what was written is lost when it is closed.
  */
 import { statSync } from 'node:fs'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 
-/** Whoever only reads looks no more often than this. */
+/** Reads check at most this often. */
 const lookEveryMs = 1000
 
 export class OpenedFile {
   readonly #path: string
   readonly #clock: Clock
-  /** Which file it is, whatever lies at the path later; undefined for one in memory. */
+  /** Identity of the opened file; undefined for a store in memory. */
   readonly #file: string | undefined
   #lost = false
   /** Monotonic. */
@@ -25,23 +25,23 @@ export class OpenedFile {
     this.#lookedAt = clock.monotonic()
   }
 
-  /** Whether it is gone or another one is in its place, as it was a second ago at most. */
+  /** Whether the file is gone or was replaced, as of at most a second ago. */
   get lost(): boolean {
     if (this.#clock.monotonic() - this.#lookedAt < lookEveryMs) return this.#lost
     try {
       return this.#look()
     } catch {
-      // A folder that may not be entered any more, a disk that hangs: what is open can be read until it cannot.
+      // The folder is no longer accessible, or the disk hangs: keep using the open file while it can be read.
       return this.#lost
     }
   }
 
-  /** For those who read. @throws SvcError `store_unavailable` when it was lost a second ago */
+  /** For reads. @throws SvcError `store_unavailable` if the file was lost, as of at most a second ago */
   refuseLost(): void {
     if (this.lost) throw lostError()
   }
 
-  /** For those who write: looks now. @throws SvcError `store_unavailable` when it is lost; the system's error */
+  /** For writes: checks now. @throws SvcError `store_unavailable` if the file is lost; the system's error */
   refuseLostNow(): void {
     if (this.#look()) throw lostError()
   }
@@ -58,7 +58,7 @@ const lostError = () =>
     hint: 'Restart svc: it goes on with the file that lies there then, or with a new one.',
   })
 
-/** What tells one file from another, with what stands at that path now; undefined for nothing. */
+/** Identity of the file at that path; undefined if there is none. */
 function fileAt(path: string): string | undefined {
   const info = statSync(path, { bigint: true, throwIfNoEntry: false })
   return info && `${info.dev}:${info.ino}`

@@ -1,4 +1,7 @@
-/** How entries of the outbox end without being sent: their process died, they waited too long, or they are kept no longer. */
+/**
+ * Ends entries of the outbox without sending them: their process died, they waited too long, or they are no
+ * longer needed.
+ */
 import type { ClockTrust } from '../clock-trust.ts'
 import {
   type EndedEntry,
@@ -20,10 +23,10 @@ import {
   queueLifeMs,
 } from './entries.ts'
 
-/** A key is known for this long after its call. */
+/** A key is remembered for this long after its call. */
 const keyLifeMs = 24 * 60 * 60_000
 
-/** By which process, and when. */
+/** The process that began a part, and when. */
 interface Begun {
   owner?: string
   began_at?: number
@@ -32,7 +35,7 @@ interface Begun {
 interface CallRow {
   id: number
   mode: SendMode
-  /** Of mode `fail`. */
+  /** Set for mode `fail`. */
   owner?: string
   created_at: number
   expires_at: number
@@ -50,11 +53,11 @@ export class OutboxEnds extends EnginePart {
   }
 
   /**
-   * Ends what waits of an entry; what is on its way goes its way.
+   * Ends the waiting parts of an entry; parts that are being sent continue.
    *
-   * @param how as of `Calls.end`
-   * @returns the entry as it stands then, how many messages that were and their files; undefined when there is no such
-   *   entry
+   * @param how same as in `OutboxCalls.end`
+   * @returns the entry's current state, the number of ended messages and their files; undefined if there is
+   *   no such entry
    */
   end(
     id: number,
@@ -68,7 +71,7 @@ export class OutboxEnds extends EnginePart {
     return { entry: this.#entries.close(id)!, ended: ended.length, files: filesOf(ended) }
   }
 
-  /** Ends what has waited too long: for its user, or for a person's yes. */
+  /** Ends what has waited too long: for its user, or for an approval. */
   expire(reason: EndReason, unasked: EndReason): EndedEntry[] {
     const late = this.db.all<{ id: number; asked?: SendMode }>`SELECT id, asked FROM outbox
       WHERE expires_at <= ${this.clock.now()} AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
@@ -77,7 +80,7 @@ export class OutboxEnds extends EnginePart {
       .filter(({ ended }) => ended > 0)
   }
 
-  /** The call still makes progress. */
+  /** Records that the call still makes progress. */
   renew(id: number): void {
     this.db.run`UPDATE outbox SET expires_at = ${this.clock.now() + callLifeMs} WHERE id = ${id}
       AND mode = 'fail'`
@@ -87,13 +90,15 @@ export class OutboxEnds extends EnginePart {
     return this.db.get`SELECT 1 AS found FROM outbox WHERE key = ${key}` !== undefined
   }
 
-  /** The entry that answers for a key. A call that died is told of first; a key whose day is over is free. */
+  /**
+   * Finds the entry that answers for a key. A call that died is ended first; a key older than a day is free.
+   */
   keyed(key: string): Entry | undefined {
     const { clock, owner } = this
     const find = () => this.db.get<CallRow>`SELECT * FROM outbox WHERE key = ${key}`
     let row = find()
     if (!row) return undefined
-    // A clock that was set ahead must not make a call that is repeated send twice.
+    // A clock that was set ahead must not make a repeated call send twice.
     const now = this.#calendar.trusted ? clock.now() : Number.NEGATIVE_INFINITY
     if (row.mode === 'fail' && row.ended_at === undefined) {
       const over = row.expires_at <= now || owner.isDead(row.owner!)
@@ -109,7 +114,7 @@ export class OutboxEnds extends EnginePart {
     return undefined
   }
 
-  /** Removes what answers for nothing any more. */
+  /** Removes entries that answer for nothing any more. */
   prune(): void {
     const now = this.clock.now()
     const before = now - keyLifeMs
@@ -119,7 +124,10 @@ export class OutboxEnds extends EnginePart {
     for (const { id } of over) this.#entries.remove(id)
   }
 
-  /** Messages on their way since before `before` (Unix ms), or of a process that died, and calls that are over so. */
+  /**
+   * Messages in flight that began before `before` (Unix ms) or whose process died, and calls that are over
+   * for these reasons.
+   */
   #orphans(before: number): { parts: EntryPart[]; calls: number[] } {
     const { owner } = this
     const isDead = (row: Pick<Begun, 'owner'>) => owner.isDead(row.owner ?? '')
@@ -128,18 +136,22 @@ export class OutboxEnds extends EnginePart {
         .all<PartRow & Begun>(`SELECT p.owner, p.began_at, ${partColumns} WHERE p.status = 'sending'`)
         .filter(row => (row.began_at ?? 0) < before || isDead(row))
         .map(partOf),
-      // A call that is not over has a part on its way, or one that waits and is no message yet.
+      // A call that is not over has a part in flight, or a part that waits and has no message yet.
       calls: this.db
         .all<CallRow>`SELECT id, owner, expires_at FROM outbox WHERE mode = 'fail' AND ended_at IS NULL
         AND id IN (SELECT entry FROM outbox_part WHERE status = 'sending'
           UNION SELECT entry FROM outbox_part WHERE status = 'queued' AND message IS NULL)`
-        // One whose process hangs would keep its answers from others: past its deadline it is over, if the clock may be believed.
+        // A call whose process hangs would block its user's answers: past its deadline it is over, if the
+        // clock is trusted.
         .filter(row => isDead(row) || (before > 0 && row.expires_at <= this.clock.now()))
         .map(({ id }) => id),
     }
   }
 
-  /** Ends what `#orphans` finds: on its way is unknown, waiting is refused. @returns how many messages are unknown now */
+  /**
+   * Ends what `#findOrphans` finds: parts in flight become unknown, waiting parts are refused. @returns how
+   * many messages became unknown
+   */
   reap(before: number): number {
     const { parts, calls } = this.#orphans(before)
     for (const part of parts) this.#unknown(part)
@@ -153,7 +165,10 @@ export class OutboxEnds extends EnginePart {
     this.#entries.endPart(part.id, 'unknown', stoppedWhile)
   }
 
-  /** A call of mode `fail` whose process is gone: what it was sending is unknown, the rest is never sent. */
+  /**
+   * Ends a call of mode `fail` whose process is gone: the part in flight becomes unknown, the rest is never
+   * sent.
+   */
   #die(id: number): void {
     for (const part of this.#entries.entry(id)?.parts ?? [])
       if (part.status === 'sending') this.#unknown(part)

@@ -1,12 +1,7 @@
 /**
- * Calls of send, from the first word on disk to the last: each is an entry, whether it goes at once or waits for its
- * user.
+ * Calls of send: stores each as an entry, begins and settles its messages. Same rules as in `../outbox.ts`.
  *
- * An entry of mode `fail` belongs to the process that its caller waits in: nobody else sends it, and it ends with its
- * owner. One of mode `queue` goes out from whichever process holds its lane. A part is `sending` before the network
- * hears of it; when its sender dies then, it is unknown and never begun again.
- *
- * Every method that writes is to be called inside a transaction.
+ * Call every method that writes inside a transaction.
  */
 import { isDue, nobody, type SendFacts, type SendRules, type Verdict } from '../../model/admission.ts'
 import { SvcError } from '../../model/error.ts'
@@ -31,20 +26,20 @@ import { type Entries, filesOf, inJson } from './entries.ts'
 import type { Lanes, PaceSlots } from './lanes.ts'
 import type { OutboxEnds } from './outbox-ends.ts'
 
-/** Messages that may wait for one user. */
+/** Maximum number of messages that wait for one user. */
 const laneLimit = 1000
-/** Sends of one session that may wait for a person's yes. */
+/** Maximum number of sends of one session that wait for approval. */
 const askLimit = 100
-/** Parts looked at for one message to send. */
+/** Number of waiting parts read when a lane is claimed. */
 const lookahead = 100
 
-/** Whose an entry is. */
+/** Mode of an entry, and the process that owns it. */
 interface Owned {
   mode: SendMode
   owner?: string
 }
 
-/** What the outbox is made of. */
+/** Parts that the outbox uses. */
 export interface OutboxParts {
   lanes: Lanes
   slots: PaceSlots
@@ -61,10 +56,10 @@ export class Outbox extends EnginePart {
   }
 
   /**
-   * Writes a call down, unless its key is taken or, with mode `fail`, admission says no. Where it may go now its first
-   * part begins as `first`, if that is given.
+   * Same as `OutboxCalls.enqueue`.
    *
-   * @throws SvcError `quota_exhausted` when too much waits for that user already, or too many sends for a yes
+   * @throws SvcError `quota_exhausted` if too many messages wait for that user already, or too many sends for
+   *   an approval
    */
   enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): Enqueued {
     const { ends, entries, lanes, slots } = this.#parts
@@ -93,9 +88,9 @@ export class Outbox extends EnginePart {
   }
 
   /**
-   * A person says yes to a send that waits for that: admission is judged now.
+   * Same as `OutboxMaintenance.approve`: checks admission now.
    *
-   * @returns undefined when nothing of that id waits for a yes
+   * @returns undefined if no entry of that id waits for an approval
    */
   approve(id: number, rules: SendRules, by: string): Approved | undefined {
     const { entries } = this.#parts
@@ -108,14 +103,17 @@ export class Outbox extends EnginePart {
     return { state: 'approved', lane: parts[0]!.lane }
   }
 
-  /** Whether a message to that user may go now; nothing is taken, and nothing written. */
+  /** Whether a message to that user may be sent now. Takes and writes nothing. */
   verdict(session: string, user: string, count: number, rules: SendRules): Verdict {
     const { lanes } = this.#parts
     const lane = lanes.known(session, user)
     return lanes.judge(lane, count, rules, { ahead: this.#ahead(lane.id) }).verdict
   }
 
-  /** From here on these parts may have gone out, as one message; if admission says so. `later`: the slot is taken. */
+  /**
+   * Begins these parts as one message, if admission allows it: they may have been sent from here on. `later`:
+   * the slot is taken.
+   */
   begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): Began {
     const { entries, lanes, slots } = this.#parts
     const { messages } = this
@@ -128,7 +126,7 @@ export class Outbox extends EnginePart {
     const session = messages.keyOf(lane.session)
     const slot = parts[0]!.slot
     const due = slot !== undefined && isDue(slot, this.clock.now())
-    // A slot that was missed is in nobody's way.
+    // Frees a slot that was missed.
     if (slot !== undefined && !due) slots.giveBack(session, lane.user, slot)
     const { verdict } = lanes.judge(lane, 1, rules, { ahead: nobody, slot })
     const kept = due && verdict.go === 'now'
@@ -154,12 +152,12 @@ export class Outbox extends EnginePart {
     const counter = this.#count(lane)
     const rows: number[] = []
     for (const [nth, part] of parts.entries()) {
-      // The first one's row becomes the message as it goes out; the others say which one that is.
+      // The row of the first part gets the message as it is sent; the rows of the others name that message.
       const own: SentMessage =
         nth === 0
           ? message
           : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
-      // Retention may have taken the row.
+      // Retention may have removed the row.
       const known = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
       const row = known ? part.message! : messages.insertOut(session, botId, own, { status: 'sending' })
       rows.push(row)
@@ -169,20 +167,20 @@ export class Outbox extends EnginePart {
     return begunOf(lane, parts, { row: rows[0]!, counter, slot })
   }
 
-  /** Counts one more answer. @returns the count, with the time of the answer before it */
+  /** Counts one more answer. @returns the counter, with the time of the answer before it */
   #count({ id, counter: before }: Lane): Counter {
     const counter = { ...before, used: before.used + 1 }
     this.#parts.lanes.count(id, { ...counter, last_sent_at: this.clock.now() })
     return counter
   }
 
-  /** @returns the entries of the message's parts as they stand then, and files that nobody needs any more */
+  /** @returns the current entries of the message's parts, and files that are no longer needed */
   settle(begun: Begun, settlement: Settlement): Settled {
     const { entries, lanes } = this.#parts
     const { messages } = this
     const { status, message_id, error, rest, hold } = settlement
     const found = begun.parts.flatMap(id => entries.part(id) ?? [])
-    // Taken for abandoned meanwhile: the caller has been told so.
+    // The other parts were reaped as abandoned since, and their caller was notified.
     const parts = found.filter(part => part.status === 'sending')
     if (status !== 'queued') {
       messages.settleSent(begun.row, { status, error, messageId: message_id })
@@ -210,7 +208,7 @@ export class Outbox extends EnginePart {
     if (spent || !lane) return lane?.counter
     if (unseen && begun.slot !== undefined)
       slots.giveBack(messages.keyOf(lane.session), lane.user, begun.slot)
-    // The user wrote meanwhile, which began a new count.
+    // The user wrote since, which started a new count.
     if (lane.counter.received_at !== begun.counter.received_at) return lane.counter
     const { last_sent_at } = begun.counter
     const counter = { ...lane.counter, used: Math.max(0, lane.counter.used - 1), last_sent_at }
@@ -227,7 +225,7 @@ export class Outbox extends EnginePart {
       WHERE id = ${part.id}`
   }
 
-  /** Parts that wait were refused before they were on their way, or could not be tried. */
+  /** Counts refusals of waiting parts before they began, or delays their tries. */
   holdBack(lane: number, { refused = [], hold, pause }: HoldBack): void {
     const { lanes } = this.#parts
     for (const id of refused) this.db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
@@ -235,14 +233,19 @@ export class Outbox extends EnginePart {
     if (pause) lanes.pause(lane, pause)
   }
 
-  /** Takes a lane, or keeps it. @returns it with what waits there; undefined while another process has it */
+  /**
+   * Takes a lane, or renews it. @returns the lane with what waits there; undefined while another process has
+   * it
+   */
   claim(id: number): ClaimedLane | undefined {
     const { entries, lanes } = this.#parts
     const lane = lanes.claim(id) ? lanes.lane(id) : undefined
     return lane && { ...lane, parts: entries.waiting(id, lookahead) }
   }
 
-  /** Messages of mode `fail` that wait for their moment; those of dead processes never will. */
+  /**
+   * Counts messages of mode `fail` that wait to be sent, except those of dead processes, which never will be.
+   */
   #ahead(lane: number): SendFacts['ahead'] {
     const rows = this.db.all<{
       owner: string
@@ -260,8 +263,14 @@ const begunOf = (
   parts: readonly EntryPart[],
   { row, counter, slot }: Pick<Begun, 'row' | 'counter' | 'slot'>,
 ): Begun => ({
-  ...{ lane: lane.id, parts: parts.map(({ id }) => id), row, counter, tries: parts[0]!.tries },
-  ...{ hold: lane.hold, slot, token: lane.token },
+  lane: lane.id,
+  parts: parts.map(({ id }) => id),
+  row,
+  counter,
+  tries: parts[0]!.tries,
+  hold: lane.hold,
+  slot,
+  token: lane.token,
 })
 
 const tooMany = (waiting: number) =>

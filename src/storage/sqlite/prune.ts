@@ -1,4 +1,6 @@
-/** Retention: what is too old or too many goes, oldest first, a little at a time, and the file shrinks again. */
+/**
+ * Retention: removes rows that are too old or too many, oldest first, in small steps, and shrinks the file.
+ */
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { pruneEvents } from './events.ts'
@@ -15,18 +17,20 @@ const liveMs = 30 * dayMs
 
 export interface PruneRules {
   now: number
-  /** Whether that time may be believed: otherwise nothing goes for its age, and every consumer counts as live. */
+  /**
+   * Whether `now` can be trusted: otherwise nothing is removed by age, and every consumer counts as a reader.
+   */
   trusted: boolean
   /** 0: no limit. */
   maxAgeDays: number
   /** 0: no limit. */
   maxCount: number
   log: Log
-  /** Consumers and waiting sends warned of already in this run. */
+  /** Consumers and waiting sends for which this run has logged a warning already. */
   warned: Set<string>
 }
 
-/** Removes up to one step's rows. @returns whether there may be more to remove */
+/** Removes up to one step of rows. @returns whether there may be more to remove */
 export function pruneStep(db: Database, rules: PruneRules): boolean {
   const { now, trusted, maxAgeDays, maxCount } = rules
   const { last = 0 } = db.one<{ last?: number }>`SELECT max(id) AS last FROM message`
@@ -35,7 +39,8 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
   const before = trusted && maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
   const oldest = db.all<{ id: number; storedAt: number }>`SELECT id, stored_at AS storedAt FROM message
     ORDER BY id LIMIT ${stepRows}`
-  // A row of the future was stored by a clock that was set back since: it is older than the rows behind it.
+  // A row dated in the future was stored by a clock that was set back since: it is older than the rows after
+  // it.
   const dated = (storedAt: number) => storedAt <= now + dayMs
   const kept = oldest.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before && dated(storedAt))
   const doomed = kept === -1 ? oldest : oldest.slice(0, kept)
@@ -56,13 +61,15 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
   return kept === -1
 }
 
-/** The first row after `id` that is not of the future. */
+/** The first row after `id` that is not dated in the future. */
 function nextDated(db: Database, id: number, latest: number): { storedAt: number } | undefined {
   return db.get`SELECT stored_at AS storedAt FROM message WHERE id > ${id} AND stored_at <= ${latest}
     ORDER BY id LIMIT 1`
 }
 
-/** Unix ms, not in the future, of the newest row or look of a reader; undefined when there is none. */
+/**
+ * Time of the newest row or reader activity (Unix ms) that is not in the future; undefined if there is none.
+ */
 export function lastSign(db: Database, now: number): number | undefined {
   return db.get<{ at?: number }>`SELECT max(at) AS at FROM (
     SELECT * FROM (SELECT stored_at AS at FROM message ORDER BY id DESC LIMIT 1)
@@ -93,7 +100,7 @@ function warnReaders(db: Database, { now, trusted, log, warned }: PruneRules, en
   }
 }
 
-/** What waits in the outbox is whole there and still goes out: only its row is lost until then. */
+/** Messages in the outbox are complete there and are still sent: only their row is missing until then. */
 function warnSenders(db: Database, { log, warned }: PruneRules, end: number): void {
   const waiting = db.all<{ outbox: number; messages: number }>`SELECT entry AS outbox, count(*) AS messages
     FROM outbox_part WHERE message <= ${end} AND status = 'queued' GROUP BY entry`

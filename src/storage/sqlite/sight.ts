@@ -1,4 +1,4 @@
-/** A data directory, looked at as it lies there. */
+/** Read-only inspection of a data directory. */
 
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -36,12 +36,12 @@ export const sightOf = (dir: string): Sight => ({
   polling: clock => lookAtPolling(dir, clock),
 })
 
-/** Whoever only looks has no lock, and so mends nothing. */
+/** An inspection has no lock, so it repairs nothing. */
 const lookOnly: Pick<FileLock, 'run'> = {
   run: () => Promise.reject(new SvcError('store_unavailable', 'nothing is changed here')),
 }
 
-/** Looks at every session. */
+/** Inspects every session. */
 async function lookAtSessions(dir: string): Promise<SeenSessions> {
   const { sessions, contexts } = openState({ dir, lock: lookOnly, log: silentLog })
   const plain = new JsonFiles(fields => fields)
@@ -79,7 +79,7 @@ async function lookAtSessions(dir: string): Promise<SeenSessions> {
   return { sessions: found, ...(said && { lostDefault: said }) }
 }
 
-/** None where there is no directory, or none that can be read. */
+/** Empty if there is no directory, or if it cannot be read. */
 async function foldersIn(dir: string): Promise<string[]> {
   return sessionFolders({ entries: await readdir(dir, { withFileTypes: true }).catch(() => []) })
 }
@@ -92,7 +92,7 @@ const failingMs = 60_000
 const busyMs = 2000
 const lines = 5
 
-/** As of `Sight.store`. */
+/** Same as `Inspection.readStoreStats`. */
 async function readStoreStats(
   dir: string,
   options: { check?: boolean } = {},
@@ -101,7 +101,7 @@ async function readStoreStats(
   return looked && { sizeBytes: looked.sizeBytes, walBytes: looked.walBytes, ...looked.seen }
 }
 
-/** What `work` reads of the store, and how large that is; undefined when there is none. */
+/** What `work` reads from the store, and the file sizes; undefined if there is no store. */
 async function lookAtStore<T>(
   dir: string,
   work: (db: Database) => T,
@@ -110,7 +110,7 @@ async function lookAtStore<T>(
   const file = await statOf(path)
   if (!file) return undefined
   const wal = () => statOf(`${path}-wal`)
-  // Without a -wal file nobody has it open. An ordinary reader would make one.
+  // Without a -wal file no process has the store open. A normal reader would create one.
   const isOpen = await wal()
   const reads = () => opened(path, { readonly: true }, work)
   const seen = isOpen
@@ -119,7 +119,7 @@ async function lookAtStore<T>(
         if (await wal()) return reads()
         throw error
       })
-  // Somebody has opened it meanwhile: what was read is not to be trusted.
+  // Another process has opened it since: the result may be inconsistent, so read again.
   const sure = !isOpen && (await wal()) ? await reads() : seen
   return { sizeBytes: file.size, walBytes: (await wal())?.size ?? 0, seen: sure }
 }
@@ -147,11 +147,15 @@ const hasTable = (db: Database, name: string) =>
 function read(db: Database, check = false): Read {
   const form = formIn(db)
   const sight: Read = {
-    ...{ form, newest: newestForm, messages: 0, asked: 0 },
-    ...{ outbox: { sends: 0, messages: 0, users: 0 }, suspects: new Map() },
+    form,
+    newest: newestForm,
+    messages: 0,
+    asked: 0,
+    outbox: { sends: 0, messages: 0, users: 0 },
+    suspects: new Map(),
   }
   if (check) sight.damage = damageOf(db)
-  // The tables of a newer version are not ours to judge.
+  // The tables of a newer version cannot be interpreted.
   if (form === 0 || form > newestForm || sight.damage?.length) return sight
   return {
     ...sight,
@@ -162,7 +166,7 @@ function read(db: Database, check = false): Read {
   }
 }
 
-/** As of `Sight.named`. */
+/** Same as `Inspection.readNames`. */
 function readNamed(db: Database): Named {
   const has = (table: string) => formIn(db) <= newestForm && hasTable(db, table)
   return {
@@ -180,7 +184,7 @@ function damageOf(db: Database): string[] {
     const said = found.flatMap(row => String(Object.values(row)[0]).split('\n'))
     return said.filter(line => line !== 'ok' && line.trim() !== '').slice(0, lines)
   } catch (error) {
-    // Pages so broken that the check itself cannot go on.
+    // Pages so damaged that the check itself fails.
     if (/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? ''))
       return [error instanceof Error ? error.message : String(error)]
     throw error
@@ -199,7 +203,7 @@ function outboxOf(db: Database): StoreStats['outbox'] {
 const askedOf = (db: Database): number =>
   db.one<{ n: number }>`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'`.n
 
-/** The paused ones are somebody's wish. */
+/** Paused webhooks do not count: a person paused them. */
 function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
   if (!hasTable(db, 'webhook')) return {}
   const webhooks = db.all<WebhookTrouble>`SELECT id, iif(disabled IS NULL, 'failing', 'disabled') AS status,
@@ -209,13 +213,13 @@ function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
   return webhooks.length > 0 ? { webhooks } : {}
 }
 
-/** A beat of a living poller comes within this. */
+/** A live poller shows a sign of life within this time. */
 const beatWithinMs = beatEveryMs + 1500
 const lookEveryMs = 100
-/** What one look adds to the watch at most: the machine may have stood still, and the holder with us. */
+/** The most time that one check adds to the watch: the machine may have stopped, and the holder with it. */
 const longestLookMs = 500
 
-/** As of `Sight.polling`. */
+/** Same as `Inspection.checkPolling`. */
 export async function lookAtPolling(dir: string, clock: Clock): Promise<Polling> {
   const path = join(dir, dataFiles.pollLock)
   const lock = await lookAtLock(path)

@@ -1,6 +1,7 @@
 /**
- * The store on one machine: one SQLite file in WAL, shared by several processes; a verb does its work within the call. What must
- * not be lost (received and sent rows) is committed with synchronous=FULL, positions of readers are not.
+ * The store on one machine: one SQLite file in WAL mode, shared by several processes. A method does its work
+ * synchronously within the call. What must not be lost (received and sent rows) is committed with
+ * synchronous=FULL; positions of readers are not.
  */
 import { chmodSync } from 'node:fs'
 import { SvcError } from '../../model/error.ts'
@@ -10,10 +11,10 @@ import type { Log } from '../../platform/log.ts'
 import { type Database, databaseError, openDatabase } from '../../platform/sqlite.ts'
 import { unavailable } from '../../platform/system-error.ts'
 import { ClockTrust } from '../clock-trust.ts'
-import type { Events as EventsFace } from '../events.ts'
-import type { Outbox as OutboxFace } from '../outbox.ts'
-import type * as face from '../store.ts'
-import type { Webhooks as WebhooksFace } from '../webhooks.ts'
+import type { Events as EventLogContract } from '../events.ts'
+import type { Outbox as OutboxContract } from '../outbox.ts'
+import type * as contract from '../store.ts'
+import type { Webhooks as WebhooksContract } from '../webhooks.ts'
 import { Acknowledgements } from './acknowledgements.ts'
 import { ChangeNotifier, CommitQueue } from './commits.ts'
 import { Consumers } from './consumers.ts'
@@ -34,7 +35,7 @@ import { lastSign, pruneStep, shrinkStep } from './prune.ts'
 import { type Strict, type Verbs, verbs, type Ways } from './ways.ts'
 import { Webhooks } from './webhooks.ts'
 
-/** The path of a log that only this process has, gone with it. */
+/** Path of a log that only this process has and that ends with it. */
 export const inMemory = ':memory:'
 
 export interface StoreOptions {
@@ -46,20 +47,23 @@ export interface StoreOptions {
   maxAgeDays: number
   /** 0: no limit. */
   maxCount: number
-  /** The contexts that session files keep; without it those of the log are all there are. */
+  /** The contexts in the session files; without it only the contexts in the log exist. */
   filed?: FiledContexts
-  /** How long a write waits for the one of another process, 2 s unless a test says otherwise. */
+  /** How long a write waits for a write of another process. Default: 2 s. */
   busyMs?: number
 }
 
-/** While rows are leased, whoever waits looks again after this. */
+/** While rows are leased, waits end after this time. */
 const lookAtLeasesMs = 1000
-/** Steps of one prune at most, each of some hundred rows or pages. */
+/** Maximum number of steps of one prune, each of some hundred rows or pages. */
 const pruneSteps = 20_000
-/** A writer waits this long for another process; it blocks everything here meanwhile. */
+/** How long a writer waits for another process; it blocks this process meanwhile. */
 const usualBusyMs = 2000
 
-/** The log's half of what the engine does with log and session folders together (`open.ts`). */
+/**
+ * Methods of the log that the engine needs in addition, to change log and session folders together
+ * (`open.ts`).
+ */
 export interface LogHalf {
   readonly durable: boolean
   readonly contexts: Verbs<
@@ -69,45 +73,45 @@ export interface LogHalf {
   readonly names: Verbs<UserNames, 'changedSince' | 'ofAll'>
   readonly intake: Verbs<Messages, 'insertReceived'>
   readonly upkeep: Verbs<Renames, 'intendRename' | 'intendedRenames' | 'renameSession'> & {
-    /** Writes what waits, ends waits, and gives everything back. Safe to call twice. */
+    /** Writes what waits, ends waits, and releases everything. Safe to call twice. */
     close(): Promise<void>
   }
 }
 
-export class SqliteStore implements face.Store, LogHalf {
+export class SqliteStore implements contract.Store, LogHalf {
   readonly durable: boolean
-  readonly intake: Strict<face.Intake & LogHalf['intake']>
-  readonly log: Strict<face.MessageLog>
-  readonly events: Strict<EventsFace>
-  readonly consumers: Strict<face.Consumers>
-  readonly acknowledgements: Strict<face.Acknowledgements>
-  readonly backlog: Strict<face.Backlog>
-  readonly conversations: Strict<face.Conversations>
-  readonly names: Strict<face.Names & LogHalf['names']>
+  readonly intake: Strict<contract.Intake & LogHalf['intake']>
+  readonly log: Strict<contract.MessageLog>
+  readonly events: Strict<EventLogContract>
+  readonly consumers: Strict<contract.Consumers>
+  readonly acknowledgements: Strict<contract.Acknowledgements>
+  readonly backlog: Strict<contract.Backlog>
+  readonly conversations: Strict<contract.Conversations>
+  readonly names: Strict<contract.Names & LogHalf['names']>
   readonly contexts: LogHalf['contexts']
-  readonly outbox: Strict<OutboxFace>
-  readonly webhooks: Strict<WebhooksFace>
-  readonly upkeep: Strict<face.Upkeep & LogHalf['upkeep']>
+  readonly outbox: Strict<OutboxContract>
+  readonly webhooks: Strict<WebhooksContract>
+  readonly upkeep: Strict<contract.Upkeep & LogHalf['upkeep']>
   readonly #db: Database
   readonly #messages: Messages
-  /** Removes of the outbox what answers for nothing any more. */
+  /** Removes entries of the outbox that answer for nothing any more. */
   readonly #pruneOutbox: () => Promise<void>
   readonly #writes: CommitQueue
   readonly #options: StoreOptions
   readonly #calendar: ClockTrust
   readonly #file: OpenedFile
   readonly #changes: ChangeNotifier
-  /** The last try to work failed, and no batch was stored since. */
+  /** The last operation failed, and no batch was stored since. */
   #failing = false
-  /** What a page told that cannot be read: no later success heals that. */
+  /** The error from a damaged page: no later success clears it. */
   #damage: SvcError | undefined
-  /** The clock was not trusted when rows were pruned last. */
+  /** The clock was not trusted at the last prune. */
   #doubted = false
   #closed = false
   readonly #ways: Ways = {
     plain: work => this.#guarded(work),
     relaxed: work => this.#guarded(() => this.#relaxed(work)),
-    again: work => {
+    redelivery: work => {
       const result = this.#guarded(() => this.#relaxed(work))
       this.#changes.wake()
       return result
@@ -137,7 +141,7 @@ export class SqliteStore implements face.Store, LogHalf {
     const archive = new Archive(ground)
     const conversations = new Conversations(ground)
     const names = new UserNames(ground)
-    const { again, intake, plain, relaxed, write } = this.#ways
+    const { intake, plain, redelivery, relaxed, write } = this.#ways
     this.intake = {
       ...verbs(intake, messages, 'insertReceived'),
       ...verbs(intake, past, 'add'),
@@ -147,7 +151,7 @@ export class SqliteStore implements face.Store, LogHalf {
     this.events = this.#openEvents(events)
     this.consumers = {
       ...verbs(relaxed, consumers, 'begin', 'claim', 'ack', 'renew'),
-      ...verbs(again, consumers, 'giveBack', 'nack'),
+      ...verbs(redelivery, consumers, 'giveBack', 'nack'),
     }
     this.acknowledgements = {
       ...verbs(relaxed, acknowledgements, 'after'),
@@ -177,7 +181,7 @@ export class SqliteStore implements face.Store, LogHalf {
     this.upkeep = this.#openUpkeep(new Renames(ground, webhooks))
   }
 
-  #openLog(ground: Ground, consumers: Consumers): Strict<face.MessageLog> {
+  #openLog(ground: Ground, consumers: Consumers): Strict<contract.MessageLog> {
     const { messages } = ground
     const history = new History(ground)
     return {
@@ -198,7 +202,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openEvents(events: Events): Strict<EventsFace> {
+  #openEvents(events: Events): Strict<EventLogContract> {
     const { intake, plain, relaxed } = this.#ways
     return {
       ...verbs(plain, events, 'head', 'after', 'position'),
@@ -211,7 +215,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openOutbox(ground: Ground): Strict<OutboxFace & { prune(): Promise<void> }> {
+  #openOutbox(ground: Ground): Strict<OutboxContract & { prune(): Promise<void> }> {
     const slots = new PaceSlots(ground)
     const lanes = new Lanes(ground, slots, this.#options.filed ?? (() => new Map()))
     const entries = new Entries(ground, lanes, slots)
@@ -232,7 +236,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openWebhooks(webhooks: Webhooks): Strict<WebhooksFace> {
+  #openWebhooks(webhooks: Webhooks): Strict<WebhooksContract> {
     const { intake, light, plain } = this.#ways
     return {
       ...verbs(plain, webhooks, 'list', 'get'),
@@ -244,7 +248,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openUpkeep(renames: Renames): Strict<face.Upkeep & LogHalf['upkeep']> {
+  #openUpkeep(renames: Renames): Strict<contract.Upkeep & LogHalf['upkeep']> {
     return {
       trouble: async () => this.#trouble(),
       trustsClock: async () => this.#calendar.trusted,
@@ -255,7 +259,7 @@ export class SqliteStore implements face.Store, LogHalf {
   }
 
   /**
-   * Opens (and creates) the store.
+   * Opens the store, and creates it if needed.
    *
    * @throws SvcError `store_unavailable`: not a database, damaged, of a newer version, not writable
    */
@@ -267,7 +271,7 @@ export class SqliteStore implements face.Store, LogHalf {
       db = await openDatabase(path)
       if (path !== inMemory) chmodSync(path, 0o600)
       db.exec(`PRAGMA busy_timeout = ${busyMs * 5}`)
-      // Of a new file only: of another it is a write.
+      // Only for a new file: for an existing one this pragma would write.
       if (db.get`PRAGMA page_count`?.page_count === 0) db.exec('PRAGMA auto_vacuum = INCREMENTAL')
       db.exec('PRAGMA journal_mode = WAL')
       db.exec('PRAGMA synchronous = FULL')
@@ -310,7 +314,8 @@ export class SqliteStore implements face.Store, LogHalf {
       this.#db.exec('PRAGMA busy_timeout = 0')
       try {
         this.#db.transaction(() => {
-          // After a failure an empty transaction proves nothing: a full disk is met by the first page that is written.
+          // After a failure an empty transaction proves nothing: a full disk fails only when a page is
+          // written.
           if (this.#failing) this.#db.exec(`PRAGMA user_version = ${this.#form()}`)
         })
       } finally {
@@ -318,7 +323,7 @@ export class SqliteStore implements face.Store, LogHalf {
       }
       return undefined
     } catch (error) {
-      // Somebody else writes at this moment: it works.
+      // Another process writes at this moment: the store works.
       if (errorCodeOf(error)?.startsWith('SQLITE_BUSY')) return undefined
       const told = this.#errorOf(error)
       return told instanceof SvcError
@@ -339,7 +344,7 @@ export class SqliteStore implements face.Store, LogHalf {
     return Number(this.#db.get`PRAGMA user_version`?.user_version)
   }
 
-  /** Without waiting for the disk: what is lost by a power cut is only read again. */
+  /** Runs `work` without waiting for the disk. Data that a power cut loses is only read again. */
   #relaxed<T>(work: () => T): T {
     this.#db.exec('PRAGMA synchronous = NORMAL')
     try {
@@ -359,7 +364,7 @@ export class SqliteStore implements face.Store, LogHalf {
     return result
   }
 
-  /** In the next transaction, which is on the disk when this resolves. */
+  /** Runs `work` in the next transaction, which is on the disk when this resolves. */
   async #write<T>(work: () => T): Promise<T> {
     const before = this.#messages.sentChanges
     this.#guarded(() => this.#file.refuseLostNow())
@@ -372,7 +377,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  /** Whoever waits hears of sent messages too: they are news, though not for readers. */
+  /** Also notifies waiting callers of changes to sent messages: they are events, though not for consumers. */
   #told<T>(work: () => T): T {
     const before = this.#messages.sentChanges
     const result = this.#guarded(work)
@@ -390,7 +395,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  /** The error as callers are told of it. */
+  /** Converts an error for callers. */
   #errorOf(error: unknown): unknown {
     if (error instanceof SvcError) return error
     if (this.#closed) return new SvcError('shutting_down', 'the message store is closed', { cause: error })

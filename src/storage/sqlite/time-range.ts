@@ -1,20 +1,20 @@
-/** A range of times as a range of ids, from the index of times alone. */
+/** Converts a time range to a range of ids, using only the index of times. */
 import type { Database } from '../../platform/sqlite.ts'
 
-/** Index entries looked at in one go: some milliseconds. */
+/** Index entries read in one step: some milliseconds. */
 const stepEntries = 20_000
 
 interface Found {
   entries: number
-  /** Ids; absent of nothing, like the latest time. */
+  /** Ids, and the latest time; absent if there are no entries. */
   low?: number
   high?: number
   latest?: number
 }
 
 /**
- * The lowest and highest id among the rows of a range of times (Unix ms, `since` inclusive, `until` exclusive); times
- * and ids mostly rise together, but a message may come late. `low` > `high` when there are none.
+ * The lowest and highest id of the rows in a time range (Unix ms, `since` inclusive, `until` exclusive).
+ * Times and ids mostly grow together, but a message may arrive late. `low` > `high` if there are none.
  *
  * @param pause called between two steps
  */
@@ -38,7 +38,7 @@ export async function idsBetweenTimes(
       WHERE timestamp >= ${since} AND timestamp < ${until} ORDER BY timestamp LIMIT ${stepEntries})`
     note(step)
     if (step.entries < stepEntries) return { low, high }
-    // More of the last moment may lie beyond the step.
+    // More rows with the last time may come after this step.
     note(
       db.one<Found>`SELECT count(*) AS entries, min(id) AS low, max(id) AS high
         FROM message INDEXED BY message_time WHERE timestamp = ${step.latest}`,

@@ -1,22 +1,28 @@
-/** How a verb of the store does its work. The work runs in the call itself; when the verb resolves depends on the way. */
+/**
+ * Write modes: how a method of the store does its work. The work runs within the call; the mode decides when
+ * the method resolves.
+ */
 
 export interface Ways {
   plain: Way
-  /** Without waiting for the disk. */
+  /** Does not wait for the disk. */
   relaxed: Way
-  /** The same, and wakes those who wait for messages. */
-  again: Way
-  /** In a transaction, without waiting for the disk; wakes those who wait for what is sent. */
+  /** Does not wait for the disk; notifies callers that wait for messages. */
+  redelivery: Way
+  /** In a transaction, without waiting for the disk; notifies callers that wait for sent messages. */
   light: Way
-  /** In the next transaction, which others share; on the disk when it resolves. */
+  /** In the next transaction, which is shared with other writes; on the disk when the method resolves. */
   write: Way
-  /** What comes from outside, in a transaction of its own. */
+  /** For data from outside, in its own transaction. */
   intake: Way
 }
 
 export type Way = <T>(work: () => T) => T | Promise<T>
 
-/** The verbs of an interface as functions. TypeScript compares their arguments strictly; of methods it accepts narrower ones. */
+/**
+ * The methods of an interface as function properties. TypeScript compares parameters of functions strictly;
+ * for methods it accepts narrower ones.
+ */
 export type Strict<T> = {
   [K in keyof T]: T[K] extends (...args: infer A) => infer R ? (...args: A) => R : Strict<T[K]>
 }
@@ -24,10 +30,10 @@ export type Strict<T> = {
 type Method = (...args: never[]) => unknown
 type Verb<M> = M extends (...args: infer A) => infer R ? (...args: A) => Promise<R> : never
 
-/** Methods of a part as verbs: the same, with a promise of what they return. */
+/** Methods of a part that return a promise of their result. */
 export type Verbs<T, Name extends keyof T> = { [N in Name]: Verb<T[N]> }
 
-/** They do their work in that way. */
+/** Returns methods of a part, bound to it, that run in this mode. */
 export function verbs<T extends object, Name extends keyof T>(
   way: Way,
   part: T,

@@ -90,7 +90,7 @@ export class Webhooks {
       next_try_at = NULL`
   }
 
-  /** Endpoints of that session alone, and conversations under way, follow it to its new name. */
+  /** Renames a session in the endpoints that are limited to it, and in their lanes. */
   renameSession(oldName: string, newName: string): void {
     const isIt = (row: { session?: string }) =>
       row.session !== undefined && sessionKey(row.session) === sessionKey(oldName)
@@ -145,7 +145,7 @@ export class Webhooks {
         ${trouble?.failed_at}, ${trouble?.retry_at})`
   }
 
-  /** Counts all; of many only those that are kept are written. @returns whether there is an endpoint */
+  /** Counts all tries, and stores only as many as are kept. @returns whether there is an endpoint */
   #putTries(id: string, tries: readonly WebhookTry[]): boolean {
     const counted = (outcome: TryOutcome) => tries.filter(one => one.outcome === outcome).length
     const { changes } = this.#db.run`UPDATE webhook SET tries_done = tries_done + ${counted('done')},
@@ -167,12 +167,14 @@ export class Webhooks {
   }
 }
 
-/** A lane that stands at an event has all of its trouble, another one none. */
+/** All fields of `failure` are set if the lane is at a failed event; otherwise none. */
 type LaneRow = Omit<WebhookLane, 'user' | 'trouble'> &
   Partial<NonNullable<WebhookLane['trouble']>> & { peer: string }
 
 const laneOf = ({ session, peer, position, event, tries = 0, failed_at = 0, retry_at = 0 }: LaneRow) => ({
-  ...{ session, user: peer, position },
+  session,
+  user: peer,
+  position,
   ...(event !== undefined && { trouble: { event, tries, failed_at, retry_at } }),
 })
 
@@ -192,9 +194,15 @@ type WebhookRow = Pick<Webhook, 'id' | 'url' | 'session' | 'link_key' | 'created
 function webhookOf({ peer, disabled, disabled_code: code, disabled_at = 0, ...row }: WebhookRow): Webhook {
   const { deliverer: _, tries_done: done, tries_failed: failed, tries_gave_up: gave_up, ...rest } = row
   return {
-    ...{ ...rest, user: peer, tries: { done, failed, gave_up } },
-    ...{ types: JSON.parse(row.types), headers: JSON.parse(row.headers), secrets: JSON.parse(row.secrets) },
-    ...{ allow_private: row.allow_private === 1, replies: row.replies === 1, paused: row.paused === 1 },
+    ...rest,
+    user: peer,
+    tries: { done, failed, gave_up },
+    types: JSON.parse(row.types),
+    headers: JSON.parse(row.headers),
+    secrets: JSON.parse(row.secrets),
+    allow_private: row.allow_private === 1,
+    replies: row.replies === 1,
+    paused: row.paused === 1,
     ...(disabled !== undefined && { disabled: { reason: disabled, at: disabled_at, ...(code && { code }) } }),
   }
 }

@@ -194,7 +194,11 @@ test('who reads hears within a second that the file is gone; a look that fails s
     await mkdir(dir)
     const clock = { ...systemClock, ahead: 0, monotonic: () => performance.now() + clock.ahead }
     const store = await SqliteStore.open({
-      ...{ path: join(dir, 'messages.db'), clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+      path: join(dir, 'messages.db'),
+      clock,
+      log: silentLog,
+      maxAgeDays: 0,
+      maxCount: 0,
     })
     try {
       await insertInto(store, [message('x')])

@@ -66,7 +66,11 @@ async function slowStore(rows: number) {
   let now = 0
   const clock = { ...systemClock, monotonic: () => (now += 10) }
   const store = await SqliteStore.open({
-    ...{ path: inMemory, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+    path: inMemory,
+    clock,
+    log: silentLog,
+    maxAgeDays: 0,
+    maxCount: 0,
   })
   await insertInto(
     store,

@@ -1,4 +1,7 @@
-/** A session of another program becomes one of ours: its login and its users' contexts, in one hold of the data lock. */
+/**
+ * Takes over a session of another program: stores its login and its users' contexts while holding the data
+ * lock once.
+ */
 import { dirname } from 'node:path'
 import { SvcError } from '../../../model/error.ts'
 import { type BotInfo, sessionName, type UserContext } from '../../../model/session.ts'
@@ -11,23 +14,24 @@ import { serialized, unmarked } from './token-file.ts'
 export interface Adoption {
   name: string
   bot: BotInfo
-  /** Takes the place of an older login of the same bot. */
+  /** Replaces an older login of the same bot. */
   renews: boolean
   users: ReadonlyMap<string, UserContext>
 }
 
-/** What an adoption changed. */
+/** Changes that an adoption made. */
 export interface Adopted {
   login: 'added' | 'renewed' | 'kept'
-  /** Users of whom something new was learnt. */
+  /** Number of users with new data. */
   users: number
 }
 
 /**
- * Takes a session over. A login that we have already keeps its own cursor, and of each user what is newer stays, so the
- * same session again changes nothing. The contexts are written before the login: a session never appears without them.
+ * Takes a session over. A login that svc has already keeps its own cursor, and the newer data of each user
+ * stays, so adopting the same session again changes nothing. The contexts are written before the login: a
+ * session never appears without them.
  *
- * @throws SvcError `session_exists` when the name went to something else meanwhile
+ * @throws SvcError `session_exists` if the name was given to another session since
  */
 export async function adopt(state: FileState, lock: FileLock, adoption: Adoption): Promise<Adopted> {
   const { sessions, contexts } = state
@@ -51,7 +55,7 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
     const isDamaged = new JsonFiles(fields => fields).read(contextsPath).kind === 'damaged'
     if (isDamaged) await setAside(contextsPath)
     const known = contexts.known(name)
-    // What a login under the same name left of another bot is not this one's.
+    // Contexts that an earlier login under this name left belong to another bot.
     const [users, changed] = merged(file ? known : new Map(), adoption.users)
     const folder = dirname(tokenPath)
     if (!(await statOf(folder))) {
@@ -75,7 +79,10 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
   })
 }
 
-/** Of each user the context of the later message; one of unknown time only where there is none. */
+/**
+ * For each user, the context of the later message. A context of unknown time counts only if there is no
+ * other.
+ */
 function merged(
   ours: ReadonlyMap<string, UserContext>,
   theirs: ReadonlyMap<string, UserContext>,

@@ -1,7 +1,7 @@
 /**
- * The right to answer: per session and user the newest context token, and when the user last wrote. Kept in
- * `<session>/contexts.json`, merged per user under the data lock, never overwritten blind. What is used of the right is
- * counted in the store; `used` and `last_sent_at` of version 0.1 say where that count begins.
+ * The right to answer: for each session and user the newest context token, and when the user last wrote.
+ * Stored in `<session>/contexts.json`; changes are merged per user under the data lock. Used answers are
+ * counted in the store; `used` and `last_sent_at` of version 0.1 are where that count starts.
  */
 import { contextAfter, hasWritten, type Inbound, type UserContext } from '../../../model/session.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
@@ -15,31 +15,31 @@ import { serialized } from './token-file.ts'
 type Users = ReadonlyMap<string, UserContext>
 const nobody: Users = new Map()
 
-/** A file's content: the users, and what is nobody's context, as of a later version. */
+/** Content of a file: the users, and entries that are no contexts, as a later version may write. */
 interface Content<U extends Users = Users> {
   readonly users: U
   readonly others: JsonObject
 }
 
-/** So many users, who wrote last, stand in the file: it is written whole for each batch. */
+/** Number of users in the file (those who wrote last): the whole file is written for each batch. */
 const fileUsers = 500
-/** So many more may gather there before the oldest go to the archive. */
+/** Additional users that the file may get before the oldest move to the archive. */
 const spareUsers = 100
-/** A look at one file is 4 µs, and the list of sessions needs one of each. */
+/** Checking one file takes 4 µs, and the list of sessions needs one check for each. */
 const keptMs = 1000
 
 export class ContextFiles implements Contexts {
   readonly #rows: SessionRows | undefined
-  /** Where contexts go that the file has no room for. */
+  /** Store of the contexts that do not fit into the file. */
   readonly #archive: SessionRows['contexts'] | undefined
-  /** Whether they outlive the process there; else the file holds everybody. */
+  /** Whether contexts in the archive outlive the process; otherwise the file has all users. */
   readonly #archives: boolean
   readonly #sessions: SessionFiles
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
   readonly #known = new TickCache<Users>()
   readonly #writers = new Map<string, { count: number; until: number }>()
-  /** By user, sessions whose file has named them; and the sessions of which that is known, with their bot. */
+  /** By user, the sessions whose file contained them; and the sessions that were indexed, with their bot. */
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
 
@@ -58,7 +58,7 @@ export class ContextFiles implements Contexts {
   }
 
   async users(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>> {
-    // What the log adds to the files is missing while it fails, which is told of elsewhere.
+    // While the log fails, its additions are missing; the failure is reported elsewhere.
     const lanes = await this.#rows?.contexts.lanes(sessions).catch(() => undefined)
     const names = await this.#rows?.names.ofAll(sessions).catch(() => undefined)
     const found = new Map<string, Contact[]>()
@@ -80,11 +80,14 @@ export class ContextFiles implements Contexts {
 
   async find(session: string, user: string): Promise<UserContext | undefined> {
     const known = this.known(session).get(user)
-    // The user may have just written, and the file is not there yet.
+    // The user may have just written, before the file is updated.
     return this.#archive ? this.#archive.find(session, user, known) : known
   }
 
-  /** As `#read`; of a file that cannot be read nobody: its session cannot be used, and says why. */
+  /**
+   * Like `#read`. For a file that cannot be read it returns no users: the session cannot be used, and reports
+   * the reason.
+   */
   known(session: string): Users {
     try {
       return this.#read(session)
@@ -93,7 +96,10 @@ export class ContextFiles implements Contexts {
     }
   }
 
-  /** Who wrote lately, as the file stands now; nobody where it does not parse. @throws SvcError `store_unavailable` when it cannot be read */
+  /**
+   * The users in the file as it is now; empty if the file does not parse. @throws SvcError
+   * `store_unavailable` if it cannot be read
+   */
   #read(session: string): Users {
     return this.#known.get(session, () => {
       const found = this.#files.read(this.#sessions.contextsPath(session))
@@ -101,7 +107,7 @@ export class ContextFiles implements Contexts {
     })
   }
 
-  /** At once what this process took in, within a second what another one did. */
+  /** Includes immediately what this process stored, and within a second what another process stored. */
   async writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const now = performance.now()
     const counts = new Map<string, number>()
@@ -117,15 +123,16 @@ export class ContextFiles implements Contexts {
     const here = [...known].flatMap(([user, context]) => (hasWritten(context) ? [user] : []))
     const archived = await this.#archive?.count(session, here).catch(() => undefined)
     const count = here.length + (archived ?? 0)
-    // What this process wrote meanwhile counts at once.
+    // What this process wrote since must count immediately.
     const isNow = this.known(session) === known
     if (isNow && (archived !== undefined || !this.#archive)) this.#writers.set(session, { count, until })
     return count
   }
 
   /**
-   * By the files of the sessions that were listed last, each read for this once, and by the store for what another process
-   * writes into them later. A single session may know anybody, and so may any without a store that others share.
+   * Uses the files of the sessions that were listed last (each is read once for this), and the store for what
+   * another process writes to them later. With a single session, or a store that no other process shares, it
+   * returns all sessions.
    */
   async knowing(user: string): Promise<ReadonlySet<string>> {
     const listed = await this.#sessions.list()
@@ -142,8 +149,8 @@ export class ContextFiles implements Contexts {
   }
 
   /**
-   * The text of contexts.json after these messages; undefined when they change nothing. For a writer that holds the
-   * data lock and replaces it together with the cursor.
+   * Returns the text of contexts.json after these messages; undefined if they change nothing. For a writer
+   * that holds the data lock and replaces the file together with the cursor.
    *
    * @param now Unix ms by the clock that dated them
    */
@@ -165,7 +172,7 @@ export class ContextFiles implements Contexts {
       const { user_id } = one
       const known = users.get(user_id)
       const before = known ?? takenFrom(users, user_id.toLowerCase()) ?? archived.get(user_id)
-      // What the archive has is to stand here again, unchanged too.
+      // A context from the archive returns to the file, even if it is unchanged.
       const after = contextAfter(before, one, now) ?? before
       if (!after || after === known) continue
       changed = true
@@ -176,7 +183,10 @@ export class ContextFiles implements Contexts {
     return textOf({ users, others })
   }
 
-  /** Takes those who wrote longest ago out of `users`, once they are safe in the archive; but nobody of this batch, whom `back` drops there. */
+  /**
+   * Moves the users who wrote longest ago from `users` to the archive. Users of this batch stay, since
+   * `dropArchived` removes them from the archive.
+   */
   async #archived(
     session: string,
     users: Map<string, UserContext>,
@@ -195,19 +205,22 @@ export class ContextFiles implements Contexts {
     }
   }
 
-  /** The file with these users is written. */
+  /** Call it after the file with these users was written. */
   async back(session: string, users: readonly string[]): Promise<void> {
     if (users.length > 0) await this.#archive?.drop(session, users)
     this.#writers.delete(session)
   }
 
-  /** A file was replaced by this process: whoever looks now is to see it. */
+  /** Call it after this process replaced a file: the next read must see it. */
   written(session: string): void {
     this.#writers.delete(session)
     this.#known.forget()
   }
 
-  /** Another bot: its tokens, windows and quotas begin anew; when a user was first seen stays. Under the data lock. */
+  /**
+   * Resets the contexts for another bot: its tokens, windows and quotas start again; `first_seen` stays.
+   * Under the data lock.
+   */
   async forget(session: string): Promise<void> {
     await this.#archive?.forget(session)
     const { users, others } = await this.#fresh(session)
@@ -218,7 +231,10 @@ export class ContextFiles implements Contexts {
     this.written(session)
   }
 
-  /** A copy to change. A file that does not parse is set aside first: only windows and tokens are lost with it. */
+  /**
+   * Returns a copy to change. A file that does not parse is set aside first: only windows and tokens are lost
+   * with it.
+   */
   async #fresh(session: string): Promise<Content<Map<string, UserContext>>> {
     const path = this.#sessions.contextsPath(session)
     const found = this.#files.read(path)
@@ -235,8 +251,8 @@ export class ContextFiles implements Contexts {
 }
 
 /**
- * What was brought over from a program that writes ids in small letters (protocol notes 5.6): a token without a time. With
- * the first message of its user it goes under the true id.
+ * Takes the context of a user that was imported from a program with lower-case ids (protocol notes 5.6): a
+ * token without a time. With the first message of the user it moves to the real id.
  */
 function takenFrom(users: Map<string, UserContext>, lowered: string): UserContext | undefined {
   const brought = users.get(lowered)
@@ -251,7 +267,7 @@ function parseContexts(fields: JsonObject): Content {
   const users = new Map<string, UserContext>()
   const others: JsonObject = {}
   for (const [user, value] of Object.entries(fields)) {
-    // WeiLink and hand-made files hold a bare token.
+    // WeiLink and manually written files have a bare token.
     const entry = typeof value === 'string' ? { token: value } : value
     if (typeof entry !== 'object' || entry === null) {
       others[user] = value
@@ -260,9 +276,9 @@ function parseContexts(fields: JsonObject): Content {
     const { token, received_at, used, last_sent_at, first_seen, ...rest } = entry as Partial<
       Record<keyof UserContext, unknown>
     >
-    // There are files with parts of milliseconds; a time that is passed over shuts the window.
+    // Some files have fractions of milliseconds. A rejected time would close the window.
     const time = (at: unknown) => (typeof at === 'number' && Number.isFinite(at) ? Math.floor(at) : undefined)
-    // Fields of a later version survive.
+    // Fields of a later version are kept.
     const context: UserContext = { ...rest, used: time(used) ?? 0, first_seen: time(first_seen) ?? 0 }
     if (typeof token === 'string') context.token = token
     const [receivedAt, lastSentAt] = [time(received_at), time(last_sent_at)]

@@ -1,6 +1,6 @@
 /**
- * QR logins: `.logins/<session>.json`, each with the login and who asks upstream about it. Those that are over lie in
- * `.logins/ended`, so that a look at those under way reads no others.
+ * QR logins: `.logins/<session>.json` has the login and the process that asks upstream about it. Ended logins
+ * are in `.logins/ended`, so that reading the running ones reads no others.
  */
 import { readdirSync, statSync } from 'node:fs'
 import { rm, rmdir } from 'node:fs/promises'
@@ -24,16 +24,16 @@ interface LoginFile {
   lease_until?: number
 }
 
-/** Folders of them. */
+/** Folders of the files. */
 const running = '.'
 const over = 'ended'
 /** Longer than a poll of upstream takes. */
 const leaseMs = 60_000
-/** For what other processes write; a thousand logins may wait. */
+/** Interval for checking writes of other processes; a thousand logins may wait. */
 const lookEveryMs = 500
-/** What has ended and is forgotten is removed then. */
+/** Interval for removing expired logins. */
 const sweepEveryMs = 60_000
-/** What a killed writer has left half written is older than this. */
+/** A file that a killed writer left incomplete is older than this. */
 const leftoverMs = 60_000
 
 export class LoginFiles implements LoginFlows {
@@ -42,12 +42,12 @@ export class LoginFiles implements LoginFlows {
   readonly #sessions: SessionFiles
   readonly #owner = new Owner()
   readonly #files = new JsonFiles(parseLogin)
-  /** Asked with every look at the sessions. */
+  /** Read with every read of the sessions. */
   readonly #underWay = new TickCache<Promise<readonly StoredLogin[]>>()
-  /** Who waits, by session: woken by what is written here, and looking now and then for what others write. */
+  /** Waits by session: woken by writes of this process; they also check for writes of other processes. */
   readonly #waiting = new Map<string, Set<AbortController>>()
   #sweeping: Promise<void> | undefined
-  /** Unix ms; what an earlier process left is for the first look. */
+  /** Unix ms. The first read removes what an earlier process left. */
   #sweptAt = 0
 
   constructor(dir: string, options: { lock: Pick<FileLock, 'run'>; sessions: SessionFiles }) {
@@ -111,7 +111,7 @@ export class LoginFiles implements LoginFlows {
     return told(() =>
       this.#lock.run(async () => {
         const file = this.#read(login.session)
-        // Of one that has ended nobody needs it.
+        // An ended login needs no release.
         if (file?.login.id === login.id && !file.login.ended && file.owner === this.#owner.name)
           await this.#replace({ login: file.login })
       }),
@@ -163,7 +163,7 @@ export class LoginFiles implements LoginFlows {
   #all(folders: readonly string[]): readonly StoredLogin[] {
     return folders.flatMap(folder => {
       const dir = join(this.#dir, folder)
-      // Nearly always there is none.
+      // Nearly always there are none.
       if (!statSync(dir, { throwIfNoEntry: false })) return []
       return namesIn(dir).flatMap(name => {
         const found = name.endsWith('.json') && this.#files.read(join(dir, name))
@@ -172,7 +172,7 @@ export class LoginFiles implements LoginFlows {
     })
   }
 
-  /** Whether that version is the one that is kept. */
+  /** Whether the stored login has that version. */
   #isKept({ session, version }: StoredLogin, now: number): boolean {
     const kept = this.#read(session)?.login
     return version === (kept && kept.until > now ? kept.version : '')
@@ -195,13 +195,16 @@ export class LoginFiles implements LoginFlows {
     if (ended) await ensurePrivateDir(join(this.#dir, over), { parents: false })
     if (this.#files.read(path).kind === 'damaged') await setAside(path)
     await writeWhole(path, serialized(file))
-    // Of both, after a crash here, the one under way counts: it ends once more.
+    // If this process crashes here, both files exist. The running one counts then, and the login ends again.
     await rm(other, { force: true })
     this.#underWay.forget()
     for (const waiting of this.#waiting.get(sessionKey(session)) ?? []) waiting.abort()
   }
 
-  /** In the background: the folder goes with the last login, so that a look finds nothing to read. */
+  /**
+   * Removes expired logins in the background. The folder is removed with the last login, so a read finds
+   * nothing to list.
+   */
   #sweep(now: number): void {
     const removed = async () => {
       for (const folder of [over, running]) {
@@ -215,7 +218,7 @@ export class LoginFiles implements LoginFlows {
     }
     this.#sweptAt = now
     if (!statSync(this.#dir, { throwIfNoEntry: false })) return
-    // What cannot be removed now is for a later look.
+    // A later call removes what cannot be removed now.
     this.#sweeping ??= this.#lock
       .run(removed)
       .catch(() => {})
@@ -225,7 +228,7 @@ export class LoginFiles implements LoginFlows {
   }
 }
 
-/** Of none when another process has just removed it. */
+/** Names of the files; empty if another process has just removed the folder. */
 function namesIn(dir: string): string[] {
   try {
     return readdirSync(dir)

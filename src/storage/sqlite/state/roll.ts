@@ -1,19 +1,23 @@
 /**
- * The records of sessions, kept between looks, and which of them changed since. A look at the files of 5,000 takes 35 ms
- * and more, so of many sessions only what this process wrote shows at once. Folders that another process made or removed
- * show within a second, and what it wrote into a file within two; of more than a thousand sessions within 2 ms for each.
- * `Sessions.get` reads its file at once.
+ * Cached records of sessions, with a revision for each change. Reading the files of 5,000 sessions takes 35
+ * ms and more. So if there are many sessions, only changes by this process are visible immediately. Folders
+ * that another process created or removed are visible within a second, and its changes to a file within two.
+ * With more than a thousand sessions, the two seconds grow to 2 ms for each session. `SessionStore.get` reads
+ * its file immediately.
  */
 import { sessionKey } from '../../../model/session.ts'
 
-/** The folder is listed again after this, and a look at all files begins; it is waited for when the last one is older. */
+/**
+ * After `freshMs` the folder is listed again and all files start to be read. A caller waits for that if the
+ * last read is older than `staleMs`.
+ */
 const [freshMs, staleMs] = [800, 1500]
-/** Of more than so many, the files are looked at less often. */
+/** With more folders than this, files are read less often. */
 const quickly = 1000
-/** Files looked at in a row; then others have their turn. */
+/** Number of files read before other work runs. */
 const stride = 65
 
-/** How a folder has been since that revision; without a record there is no session. */
+/** State of a folder since a revision; without a record it has no session. */
 interface Seen<Known> {
   readonly folder: string
   readonly record: Known | undefined
@@ -26,25 +30,25 @@ export class Roll<Known> {
   readonly #onChange: (record: Known) => void
   readonly #isSame: (one: Known | undefined, other: Known | undefined) => boolean
   readonly #few: number
-  /** Folders, those that are no sessions too, by the key of their names. */
+  /** Folder names by their session key, including folders that have no session. */
   #alike = new Map<string, string[]>()
   #listing: readonly string[] | undefined
   #listedAt = Number.NEGATIVE_INFINITY
   /** By folder. */
   readonly #known = new Map<string, Seen<Known>>()
-  /** In the order of their revisions, with old ones that are not in `#known` any more. */
+  /** In the order of their revisions, including old states that are no longer in `#known`. */
   #ordered: Seen<Known>[] = []
-  /** Folders to be read before the next answer. */
+  /** Folders to be read before the next result. */
   readonly #changed = new Set<string>()
   #lookedAt = Number.NEGATIVE_INFINITY
   #looking: Promise<void> | undefined
-  /** Changes are read one after the other. */
+  /** Changes are read one after another. */
   #before: Promise<unknown> = Promise.resolve()
 
   /**
-   * @param onChange is told of each record that is new or another one
-   * @param isSame whether one record says the same as the one before
-   * @param few of so many folders the files are looked at with every look
+   * @param onChange called with each new or changed record
+   * @param isSame whether a record equals the one before
+   * @param few up to this many folders, all files are read each time
    */
   constructor(
     folders: () => readonly string[],
@@ -60,12 +64,12 @@ export class Roll<Known> {
     this.#few = few
   }
 
-  /** How many folders are known of, as far as a case-insensitive file system tells them apart. */
+  /** Number of known folders; names that differ in case only count once. */
   get size(): number {
     return this.#alike.size
   }
 
-  /** This process wrote into that folder. */
+  /** Call it after this process wrote into that folder. */
   changed(folder: string): void {
     this.#changed.add(folder)
     const key = sessionKey(folder)
@@ -74,13 +78,16 @@ export class Roll<Known> {
     else if (!alike.includes(folder)) alike.push(folder)
   }
 
-  /** Something that belongs to a session changed elsewhere. */
+  /** Call it when something that belongs to a session changed elsewhere. */
   touch(folder: string): void {
     const record = this.#known.get(folder)?.record
     if (record) this.#note(folder, record)
   }
 
-  /** Its session is gone from there: it may have another name by now. @returns false of one that was not listed */
+  /**
+   * Call it when a folder no longer has its session, which may have been renamed. @returns false if the
+   * session was not listed
+   */
   gone(folder: string): boolean {
     if (!this.#known.get(folder)?.record) return false
     this.#changed.add(folder)
@@ -88,7 +95,7 @@ export class Roll<Known> {
     return true
   }
 
-  /** Folders whose names have that key. */
+  /** Folders whose names have that session key. */
   alike(key: string): readonly string[] {
     this.#relistWhenDue()
     return this.#alike.get(key) ?? []
@@ -108,7 +115,7 @@ export class Roll<Known> {
       if (record && !there.has(folder)) this.#changed.add(folder)
   }
 
-  /** Finds out what is there now, as far as the last look is too old. To be called before the two below. */
+  /** Updates the records, if the last read is too old. Call it before `list` and `listChangedSince`. */
   async look(): Promise<void> {
     this.#relistWhenDue()
     const isFew = this.size <= this.#few
@@ -118,7 +125,7 @@ export class Roll<Known> {
       this.#looking ??= this.#lookAtAll().finally(() => {
         this.#looking = undefined
       })
-      // Whoever waits for it is told of a failure; the next look tries again.
+      // A caller that waits gets the error; the next call tries again.
       if (ageMs > staleMs * slower) await this.#looking
       else this.#looking.catch(() => {})
     }
@@ -127,12 +134,12 @@ export class Roll<Known> {
     await renewed
   }
 
-  /** The sessions as of the last look. */
+  /** The sessions as of the last read. */
   list(): Known[] {
     return [...this.#known.values()].flatMap(({ record }) => record ?? [])
   }
 
-  /** What is another one than at that revision, by folder. */
+  /** The records that changed since that revision, by folder. */
   changedSince(revision = 0): { revision: number; changed: Map<string, Known | undefined> } {
     const changed = new Map<string, Known | undefined>()
     const ordered = this.#ordered

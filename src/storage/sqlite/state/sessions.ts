@@ -1,6 +1,6 @@
 /**
- * The session folders: `<base>/<name>/token.json` and `<base>/.default_session`. Disk is the truth: every read looks
- * at it, every write reads it again under the data lock and replaces the file durably.
+ * The session folders: `<base>/<name>/token.json` and `<base>/.default_session`. The files are the truth:
+ * every read checks them, and every write reads them again under the data lock and replaces the file durably.
  */
 import { readdirSync } from 'node:fs'
 import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
@@ -34,16 +34,16 @@ import { Roll } from './roll.ts'
 import { TickCache } from './tick-cache.ts'
 import { parseToken, serialized, type TokenFile, told, unmarked } from './token-file.ts'
 
-/** Of so many the files are looked at with every look; of more now and then. */
+/** Up to this many folders, all files are checked on every read; with more, less often. */
 const fewFolders = 64
-/** Who only looks does not wait longer for the lock, to set a damaged file aside: the next look tries again. */
+/** The longest wait for the lock to set a damaged file aside during a read: the next read tries again. */
 const mendMs = 200
-/** What may be the matter with the files of a session, until they are mended. */
+/** Problems with the files of a session, which are logged once until they are solved. */
 const ailments = ['a session cannot be read', 'token.json does not parse and cannot be set aside'] as const
-/** What a writer that was killed leaves of our files. */
+/** Files that a killed writer leaves. */
 const halfWritten = /^(token\.json|contexts\.json|\.default_session|\.(data|poll)\.lock)\.[0-9a-f]{12}\.tmp$/
 
-/** What the message log keeps of a session, which goes with its folder. */
+/** Data in the message log that belongs to a session and changes with its folder. */
 export type SessionRows = Pick<LogHalf, 'durable' | 'contexts' | 'names' | 'upkeep'>
 
 export class SessionFiles implements Sessions {
@@ -61,14 +61,14 @@ export class SessionFiles implements Sessions {
     (one, other) => this.#isSame(one, other),
     fewFolders,
   )
-  /** What contexts.json held as a record was read. */
+  /** The content of contexts.json when a record was read. */
   readonly #contexts = new WeakMap<SessionRecord, unknown>()
-  /** How many names of users were changed, as of the last look. */
+  /** Revision of the user names at the last read. */
   #named = 0
   readonly #looked = new TickCache<Promise<void>>()
   readonly #listed = new TickCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TickCache<Promise<string | undefined>>()
-  /** Folders already complained about. */
+  /** Folder and problem, for each warning that was logged already. */
   readonly #warned = new Set<string>()
 
   constructor(options: {
@@ -86,7 +86,8 @@ export class SessionFiles implements Sessions {
   }
 
   /**
-   * Every session on disk now. Takes no lock. Of more than 64, what another process wrote shows within seconds (`Roll`).
+   * Returns every session on disk now. Takes no lock. With more than 64 sessions, changes of another process
+   * are visible within seconds (`FolderIndex`).
    */
   list(): Promise<readonly SessionRecord[]> {
     return this.#listed.get('', async () => {
@@ -97,7 +98,7 @@ export class SessionFiles implements Sessions {
 
   async changedSince(revision?: number): Promise<SessionChanges> {
     await this.#look()
-    // A log that fails is told of elsewhere, and hides no session.
+    // A failure of the log is reported elsewhere, and hides no session.
     const renamed = await this.#rows?.names.changedSince(this.#named).catch(() => undefined)
     for (const { name, revision: named } of renamed ?? []) {
       this.#roll.touch(name)
@@ -124,7 +125,7 @@ export class SessionFiles implements Sessions {
     return this.#defaults.get('', () => this.#defaultName())
   }
 
-  /** @param locked the caller holds the data lock */
+  /** @param locked whether the caller holds the data lock */
   async #list(folders: readonly string[], locked = false): Promise<SessionRecord[]> {
     const records: SessionRecord[] = []
     for (const name of folders) {
@@ -139,7 +140,7 @@ export class SessionFiles implements Sessions {
   }
 
   async #get(name: string, locked: boolean): Promise<SessionRecord | undefined> {
-    // Nothing outside the data directory is looked at, whatever a name says.
+    // Nothing outside the data directory is read, whatever the name is.
     if (!isName(name)) return undefined
     const exact = await this.#read(name, locked)
     if (exact) return exact
@@ -158,7 +159,7 @@ export class SessionFiles implements Sessions {
     return this.saveIn(save => save(name, bot))
   }
 
-  /** `work` under the data lock, with `save`: for what is written together with credentials. */
+  /** Runs `work` under the data lock, with `save`: for data that is written together with credentials. */
   saveIn(work: (save: Sessions['save']) => Promise<void>): Promise<void> {
     return this.#change(touched => work((name, bot) => this.#save(touched, name, bot)))
   }
@@ -171,31 +172,38 @@ export class SessionFiles implements Sessions {
     await ensurePrivateDir(path, { parents: false })
     if (isNew) await syncDir(this.#dir)
     const before = this.token(folder)
-    // First: a crash between leaves the old bot without tokens, never the new one with those of the old.
+    // First: after a crash in between, the old bot has no tokens. The new bot never has the tokens of the old
+    // one.
     if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
     const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = unmarked(before?.fields ?? {})
     await writeDurably(
       this.tokenPath(folder),
       serialized({ ...bot, ...others, ...takenOver(before?.bot, bot) }),
     )
-    // Where nobody chose one, the oldest is the default, and stays it.
+    // If no session was chosen as default, the oldest becomes the default, and stays it.
     if ((await this.#defaultName(true)) === undefined)
       await this.#writeDefault((await this.#oldest())?.name ?? folder)
   }
 
-  /** Of those with credentials. Under the lock. */
+  /** The oldest session with credentials. Under the lock. */
   async #oldest(): Promise<SessionRecord | undefined> {
     const logged = (await this.#list(this.#folders(), true)).filter(record => record.bot)
     return logged.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
   }
 
-  /** Set by the state: is told of each session that a look has found, and again when it is another one. */
+  /** Set by `openState`: called for each session that a read finds, and again when it changed. */
   onListed: ((record: SessionRecord) => void) | undefined
 
-  /** Set by the state: the contexts of a session, the same object while its file is the same. It throws SvcError `store_unavailable`. */
+  /**
+   * Set by `openState`: returns the contexts of a session, the same object while its file is unchanged. It
+   * throws SvcError `store_unavailable`.
+   */
   onRead: ((name: string) => unknown) | undefined
 
-  /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
+  /**
+   * Set by `openState`: changes what else belongs to a bot when a session gets another one. Called under the
+   * data lock.
+   */
   onNewBot: ((name: string) => Promise<void>) | undefined
 
   async mark(name: string, token: string, wanted: Marks): Promise<void> {
@@ -208,7 +216,7 @@ export class SessionFiles implements Sessions {
     })
   }
 
-  /** The credentials that were set aside too; the folder goes when nothing foreign is in it. */
+  /** Also removes credentials that were set aside. The folder is removed if it has no other files. */
   async remove(name: string): Promise<void> {
     await this.#change(async touched => {
       const folder = this.#existing(name)
@@ -234,7 +242,7 @@ export class SessionFiles implements Sessions {
         throw new SvcError('session_exists', `there is already a session named "${taken}"`)
       }
       if (taken === undefined && (await statOf(join(this.#dir, to)))) {
-        // What a logout that was killed has left may go; anything else is somebody's.
+        // Files that a killed logout left may be removed; others may not.
         await this.#clear(to, { test: name => name === dataFiles.contexts || halfWritten.test(name) }).catch(
           () => {},
         )
@@ -250,7 +258,7 @@ export class SessionFiles implements Sessions {
         if (wasDefault) await this.#writeDefault(to)
         await this.#rows?.upkeep.renameSession(from, to)
       } catch (error) {
-        // Both or none: a session whose messages stand under another name looks like lost messages.
+        // Undo the move: a session whose messages have another name looks like lost messages.
         await this.#move(to, from)
         if (wasDefault) await this.#writeDefault(from)
         await this.#rows?.upkeep.intendRename(from, undefined)
@@ -259,12 +267,15 @@ export class SessionFiles implements Sessions {
     })
   }
 
-  /** Completes a rename whose process was killed after the folder had its new name. To be called as the directory is opened. */
+  /**
+   * Completes renames whose process was killed after the folder got its new name. Call it when the directory
+   * is opened.
+   */
   async mend(): Promise<void> {
     const { upkeep } = this.#rows ?? {}
     if (!upkeep || (await upkeep.intendedRenames()).length === 0) return
     await this.#change(async touched => {
-      // Whoever is at it now has the lock.
+      // Read again: the process that does the rename now has the lock.
       for (const { from, to } of await upkeep.intendedRenames()) {
         touched.add(to)
         const folders = this.#folders()
@@ -280,7 +291,7 @@ export class SessionFiles implements Sessions {
     await syncDir(this.#dir)
   }
 
-  /** Removes a session's files of certain names, token.json first, and the folder if nothing else is in it. */
+  /** Removes the matching files of a session, token.json first, and the folder if it is empty then. */
   async #clear(folder: string, ours: { test(name: string): boolean }): Promise<void> {
     const path = join(this.#dir, folder)
     const names = (await readdir(path)).filter(name => ours.test(name))
@@ -307,7 +318,8 @@ export class SessionFiles implements Sessions {
       if ((await readdir(path).catch(() => [])).some(name => halfWritten.test(name))) folders.push(path)
     }
     if (folders.length === 0) return 0
-    // Under the lock nobody is writing: by a clock that has just jumped a file of this moment would be old.
+    // Under the lock no process writes. Otherwise, after a clock jump, a file being written now would look
+    // old.
     return this.#lock.run(async () => {
       let removed = 0
       for (const path of folders) removed += await sweep(path, halfWritten, before)
@@ -315,7 +327,7 @@ export class SessionFiles implements Sessions {
     })
   }
 
-  /** A file was replaced by this process, that of `session` if one is named: whoever looks now is to see it. */
+  /** Call it after this process replaced a file (of `session`, if given): the next read must see it. */
   written(session?: string): void {
     if (session !== undefined) this.#roll.changed(session)
     this.#forgetLook()
@@ -325,7 +337,9 @@ export class SessionFiles implements Sessions {
     for (const cache of [this.#looked, this.#listed, this.#defaults]) cache.forget()
   }
 
-  /** The token file as it is on disk now; undefined when absent or damaged. For writers that hold the data lock. */
+  /**
+   * Reads the current token file; undefined if it is absent or damaged. For writers that hold the data lock.
+   */
   token(name: string): TokenFile | undefined {
     const found = this.#files.read(this.tokenPath(name))
     return found.kind === 'read' ? found.value : undefined
@@ -349,14 +363,14 @@ export class SessionFiles implements Sessions {
       if (found.kind === 'read') contexts = this.onRead?.(folder)
     } catch (error) {
       if (!(error instanceof SvcError)) throw error
-      // Of this session alone: the others go on.
+      // An unreadable file affects only its own session.
       if (!this.#isSession(folder)) return undefined
       this.#warnOnce(folder, ailments[0], { error })
       return { name: folder, unreadable: error }
     }
     if (found.kind === 'read') {
       if (!this.#isSession(folder)) return undefined
-      // Well again: what ails it the next time is news.
+      // Readable again: a later problem is logged again.
       if (this.#warned.size > 0) for (const event of ailments) this.#warned.delete(`${folder}/${event}`)
       const record = { name: folder, bot: found.value.bot }
       this.#contexts.set(record, contexts)
@@ -364,7 +378,7 @@ export class SessionFiles implements Sessions {
     }
     if (found.kind === 'damaged') {
       if (!this.#isSession(folder)) return undefined
-      // Under the lock and after another look: it may be whole by then, written by a login meanwhile.
+      // Check again under the lock: a login may have written a valid file since.
       const mend = async () => {
         if (this.#files.read(path).kind === 'damaged') await this.#setAside(folder)
       }
@@ -393,7 +407,7 @@ export class SessionFiles implements Sessions {
     }
   }
 
-  /** Folders that somebody made by hand with a name we would not give. */
+  /** False, with a warning, for folders with a name that svc would not give. */
   #isSession(folder: string): boolean {
     if (isName(folder)) return true
     this.#warnOnce(folder, 'folder ignored: its name is not a session name')
@@ -406,7 +420,7 @@ export class SessionFiles implements Sessions {
     this.#log.warn(event, { folder, ...fields })
   }
 
-  /** The folder whose name is the same for a case-insensitive file system. */
+  /** The folder with that name, ignoring case. */
   #folderOf(name: string): string | undefined {
     return this.#roll
       .alike(sessionKey(name))
@@ -421,7 +435,7 @@ export class SessionFiles implements Sessions {
     }
   }
 
-  /** A change under the data lock, seen by whoever looks after it. */
+  /** Runs a change under the data lock, and makes later reads see it. */
   async #change(work: (touched: Set<string>) => Promise<void>): Promise<void> {
     const touched = new Set<string>()
     try {
@@ -443,7 +457,7 @@ export class SessionFiles implements Sessions {
   }
 }
 
-/** Whether a folder of that name, however it spells its accents, can be a session's. */
+/** Whether a folder with that name, in any Unicode normal form, can be a session's. */
 function isName(folder: string): boolean {
   try {
     return sessionName(folder) === folder.normalize('NFC')

@@ -1,10 +1,15 @@
-/** Signing in to the panel: `.signed_out.json` names the sign-ins that were ended; links are known to this process alone. */
+/**
+ * Sign-ins to the panel: `.signed_out.json` lists the sign-ins that were ended; login links are known to this
+ * process only.
+ */
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles } from '../../../platform/json-file.ts'
 import type { SignIns } from '../../state.ts'
 import { told } from './token-file.ts'
 
-/** Of more the ones that would have ended first are forgotten; only who is signed in can add one. */
+/**
+ * If there are more, those that would have expired first are forgotten. Only a signed-in user can add one.
+ */
 const maxEnded = 1000
 
 export class SignInFile implements SignIns {
@@ -12,7 +17,7 @@ export class SignInFile implements SignIns {
   readonly #files = new JsonFiles(
     fields => new Map(Object.entries(fields).map(([name, ms]) => [name, Number(ms)])),
   )
-  /** Those that were ended here. */
+  /** Sign-ins that this process ended. */
   readonly #own = new Map<string, number>()
   readonly #links = new Map<string, number>()
 

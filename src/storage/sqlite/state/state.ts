@@ -1,4 +1,7 @@
-/** The two kinds of session files together, and the one write that touches both: the commit of a polled batch. */
+/**
+ * Opens the session files: sessions, contexts, logins and sign-ins, and the commit of a polled batch, which
+ * writes both sessions and contexts.
+ */
 import { join } from 'node:path'
 import { dataFiles } from '../../../model/data-files.ts'
 import { type Inbound, type Marks, marked } from '../../../model/session.ts'
@@ -12,7 +15,7 @@ import { SessionFiles, type SessionRows } from './sessions.ts'
 import { SignInFile } from './sign-ins.ts'
 import { serialized, told } from './token-file.ts'
 
-/** What follows from a batch whose messages are stored. */
+/** Changes that follow from a batch whose messages are stored. */
 export interface BatchCommit {
   session: string
   token: string
@@ -20,15 +23,15 @@ export interface BatchCommit {
   cursorTo: string
   inbound: Inbound[]
   marks?: Marks | undefined
-  /** Unix ms by the clock that dated these. */
+  /** Unix ms by the clock that dated the messages. */
   now?: number
 }
 
-/** The engine's own face: others are given a `State`. */
+/** The state as the engine sees it; other rooms get a `State`. */
 export interface FileState extends State {
   readonly sessions: SessionFiles
   readonly contexts: ContextFiles
-  /** The files' half of `Storage.ingest`: the contexts of those who wrote, then the cursor. */
+  /** The file part of `Storage.ingest`: writes the contexts of the senders, then the cursor. */
   commitBatch(batch: BatchCommit): Promise<'moved' | 'gone'>
 }
 
@@ -39,10 +42,13 @@ interface Waiting {
 
 type Commit = FileState['commitBatch']
 
-/** Each has files open while it is written. */
+/** Maximum number of batches in a group. Each has files open while it is written. */
 const groupSize = 32
 
-/** Batches of several sessions share a hold of the lock, so that thousands do not wait for each other. */
+/**
+ * Opens the state. Batches of several sessions are committed while holding the lock once, so that thousands
+ * do not wait for each other.
+ */
 export function openState(options: {
   dir: string
   lock: Pick<FileLock, 'run'>
@@ -59,7 +65,7 @@ export function openState(options: {
   return { sessions, contexts, logins, signIns, commitBatch: batch => told(() => grouped(batch)) }
 }
 
-/** Under the data lock. */
+/** Commits one batch. Under the data lock. */
 async function commit(
   { sessions, contexts }: Pick<FileState, 'sessions' | 'contexts'>,
   batch: BatchCommit,
@@ -67,7 +73,7 @@ async function commit(
   const { session, cursorFrom, cursorTo } = batch
   const file = sessions.token(session)
   if (file?.bot.token !== batch.token) return 'gone'
-  // A try that failed after the rename has moved it already.
+  // An earlier try that failed after the file was renamed has already moved the cursor.
   const { cursor } = file.bot
   if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
   const contextText = await contexts.merged(session, batch.inbound, batch.now)
@@ -90,7 +96,7 @@ async function commit(
   return 'moved'
 }
 
-/** What waits for the lock goes with one hold of it. */
+/** Joins batches that wait for the lock in a group, which is committed while holding it once. */
 function inGroups(lock: Pick<FileLock, 'run'>, one: Commit): Commit {
   let group: Waiting[] | undefined
   return batch => {
@@ -116,7 +122,10 @@ function inGroups(lock: Pick<FileLock, 'run'>, one: Commit): Commit {
   }
 }
 
-/** Those of one session one after the other, all others side by side: the disk takes many at once. */
+/**
+ * Commits batches in order within a session, in parallel across sessions: the disk handles many writes at
+ * once.
+ */
 async function commitAll(group: readonly Waiting[], one: Commit): Promise<void> {
   const inOrder = async (batches: readonly Waiting[]) => {
     for (const { batch, done } of batches) await one(batch).then(done.resolve, done.reject)

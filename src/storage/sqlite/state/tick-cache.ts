@@ -1,25 +1,25 @@
 /**
- * What was read from disk, kept for one tick of the event loop.
+ * Caches values read from disk for one turn of the event loop.
  *
- * All that a tick handles had arrived before it began, so a look within it is as fresh as any of its callers could ask
- * for; and under load many requests share one look. Measured for `sessions` over REST: 45 µs of processor per call with
- * a look each, 18 µs so.
+ * All calls that one turn handles arrived before it started, so a read within it is as fresh as any of them
+ * could expect. Under load many requests share one read. Measured for `sessions` over REST: 45 µs of CPU time
+ * per call without the cache, 18 µs with it.
  */
 export class TickCache<T> {
   readonly #kept = new Map<string, T>()
 
-  /** The value under `key`, loaded unless this tick has done so already. */
+  /** Returns the value of `key`, loading it if this turn has not done so. */
   get(key: string, load: () => T): T {
     const found = this.#kept.get(key)
     if (found !== undefined) return found
-    // A load that throws leaves nothing behind.
+    // If loading throws, nothing is cached.
     const value = load()
     if (this.#kept.size === 0) setImmediate(() => this.#kept.clear())
     this.#kept.set(key, value)
     return value
   }
 
-  /** After a change of our own. */
+  /** Call it after a change of this process. */
   forget(): void {
     this.#kept.clear()
   }

@@ -1,21 +1,21 @@
-/** token.json: what stands in it, how it is read, and how it is written again. */
+/** token.json: parses and formats it. */
 import { type BotInfo, markedTexts, markedTimes, marks } from '../../../model/session.ts'
 import type { JsonObject } from '../../../platform/json-file.ts'
 import { unavailable } from '../../../platform/system-error.ts'
 
-/** A token.json as it stands, unknown fields included: they survive a rewrite. */
+/** Content of a token.json, including unknown fields, which a rewrite keeps. */
 export interface TokenFile {
   bot: BotInfo
   fields: JsonObject
 }
 
-/** What a new login takes over of a token file. */
+/** The fields of a token file that a new login keeps: all except marks. */
 export const unmarked = (fields: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).filter(([key]) => !(marks as readonly string[]).includes(key)))
 
 export const serialized = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
-/** Files may have been written by hand: only bot id and token must be there. */
+/** Files may have been written manually: only bot id and token are required. */
 export function parseToken(fields: JsonObject): TokenFile | undefined {
   const text = (key: string) => (typeof fields[key] === 'string' ? fields[key] : undefined)
   const time = (key: string) => (Number.isSafeInteger(fields[key]) ? (fields[key] as number) : undefined)
@@ -43,9 +43,9 @@ export function parseToken(fields: JsonObject): TokenFile | undefined {
 }
 
 /**
- * Does `work`, which writes session files, and translates the machine's errors.
+ * Runs `work`, which writes session files, and translates system errors.
  *
- * @throws SvcError `store_unavailable` for those; anything else as it is
+ * @throws SvcError `store_unavailable` for system errors; others unchanged
  */
 export async function told<T>(work: () => Promise<T>): Promise<T> {
   try {

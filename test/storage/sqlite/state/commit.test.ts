@@ -7,7 +7,10 @@ import { bot } from '../../support.ts'
 import { openTestState } from './support.ts'
 
 const batch = (more: object = {}) => ({
-  ...{ session: 's', token: bot('b').token, cursorFrom: 'c0', cursorTo: 'c1' },
+  session: 's',
+  token: bot('b').token,
+  cursorFrom: 'c0',
+  cursorTo: 'c1',
   inbound: [{ user_id: 'u', token: 't', received_at: 1000 }],
   ...more,
 })

@@ -162,7 +162,10 @@ it('a session that was logged out or renamed gets no file again', async t => {
   await commit(t, [{ user_id: 'u', received_at: 1000 }])
   const late = (session: string) =>
     t.commitBatch({
-      ...{ session, token: bot('b').token, cursorFrom: 'x', cursorTo: 'y' },
+      session,
+      token: bot('b').token,
+      cursorFrom: 'x',
+      cursorTo: 'y',
       inbound: [{ user_id: 'u', received_at: 2000 }],
     })
   await t.sessions.rename('s', 'other')

@@ -12,7 +12,8 @@ import { openDirectory } from '../support.ts'
 
 const said = (id: string, at: number, more: Partial<PolledMessage> = {}): PolledMessage => ({
   ...message(id, { message_id: id, from_user: 'u', timestamp: at, written_at: at }),
-  ...{ contextToken: id, repeated: { received_at: at } },
+  contextToken: id,
+  repeated: { received_at: at },
   ...more,
 })
 const untimed = { received_at: 9000, again: true as const }
@@ -42,8 +43,14 @@ test.each(cases)('%s counts in every process before the file has it', async (_wh
   await storage.state.sessions.save('s', bot('b'))
   const ingest = (n: number, messages: PolledMessage[]) =>
     storage.ingest({
-      ...{ id: `${n}`, session: 's', token: bot('b').token, botId: bot('b').bot_id },
-      ...{ cursorFrom: n === 1 ? '' : `${n - 1}`, cursorTo: `${n}`, messages, now: 10_000 },
+      id: `${n}`,
+      session: 's',
+      token: bot('b').token,
+      botId: bot('b').bot_id,
+      cursorFrom: n === 1 ? '' : `${n - 1}`,
+      cursorTo: `${n}`,
+      messages,
+      now: 10_000,
     })
   await ingest(1, [first])
   const lock = await openLock(join(dir, '.data.lock'))

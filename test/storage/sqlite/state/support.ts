@@ -35,7 +35,8 @@ export async function openTestState(options: { dir?: string; rows?: SessionRows 
 export const inOther = (dir: string, body: string) =>
   startProcess(
     {
-      ...{ openState: 'storage/sqlite/state/state.ts', openLock: 'platform/lock.ts' },
+      openState: 'storage/sqlite/state/state.ts',
+      openLock: 'platform/lock.ts',
       silentLog: 'platform/log.ts',
     },
     `const dir = ${JSON.stringify(dir)}
