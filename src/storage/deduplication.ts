@@ -87,37 +87,38 @@ export function judgedOf(
     }),
   )
   const fresh = new Map<string, Known>()
-  for (const one of list) {
-    const known = stored.under(one.id)
-    if (known && isSame(known, botId, one)) {
-      one.verdict = 'known'
+  for (const judged of list) {
+    const known = stored.under(judged.id)
+    if (known && isSame(known, botId, judged)) {
+      judged.verdict = 'known'
       continue
     }
-    const taken = known ?? fresh.get(one.id)
-    if (taken && isSame(taken, botId, one)) one.verdict = 'known'
+    const taken = known ?? fresh.get(judged.id)
+    if (taken && isSame(taken, botId, judged)) judged.verdict = 'known'
     else if (taken) {
-      one.id = `${botId}:${one.id}`
-      one.verdict = fresh.has(one.id) || stored.under(one.id) ? 'known' : 'renamed'
+      judged.id = `${botId}:${judged.id}`
+      judged.verdict = fresh.has(judged.id) || stored.under(judged.id) ? 'known' : 'renamed'
     }
-    if (one.verdict !== 'known') fresh.set(one.id, { botId, sent: false, hash: one.hash })
+    if (judged.verdict !== 'known') fresh.set(judged.id, { botId, sent: false, hash: judged.hash })
   }
   // Two equal messages of this batch are not repeats of each other, whichever of them is stored already.
   const isOwn = (id: string) =>
     ids.has(id) || (id.startsWith(`${botId}:`) && ids.has(id.slice(botId.length + 1)))
-  for (const one of list) {
-    const { message } = one
-    if (one.verdict !== 'new' || message.message_id === undefined || !isFinelyTimed(message)) continue
-    const key = keyOf(one)
-    const copies = left.get(key) ?? stored.copies(botId, one, now - repeatMs).filter(id => !isOwn(id)).length
-    if (copies > 0) one.verdict = 'repeat'
+  for (const judged of list) {
+    const { message } = judged
+    if (judged.verdict !== 'new' || message.message_id === undefined || !isFinelyTimed(message)) continue
+    const key = keyOf(judged)
+    const copies =
+      left.get(key) ?? stored.copies(botId, judged, now - repeatMs).filter(id => !isOwn(id)).length
+    if (copies > 0) judged.verdict = 'repeat'
     left.set(key, copies - 1)
   }
   return list
 }
 
 /** Under the same id, a different message of another bot, or one that was sent, is another message. */
-const isSame = (known: Known, botId: string, one: Arrived) =>
-  !known.sent && (known.botId === botId || known.hash === one.hash)
+const isSame = (known: Known, botId: string, judged: Arrived) =>
+  !known.sent && (known.botId === botId || known.hash === judged.hash)
 
 /** Whether the create time distinguishes two messages of one second. */
 const isFinelyTimed = ({ timed, timestamp }: ReceivedMessage) => timed && timestamp % 1000 !== 0

@@ -202,7 +202,7 @@ export interface WebhookProgresses {
    * Adds and counts a manual try, from any process; nothing else changes. Not durable. @returns whether there
    * is an endpoint
    */
-  tried(id: string, one: WebhookTry): Promise<boolean>
+  tried(id: string, attempt: WebhookTry): Promise<boolean>
 
   /** The stored tries, newest first. */
   tries(id: string, limit: number, outcome?: TryOutcome): Promise<WebhookTry[]>

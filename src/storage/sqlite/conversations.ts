@@ -40,13 +40,13 @@ export class Conversations extends EnginePart {
   threads(page: ThreadPage): { threads: Thread[]; before?: number | undefined } {
     const { sessions, session, user } = page
     const peers = user === undefined ? this.#peers(page) : [{ peer: user }]
-    const asked = peers.flatMap(({ peer }) =>
+    const queries = peers.flatMap(({ peer }) =>
       (sessions?.get(peer) ?? [session]).map(name => ({
         peer,
         keys: name === undefined ? undefined : `,${this.messages.sessionKeys(name).join()},`,
       })),
     )
-    const threads = this.#found(asked).flatMap(({ id, peer, refused, unread }) => {
+    const threads = this.#found(queries).flatMap(({ id, peer, refused, unread }) => {
       const last = this.messages.byId(id)
       return last ? [{ user: peer, last, unread, refused: refused === 1 }] : []
     })
@@ -80,7 +80,7 @@ export class Conversations extends EnginePart {
    * Threads that have a message. `seen`: the newest row that ends the unread messages, or was marked as read.
    * Only a message that WeChat accepted ends them, or an imported one that was received elsewhere.
    */
-  #found(asked: readonly { peer: string; keys: string | undefined }[]): FoundThread[] {
+  #found(queries: readonly { peer: string; keys: string | undefined }[]): FoundThread[] {
     const ofThread = (from: string) => `FROM message m INDEXED BY message_peer WHERE m.peer = ${from}.peer
       AND (${from}.keys IS NULL OR instr(${from}.keys, ',' || m.session || ','))`
     return this.db.all(
@@ -101,15 +101,15 @@ export class Conversations extends EnginePart {
           WHERE c.session = looked.session AND c.sent = 0) AS unread,
         NOT EXISTS (SELECT 1 ${ofThread('looked')} AND m.status IS NOT 'refused') AS refused
       FROM looked ORDER BY key`,
-      JSON.stringify(asked),
+      JSON.stringify(queries),
     )
   }
 
   suspects(since: number): Map<string, number> {
-    const kept = this.#suspects
+    const cached = this.#suspects
     const changes = this.messages.sentChanges
-    const age = kept ? since - kept.since : -1
-    if (kept?.changes === changes && age >= 0 && age < suspectsKeptMs) return kept.found
+    const age = cached ? since - cached.since : -1
+    if (cached?.changes === changes && age >= 0 && age < suspectsKeptMs) return cached.found
     const found = suspectsOf(this.db, since)
     this.#suspects = { since, changes, found }
     return found
@@ -142,7 +142,7 @@ export class Conversations extends EnginePart {
         spanMs,
         since,
       )
-    const kept = new Map(
+    const sent = new Map(
       count(
         `count(*) AS every, sum(status IS NULL OR status NOT IN ('refused', 'queued', 'sending')) AS out`,
         'message INDEXED BY message_sent WHERE sent = 1',
@@ -151,7 +151,7 @@ export class Conversations extends EnginePart {
     // Received messages are all (from an index with all needed columns) minus the sent ones: a busy gateway
     // has many rows a day.
     return count('count(*) AS every', 'message INDEXED BY message_time WHERE 1').map(({ span, every }) => {
-      const ours = kept.get(span) ?? { every: 0, out: 0 }
+      const ours = sent.get(span) ?? { every: 0, out: 0 }
       return { span, received: every - ours.every, sent: ours.out }
     })
   }

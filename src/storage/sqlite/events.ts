@@ -93,24 +93,24 @@ export class Events extends EnginePart {
 
   after(cursor: string, { limit, types, ...narrowed }: WantedEvents): EventPage {
     const wants = (type: EventType) => types?.includes(type) !== false
-    const asked = this.#placeOf(cursor)
+    const requested = this.#placeOf(cursor)
     // What is committed from here on comes after `end`.
     const { end, row } = this.#end()
     const oldest = this.#oldest()
-    const gone = asked > end || (cursor !== '' && (asked < oldest || !this.#isOwn(cursor)))
-    const from = asked > end ? 0 : asked
+    const gone = requested > end || (cursor !== '' && (requested < oldest || !this.#isOwn(cursor)))
+    const from = requested > end ? 0 : requested
     const first = Math.max(Math.floor(from / placesPerMessage), Math.floor(oldest / placesPerMessage))
     const ofMessages = wants('message.received') || wants('message.status')
     const last = ofMessages ? Math.min(this.#lookedTo(first, narrowed.user), row) : row
-    const looked = last === row ? end : (last + 1) * placesPerMessage - 1
+    const scannedTo = last === row ? end : (last + 1) * placesPerMessage - 1
     const found = [
       ...(wants('message.received') ? this.#received(first, last, limit, narrowed) : []),
-      ...this.#others(from, looked, limit, { ...narrowed, ...(types && { types }) }),
+      ...this.#others(from, scannedTo, limit, { ...narrowed, ...(types && { types }) }),
     ].sort((a, b) => a.place - b.place)
     const rows = found.slice(0, limit)
-    const reached = found.length < limit ? looked : rows.at(-1)!.place
+    const reached = found.length < limit ? scannedTo : rows.at(-1)!.place
     return {
-      events: rows.map(one => this.#eventOf(one)),
+      events: rows.map(row => this.#eventOf(row)),
       cursor: this.#cursorOf(reached),
       ...(gone && { gone }),
     }
@@ -274,8 +274,8 @@ export class Events extends EnginePart {
   }
 
   #eventOf({ place, type, at, message, status, data }: EventRow): LoggedEvent {
-    const said = data === undefined ? undefined : JSON.parse(data)
-    return { cursor: this.#cursorOf(place), type, at, message, status, data: said }
+    const parsed = data === undefined ? undefined : JSON.parse(data)
+    return { cursor: this.#cursorOf(place), type, at, message, status, data: parsed }
   }
 }
 

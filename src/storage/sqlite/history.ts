@@ -99,8 +99,8 @@ export class History extends EnginePart {
     const last = this.messages.head()
     const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
     // One more row than requested shows whether there are more.
-    const asked = { skip: filter.offset, count: filter.limit + 1 }
-    const { ids: page, total } = await this.#find(plan, last, top, asked, signal)
+    const range = { skip: filter.offset, count: filter.limit + 1 }
+    const { ids: page, total } = await this.#find(plan, last, top, range, signal)
     let isCut = false
     const fits = within(filter.characters)
     const rows = this.messages.read(page.slice(0, filter.limit), row => {

@@ -47,24 +47,24 @@ export class Lanes extends EnginePart {
       revision: number
     }>`SELECT coalesce(max(place), 0) AS revision FROM event`
     const waits = `FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL`
-    const wanted = some
+    const condition = some
       ? `l.id IN (${named}) AND EXISTS (SELECT 1 ${waits} AND lane = l.id)`
       : `l.id IN (SELECT lane ${waits})`
     const rows = this.db.all<LaneRow & { session: number; slot?: number }>(
       `SELECT (SELECT slot ${waits} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${columns}
-       WHERE ${wanted} ORDER BY (SELECT min(id) ${waits} AND lane = l.id)`,
+       WHERE ${condition} ORDER BY (SELECT min(id) ${waits} AND lane = l.id)`,
       ...(some ? [JSON.stringify(some)] : []),
     )
     /** By session, the newest slot, including those that this call gives. */
-    const given = new Map<number, number>()
+    const newestSlots = new Map<number, number>()
     const lanes = rows.map((row): WaitingLane => {
       const lane = this.#laneOf(row)
       const { session: key, slot } = row
-      const judged = this.judge(lane, 1, rules, { ahead: nobody, slot, last: given.get(key) })
-      const { verdict } = judged
+      const admission = this.judge(lane, 1, rules, { ahead: nobody, slot, last: newestSlots.get(key) })
+      const { verdict } = admission
       if (verdict.go !== 'no' && verdict.slot !== undefined && slot === undefined && !lane.busy)
-        given.set(key, verdict.slot)
-      return { ...lane, ...judged }
+        newestSlots.set(key, verdict.slot)
+      return { ...lane, ...admission }
     })
     return { lanes, revision }
   }
@@ -132,7 +132,7 @@ export class Lanes extends EnginePart {
     return found
   }
 
-  count(id: number, { received_at, used, last_sent_at }: Counter): void {
+  setCounter(id: number, { received_at, used, last_sent_at }: Counter): void {
     this.db.run`UPDATE outbox_lane SET received_at = ${received_at}, used = ${used},
       last_sent_at = ${last_sent_at} WHERE id = ${id}`
   }
@@ -348,14 +348,14 @@ export class Archive extends EnginePart {
    */
   withdraw(session: string, inbound: readonly Inbound[], hasOtherBot: boolean): void {
     const key = this.messages.knownKey(session) ?? 0
-    for (const one of inbound) {
+    for (const message of inbound) {
       this.db.run`UPDATE outbox_lane SET context = NULL WHERE session = ${key}
-        AND peer = ${one.user_id} AND context = ${firstContext(one)}`
+        AND peer = ${message.user_id} AND context = ${firstContext(message)}`
       this.db.run`UPDATE outbox_lane SET token = NULL WHERE session = ${key}
-        AND peer = ${one.user_id} AND received_at = ${one.received_at}`
+        AND peer = ${message.user_id} AND received_at = ${message.received_at}`
       if (hasOtherBot)
         this.db.run`UPDATE outbox_lane SET received_at = NULL, used = 0 WHERE session = ${key}
-          AND peer = ${one.user_id} AND received_at = ${one.received_at}`
+          AND peer = ${message.user_id} AND received_at = ${message.received_at}`
     }
   }
 

@@ -108,7 +108,7 @@ export class MediaFolder implements MediaPlace {
   }
 
   served(id: string): void {
-    this.#quota?.sent(id)
+    this.#quota?.markSent(id)
   }
 
   async discard(ids: readonly string[]): Promise<void> {
@@ -222,7 +222,7 @@ class UploadQuota {
   }
 
   /** Marks an upload as used by a send: it stays until its space is needed. */
-  sent(id: string): void {
+  markSent(id: string): void {
     this.#sent.add(id)
   }
 
@@ -255,7 +255,7 @@ class UploadQuota {
   async #drop(id: string): Promise<void> {
     this.#sent.delete(id)
     const path = join(this.#ports.folder, id)
-    for (const one of [`${path}.json`, path]) await rm(one, { force: true })
+    for (const file of [`${path}.json`, path]) await rm(file, { force: true })
     this.#kept.delete(id)
   }
 

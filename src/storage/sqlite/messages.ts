@@ -96,7 +96,7 @@ export class Messages {
     return this.#db.transaction(() => {
       const now = this.#clock.now()
       const key = this.keyOf(session)
-      return this.judged(botId, part).map(one => this.#insertArrived(one, session, key, botId, now))
+      return this.judged(botId, part).map(judged => this.#insertArrived(judged, session, key, botId, now))
     })
   }
 

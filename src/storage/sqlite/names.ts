@@ -105,9 +105,9 @@ export class UserNames extends EnginePart {
         AND session IN (SELECT value FROM json_each(${keys}))`
       if (name === undefined) return
       const folded = nameKey(name)
-      const other = this.db.get`SELECT 1 FROM user_name WHERE folded = ${folded}
+      const namesake = this.db.get`SELECT 1 FROM user_name WHERE folded = ${folded}
         AND session IN (SELECT value FROM json_each(${keys}))`
-      if (other)
+      if (namesake)
         throw badArgument('name', 'another user of this session has this name', {
           hint: 'Choose another name, or take that one away first.',
         })

@@ -27,7 +27,7 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
   /** What is open, the newest first. */
   const open: { close(): Promise<void> }[] = []
   const close = async () => {
-    for (const one of open.splice(0)) await one.close()
+    for (const resource of open.splice(0)) await resource.close()
   }
   try {
     const lock = await openLock(join(dir, dataFiles.dataLock))
@@ -36,7 +36,7 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
       ...options,
       log: log.child('store'),
       path: path === false ? inMemory : (path ?? join(dir, dataFiles.store)),
-      filed: session => state.contexts.known(session),
+      filed: session => state.contexts.read(session),
       maxCount: path === false ? Math.min(maxCount || memoryRows, memoryRows) : maxCount,
     })
     open.unshift(store.upkeep)
@@ -73,10 +73,10 @@ function ingestInto(
     const turn = turns.join()
     const whole = partOf(messages)
     while (rows.length < messages.length) {
-      const some = whole.messages.slice(rows.length, rows.length + fitting(messages, rows.length))
+      const part = whole.messages.slice(rows.length, rows.length + fitting(messages, rows.length))
       // A small batch does not yield.
-      if (some.length < messages.length) await turn()
-      rows.push(...(await intake.insertReceived(batch.session, botId, some, { ...whole, messages: some })))
+      if (part.length < messages.length) await turn()
+      rows.push(...(await intake.insertReceived(batch.session, botId, part, { ...whole, messages: part })))
     }
     if (messages.length > 0) await letReadersAnswer()
     const inbound = messages.flatMap((message, nth) => inboundOf(message, rows[nth] !== 'duplicate'))

@@ -65,8 +65,8 @@ export class Outbox extends EnginePart {
     const { ends, entries, lanes, slots } = this.#parts
     const { messages } = this
     const { mode, parts, bot_id: botId } = entry
-    const known = entry.key === undefined ? undefined : ends.keyed(entry.key)
-    if (known) return { state: 'known', entry: known }
+    const earlier = entry.key === undefined ? undefined : ends.keyed(entry.key)
+    if (earlier) return { state: 'known', entry: earlier }
     const session = messages.keyOf(entry.session)
     const lane = lanes.of(session, entry.user)
     const behind = mode === 'queue' ? entries.unsent(lane.id) : 0
@@ -129,10 +129,10 @@ export class Outbox extends EnginePart {
     // Frees a slot that was missed.
     if (slot !== undefined && !due) slots.giveBack(session, lane.user, slot)
     const { verdict } = lanes.judge(lane, 1, rules, { ahead: nobody, slot })
-    const kept = due && verdict.go === 'now'
-    if (due && !kept) slots.giveBack(session, lane.user, slot)
+    const keepsSlot = due && verdict.go === 'now'
+    if (due && !keepsSlot) slots.giveBack(session, lane.user, slot)
     if (verdict.go === 'no') return verdict
-    if (verdict.slot !== undefined && !kept) slots.take(session, lane.user, verdict.slot, rules)
+    if (verdict.slot !== undefined && !keepsSlot) slots.take(session, lane.user, verdict.slot, rules)
     if (verdict.go === 'later') {
       this.db.run`UPDATE outbox_part SET slot = ${verdict.slot} WHERE id = ${ids[0]!}`
       return verdict
@@ -158,8 +158,8 @@ export class Outbox extends EnginePart {
           ? message
           : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
       // Retention may have removed the row.
-      const known = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
-      const row = known ? part.message! : messages.insertOut(session, botId, own, { status: 'sending' })
+      const isRewritten = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
+      const row = isRewritten ? part.message! : messages.insertOut(session, botId, own, { status: 'sending' })
       rows.push(row)
       if (nth > 0) messages.noteCarrier(row, rows[0]!)
       entries.begin(part.id, { row, slot: nth === 0 ? slot : undefined })
@@ -170,7 +170,7 @@ export class Outbox extends EnginePart {
   /** Counts one more answer. @returns the counter, with the time of the answer before it */
   #count({ id, counter: before }: Lane): Counter {
     const counter = { ...before, used: before.used + 1 }
-    this.#parts.lanes.count(id, { ...counter, last_sent_at: this.clock.now() })
+    this.#parts.lanes.setCounter(id, { ...counter, last_sent_at: this.clock.now() })
     return counter
   }
 
@@ -179,9 +179,9 @@ export class Outbox extends EnginePart {
     const { entries, lanes } = this.#parts
     const { messages } = this
     const { status, message_id, error, rest, hold } = settlement
-    const found = begun.parts.flatMap(id => entries.part(id) ?? [])
+    const ownParts = begun.parts.flatMap(id => entries.part(id) ?? [])
     // The other parts were reaped as abandoned since, and their caller was notified.
-    const parts = found.filter(part => part.status === 'sending')
+    const parts = ownParts.filter(part => part.status === 'sending')
     if (status !== 'queued') {
       messages.settleSent(begun.row, { status, error, messageId: message_id })
       for (const part of parts.slice(1)) {
@@ -196,8 +196,8 @@ export class Outbox extends EnginePart {
     const counter = this.#settleLane(begun, settlement)
     if (hold !== undefined) lanes.hold(begun.lane, hold ?? undefined)
     const files = status === 'queued' ? [] : filesOf(parts)
-    if (rest && found[0]) files.push(...filesOf(entries.endWaiting(found[0].entry, rest)))
-    const ids = [...new Set(found.map(part => part.entry))]
+    if (rest && ownParts[0]) files.push(...filesOf(entries.endWaiting(ownParts[0].entry, rest)))
+    const ids = [...new Set(ownParts.map(part => part.entry))]
     return { entries: ids.flatMap(id => entries.close(id, counter) ?? []), files }
   }
 
@@ -212,7 +212,7 @@ export class Outbox extends EnginePart {
     if (lane.counter.received_at !== begun.counter.received_at) return lane.counter
     const { last_sent_at } = begun.counter
     const counter = { ...lane.counter, used: Math.max(0, lane.counter.used - 1), last_sent_at }
-    lanes.count(lane.id, counter)
+    lanes.setCounter(lane.id, counter)
     return counter
   }
 

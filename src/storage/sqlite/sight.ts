@@ -32,7 +32,7 @@ import { openState } from './state/state.ts'
 export const sightOf = (dir: string): Sight => ({
   sessions: () => lookAtSessions(dir),
   store: options => readStoreStats(dir, options),
-  named: async () => (await lookAtStore(dir, readNamed))?.seen ?? { users: [], webhooks: [] },
+  named: async () => (await lookAtStore(dir, readNamed))?.result ?? { users: [], webhooks: [] },
   polling: clock => lookAtPolling(dir, clock),
 })
 
@@ -46,9 +46,9 @@ async function lookAtSessions(dir: string): Promise<SeenSessions> {
   const { sessions, contexts } = openState({ dir, lock: lookOnly, log: silentLog })
   const plain = new JsonFiles(fields => fields)
   const found: SeenSession[] = []
-  const wanted = await sessions.defaultName().catch(() => undefined)
+  const defaultName = await sessions.defaultName().catch(() => undefined)
   for (const name of await foldersIn(dir)) {
-    const sight = { name, isDefault: name === wanted, contexts: 'absent', users: new Map() } as const
+    const session = { name, isDefault: name === defaultName, contexts: 'absent', users: new Map() } as const
     try {
       const record = await sessions.get(name)
       if (record?.name === name) {
@@ -56,27 +56,27 @@ async function lookAtSessions(dir: string): Promise<SeenSessions> {
           ? { kind: 'absent' as const }
           : plain.read(sessions.contextsPath(name))
         found.push({
-          ...sight,
+          ...session,
           status: record.bot ? standingOf(record.bot) : 'disconnected',
           ...(record.bot && { bot: record.bot }),
           ...(record.damaged && { trouble: { kind: 'damaged' } }),
           ...(record.unreadable && { trouble: { kind: 'unreadable', error: record.unreadable } }),
           contexts: kind,
           users: new Map(
-            kind === 'read' ? [...contexts.known(name)].filter(([, context]) => hasWritten(context)) : [],
+            kind === 'read' ? [...contexts.read(name)].filter(([, context]) => hasWritten(context)) : [],
           ),
         })
       }
     } catch (error) {
-      found.push({ ...sight, status: 'disconnected', trouble: { kind: 'unreadable', error } })
+      found.push({ ...session, status: 'disconnected', trouble: { kind: 'unreadable', error } })
     }
   }
   const age = ({ bot }: SeenSession) => bot?.created_at ?? Number.MAX_SAFE_INTEGER
   found.sort(
     (a, b) => Number(b.isDefault) - Number(a.isDefault) || age(a) - age(b) || (a.name < b.name ? -1 : 1),
   )
-  const said = wanted === undefined ? await saidDefault(dir) : undefined
-  return { sessions: found, ...(said && { lostDefault: said }) }
+  const lostDefault = defaultName === undefined ? await saidDefault(dir) : undefined
+  return { sessions: found, ...(lostDefault && { lostDefault }) }
 }
 
 /** Empty if there is no directory, or if it cannot be read. */
@@ -97,15 +97,15 @@ async function readStoreStats(
   dir: string,
   options: { check?: boolean } = {},
 ): Promise<StoreStats | undefined> {
-  const looked = await lookAtStore(dir, db => read(db, options.check))
-  return looked && { sizeBytes: looked.sizeBytes, walBytes: looked.walBytes, ...looked.seen }
+  const inspected = await lookAtStore(dir, db => read(db, options.check))
+  return inspected && { sizeBytes: inspected.sizeBytes, walBytes: inspected.walBytes, ...inspected.result }
 }
 
 /** What `work` reads from the store, and the file sizes; undefined if there is no store. */
 async function lookAtStore<T>(
   dir: string,
   work: (db: Database) => T,
-): Promise<{ sizeBytes: number; walBytes: number; seen: T } | undefined> {
+): Promise<{ sizeBytes: number; walBytes: number; result: T } | undefined> {
   const path = join(dir, dataFiles.store)
   const file = await statOf(path)
   if (!file) return undefined
@@ -113,15 +113,15 @@ async function lookAtStore<T>(
   // Without a -wal file no process has the store open. A normal reader would create one.
   const isOpen = await wal()
   const reads = () => opened(path, { readonly: true }, work)
-  const seen = isOpen
+  const result = isOpen
     ? await reads()
     : await opened(path, { immutable: true }, work).catch(async error => {
         if (await wal()) return reads()
         throw error
       })
   // Another process has opened it since: the result may be inconsistent, so read again.
-  const sure = !isOpen && (await wal()) ? await reads() : seen
-  return { sizeBytes: file.size, walBytes: (await wal())?.size ?? 0, seen: sure }
+  const sure = !isOpen && (await wal()) ? await reads() : result
+  return { sizeBytes: file.size, walBytes: (await wal())?.size ?? 0, result: sure }
 }
 
 type Read = Omit<StoreStats, 'sizeBytes' | 'walBytes'>
@@ -146,7 +146,7 @@ const hasTable = (db: Database, name: string) =>
 
 function read(db: Database, check = false): Read {
   const form = formIn(db)
-  const sight: Read = {
+  const stats: Read = {
     form,
     newest: newestForm,
     messages: 0,
@@ -154,11 +154,11 @@ function read(db: Database, check = false): Read {
     outbox: { sends: 0, messages: 0, users: 0 },
     suspects: new Map(),
   }
-  if (check) sight.damage = damageOf(db)
+  if (check) stats.damage = damageOf(db)
   // The tables of a newer version cannot be interpreted.
-  if (form === 0 || form > newestForm || sight.damage?.length) return sight
+  if (form === 0 || form > newestForm || stats.damage?.length) return stats
   return {
-    ...sight,
+    ...stats,
     messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message`.n,
     ...(form >= 2 && { outbox: outboxOf(db), asked: askedOf(db) }),
     ...webhooksOf(db, Date.now()),
@@ -181,8 +181,8 @@ function readNamed(db: Database): Named {
 function damageOf(db: Database): string[] {
   try {
     const found = db.all(`PRAGMA quick_check(${lines})`)
-    const said = found.flatMap(row => String(Object.values(row)[0]).split('\n'))
-    return said.filter(line => line !== 'ok' && line.trim() !== '').slice(0, lines)
+    const messages = found.flatMap(row => String(Object.values(row)[0]).split('\n'))
+    return messages.filter(line => line !== 'ok' && line.trim() !== '').slice(0, lines)
   } catch (error) {
     // Pages so damaged that the check itself fails.
     if (/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? ''))

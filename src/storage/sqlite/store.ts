@@ -116,7 +116,7 @@ export class SqliteStore implements contract.Store, LogHalf {
       this.#changes.wake()
       return result
     },
-    light: work => this.#told(() => this.#relaxed(() => this.#db.transaction(work))),
+    light: work => this.#runNotifying(() => this.#relaxed(() => this.#db.transaction(work))),
     write: work => this.#write(work),
     intake: work => this.#taken(work),
   }
@@ -325,9 +325,9 @@ export class SqliteStore implements contract.Store, LogHalf {
     } catch (error) {
       // Another process writes at this moment: the store works.
       if (errorCodeOf(error)?.startsWith('SQLITE_BUSY')) return undefined
-      const told = this.#errorOf(error)
-      return told instanceof SvcError
-        ? told
+      const svcError = this.#errorOf(error)
+      return svcError instanceof SvcError
+        ? svcError
         : new SvcError('store_unavailable', 'the message store does not work', { cause: error })
     }
   }
@@ -378,7 +378,7 @@ export class SqliteStore implements contract.Store, LogHalf {
   }
 
   /** Also notifies waiting callers of changes to sent messages: they are events, though not for consumers. */
-  #told<T>(work: () => T): T {
+  #runNotifying<T>(work: () => T): T {
     const before = this.#messages.sentChanges
     const result = this.#guarded(work)
     if (this.#messages.sentChanges !== before) this.#changes.wake()
@@ -399,10 +399,10 @@ export class SqliteStore implements contract.Store, LogHalf {
   #errorOf(error: unknown): unknown {
     if (error instanceof SvcError) return error
     if (this.#closed) return new SvcError('shutting_down', 'the message store is closed', { cause: error })
-    const told = unavailable(error, 'the message store does not work at the moment')
-    if (told instanceof SvcError) this.#failing = true
-    if (told instanceof SvcError && /^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? ''))
-      this.#damage = told
-    return told
+    const svcError = unavailable(error, 'the message store does not work at the moment')
+    if (svcError instanceof SvcError) this.#failing = true
+    if (svcError instanceof SvcError && /^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? ''))
+      this.#damage = svcError
+    return svcError
   }
 }

@@ -124,8 +124,8 @@ export class Webhooks {
     })
   }
 
-  tried(id: string, one: WebhookTry): boolean {
-    return this.#db.transaction(() => this.#putTries(id, [one]))
+  tried(id: string, attempt: WebhookTry): boolean {
+    return this.#db.transaction(() => this.#putTries(id, [attempt]))
   }
 
   tries(id: string, limit: number, outcome?: TryOutcome): WebhookTry[] {
@@ -147,19 +147,21 @@ export class Webhooks {
 
   /** Counts all tries, and stores only as many as are kept. @returns whether there is an endpoint */
   #putTries(id: string, tries: readonly WebhookTry[]): boolean {
-    const counted = (outcome: TryOutcome) => tries.filter(one => one.outcome === outcome).length
+    const counted = (outcome: TryOutcome) => tries.filter(attempt => attempt.outcome === outcome).length
     const { changes } = this.#db.run`UPDATE webhook SET tries_done = tries_done + ${counted('done')},
         tries_failed = tries_failed + ${counted('failed')}, tries_gave_up = tries_gave_up + ${counted('gave_up')}
       WHERE id = ${id}`
     if (changes === 0) return false
     const kept = new Set(
-      tryOutcomes.flatMap(outcome => tries.filter(one => one.outcome === outcome).slice(-triesKept[outcome])),
+      tryOutcomes.flatMap(outcome =>
+        tries.filter(attempt => attempt.outcome === outcome).slice(-triesKept[outcome]),
+      ),
     )
-    for (const one of tries.filter(one => kept.has(one)))
+    for (const attempt of tries.filter(attempt => kept.has(attempt)))
       this.#db.run`INSERT INTO webhook_try (webhook, at, event, type, outcome, status, took_ms, detail, code)
-        VALUES (${id}, ${one.at}, ${one.event}, ${one.type}, ${one.outcome}, ${one.status}, ${one.took_ms},
-          ${one.detail}, ${one.code})`
-    for (const outcome of new Set([...kept].map(one => one.outcome)))
+        VALUES (${id}, ${attempt.at}, ${attempt.event}, ${attempt.type}, ${attempt.outcome}, ${attempt.status}, ${attempt.took_ms},
+          ${attempt.detail}, ${attempt.code})`
+    for (const outcome of new Set([...kept].map(attempt => attempt.outcome)))
       this.#db.run`DELETE FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome} AND id <=
         (SELECT id FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome}
           ORDER BY id DESC LIMIT 1 OFFSET ${triesKept[outcome]})`

@@ -41,7 +41,7 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
     contexts.written(name)
     const tokenPath = sessions.tokenPath(name)
     const contextsPath = sessions.contextsPath(name)
-    const file = sessions.token(name)
+    const file = sessions.readToken(name)
     if (file ? file.bot.bot_id !== adoption.bot.bot_id : await statOf(tokenPath)) {
       throw new SvcError('session_exists', `the name "${name}" was taken meanwhile, by another bot`, {
         hint: 'Try again: it gets another name then.',
@@ -54,7 +54,7 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
         : 'kept'
     const isDamaged = new JsonFiles(fields => fields).read(contextsPath).kind === 'damaged'
     if (isDamaged) await setAside(contextsPath)
-    const known = contexts.known(name)
+    const known = contexts.read(name)
     // Contexts that an earlier login under this name left belong to another bot.
     const [users, changed] = merged(file ? known : new Map(), adoption.users)
     const folder = dirname(tokenPath)

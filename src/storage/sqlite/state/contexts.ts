@@ -52,7 +52,7 @@ export class ContextFiles implements Contexts {
     this.#sessions.onListed = ({ name, bot }) => {
       if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
       this.#noted.set(name, bot?.bot_id)
-      this.#note(name, this.known(name).keys())
+      this.#note(name, this.read(name).keys())
     }
     this.#log = options.log
   }
@@ -63,7 +63,7 @@ export class ContextFiles implements Contexts {
     const names = await this.#rows?.names.ofAll(sessions).catch(() => undefined)
     const found = new Map<string, Contact[]>()
     for (const session of sessions) {
-      const inFile = this.known(session)
+      const inFile = this.read(session)
       const [inLog, named] = [lanes?.get(session), names?.get(session)]
       const contacts: Contact[] = []
       const add = (user_id: string, context: UserContext) =>
@@ -79,7 +79,7 @@ export class ContextFiles implements Contexts {
   }
 
   async find(session: string, user: string): Promise<UserContext | undefined> {
-    const known = this.known(session).get(user)
+    const known = this.read(session).get(user)
     // The user may have just written, before the file is updated.
     return this.#archive ? this.#archive.find(session, user, known) : known
   }
@@ -88,7 +88,7 @@ export class ContextFiles implements Contexts {
    * Like `#read`. For a file that cannot be read it returns no users: the session cannot be used, and reports
    * the reason.
    */
-  known(session: string): Users {
+  read(session: string): Users {
     try {
       return this.#read(session)
     } catch {
@@ -119,12 +119,12 @@ export class ContextFiles implements Contexts {
   }
 
   async #counted(session: string, until: number): Promise<number> {
-    const known = this.known(session)
+    const known = this.read(session)
     const here = [...known].flatMap(([user, context]) => (hasWritten(context) ? [user] : []))
     const archived = await this.#archive?.count(session, here).catch(() => undefined)
     const count = here.length + (archived ?? 0)
     // What this process wrote since must count immediately.
-    const isNow = this.known(session) === known
+    const isNow = this.read(session) === known
     if (isNow && (archived !== undefined || !this.#archive)) this.#writers.set(session, { count, until })
     return count
   }
@@ -168,12 +168,12 @@ export class ContextFiles implements Contexts {
     const away = inbound.flatMap(({ user_id }) => (users.has(user_id) ? [] : [user_id]))
     const archived = away.length === 0 ? nobody : ((await this.#archive?.of(session, away)) ?? nobody)
     let changed = false
-    for (const one of inbound) {
-      const { user_id } = one
+    for (const message of inbound) {
+      const { user_id } = message
       const known = users.get(user_id)
       const before = known ?? takenFrom(users, user_id.toLowerCase()) ?? archived.get(user_id)
       // A context from the archive returns to the file, even if it is unchanged.
-      const after = contextAfter(before, one, now) ?? before
+      const after = contextAfter(before, message, now) ?? before
       if (!after || after === known) continue
       changed = true
       users.set(user_id, after)

@@ -81,7 +81,7 @@ export class LoginFiles implements LoginFlows {
     let kept: StoredLogin | undefined
     await this.#sessions.saveIn(async save => {
       if (!this.#isKept(login, now)) return
-      if (this.#sessions.token(login.session)?.bot.token !== bot.token) await save(login.session, bot)
+      if (this.#sessions.readToken(login.session)?.bot.token !== bot.token) await save(login.session, bot)
       kept = await this.#write(login)
     })
     return kept
@@ -94,9 +94,9 @@ export class LoginFiles implements LoginFlows {
       return this.#owner.mayTake(file.owner, leftMs, leaseMs) ? { ...file, leftMs } : undefined
     }
     return told(async () => {
-      const seen = claimable()
-      if (!seen) return false
-      if (seen.owner === this.#owner.name && seen.leftMs > leaseMs / 2) return true
+      const current = claimable()
+      if (!current) return false
+      if (current.owner === this.#owner.name && current.leftMs > leaseMs / 2) return true
       return this.#lock.run(async () => {
         const file = claimable()
         if (!file) return false
@@ -146,8 +146,8 @@ export class LoginFiles implements LoginFlows {
   }
 
   #read(session: string): LoginFile | undefined {
-    const [one, ended] = [running, over].map(folder => this.#files.read(this.#path(session, folder)))
-    const found = one?.kind === 'read' ? one : ended
+    const [active, ended] = [running, over].map(folder => this.#files.read(this.#path(session, folder)))
+    const found = active?.kind === 'read' ? active : ended
     return found?.kind === 'read' ? found.value : undefined
   }
 
@@ -187,7 +187,7 @@ export class LoginFiles implements LoginFlows {
 
   async #replace(file: LoginFile): Promise<void> {
     const { ended, session } = file.login
-    const [path, other] = [
+    const [path, otherPath] = [
       this.#path(session, ended ? over : running),
       this.#path(session, ended ? running : over),
     ]
@@ -196,7 +196,7 @@ export class LoginFiles implements LoginFlows {
     if (this.#files.read(path).kind === 'damaged') await setAside(path)
     await writeWhole(path, serialized(file))
     // If this process crashes here, both files exist. The running one counts then, and the login ends again.
-    await rm(other, { force: true })
+    await rm(otherPath, { force: true })
     this.#underWay.forget()
     for (const waiting of this.#waiting.get(sessionKey(session)) ?? []) waiting.abort()
   }

@@ -28,7 +28,7 @@ export class Roll<Known> {
   readonly #folders: () => readonly string[]
   readonly #read: (folder: string) => Promise<Known | undefined>
   readonly #onChange: (record: Known) => void
-  readonly #isSame: (one: Known | undefined, other: Known | undefined) => boolean
+  readonly #isSame: (a: Known | undefined, b: Known | undefined) => boolean
   readonly #few: number
   /** Folder names by their session key, including folders that have no session. */
   #alike = new Map<string, string[]>()
@@ -54,7 +54,7 @@ export class Roll<Known> {
     folders: () => readonly string[],
     read: (folder: string) => Promise<Known | undefined>,
     onChange: (record: Known) => void,
-    isSame: (one: Known | undefined, other: Known | undefined) => boolean,
+    isSame: (a: Known | undefined, b: Known | undefined) => boolean,
     few: number,
   ) {
     this.#folders = folders
@@ -144,9 +144,9 @@ export class Roll<Known> {
     const changed = new Map<string, Known | undefined>()
     const ordered = this.#ordered
     for (let nth = ordered.length; nth > 0; nth--) {
-      const seen = ordered[nth - 1]!
-      if (seen.revision <= revision) break
-      if (this.#known.get(seen.folder) === seen) changed.set(seen.folder, seen.record)
+      const state = ordered[nth - 1]!
+      if (state.revision <= revision) break
+      if (this.#known.get(state.folder) === state) changed.set(state.folder, state.record)
     }
     return { revision: ordered.at(-1)?.revision ?? 0, changed }
   }
@@ -180,10 +180,10 @@ export class Roll<Known> {
     }
   }
   #note(folder: string, record: Known | undefined): void {
-    const seen = { folder, record, revision: (this.#ordered.at(-1)?.revision ?? 0) + 1 }
-    this.#known.set(folder, seen)
-    this.#ordered.push(seen)
+    const state = { folder, record, revision: (this.#ordered.at(-1)?.revision ?? 0) + 1 }
+    this.#known.set(folder, state)
+    this.#ordered.push(state)
     if (this.#ordered.length > 2 * this.#known.size + stride)
-      this.#ordered = this.#ordered.filter(one => this.#known.get(one.folder) === one)
+      this.#ordered = this.#ordered.filter(state => this.#known.get(state.folder) === state)
   }
 }

@@ -58,7 +58,7 @@ export class SessionFiles implements Sessions {
     () => this.#folders(),
     folder => this.#read(folder, false),
     record => this.onListed?.(record),
-    (one, other) => this.#isSame(one, other),
+    (a, b) => this.#isSame(a, b),
     fewFolders,
   )
   /** The content of contexts.json when a record was read. */
@@ -107,13 +107,13 @@ export class SessionFiles implements Sessions {
     return this.#roll.changedSince(revision)
   }
 
-  #isSame(one: SessionRecord | undefined, other: SessionRecord | undefined): boolean {
+  #isSame(a: SessionRecord | undefined, b: SessionRecord | undefined): boolean {
     const contextsOf = (record: SessionRecord | undefined) => record && this.#contexts.get(record)
     return (
-      one?.bot === other?.bot &&
-      one?.damaged === other?.damaged &&
-      Boolean(one?.unreadable) === Boolean(other?.unreadable) &&
-      contextsOf(one) === contextsOf(other)
+      a?.bot === b?.bot &&
+      a?.damaged === b?.damaged &&
+      Boolean(a?.unreadable) === Boolean(b?.unreadable) &&
+      contextsOf(a) === contextsOf(b)
     )
   }
 
@@ -171,7 +171,7 @@ export class SessionFiles implements Sessions {
     const isNew = !(await statOf(path))
     await ensurePrivateDir(path, { parents: false })
     if (isNew) await syncDir(this.#dir)
-    const before = this.token(folder)
+    const before = this.readToken(folder)
     // First: after a crash in between, the old bot has no tokens. The new bot never has the tokens of the old
     // one.
     if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
@@ -209,7 +209,7 @@ export class SessionFiles implements Sessions {
   async mark(name: string, token: string, wanted: Marks): Promise<void> {
     await this.#change(async touched => {
       touched.add(name)
-      const file = this.token(name)
+      const file = this.readToken(name)
       if (file?.bot.token !== token) return
       const fields = marked({ ...file.fields, ...file.bot }, wanted)
       if (fields) await writeDurably(this.tokenPath(name), serialized(fields))
@@ -340,7 +340,7 @@ export class SessionFiles implements Sessions {
   /**
    * Reads the current token file; undefined if it is absent or damaged. For writers that hold the data lock.
    */
-  token(name: string): TokenFile | undefined {
+  readToken(name: string): TokenFile | undefined {
     const found = this.#files.read(this.tokenPath(name))
     return found.kind === 'read' ? found.value : undefined
   }

@@ -71,7 +71,7 @@ async function commit(
   batch: BatchCommit,
 ): Promise<'moved' | 'gone'> {
   const { session, cursorFrom, cursorTo } = batch
-  const file = sessions.token(session)
+  const file = sessions.readToken(session)
   if (file?.bot.token !== batch.token) return 'gone'
   // An earlier try that failed after the file was renamed has already moved the cursor.
   const { cursor } = file.bot

@@ -36,8 +36,8 @@ export function parseToken(fields: JsonObject): TokenFile | undefined {
     if (at !== undefined) bot[mark] = at
   }
   for (const mark of markedTexts) {
-    const said = text(mark)
-    if (said !== undefined) bot[mark] = said
+    const value = text(mark)
+    if (value !== undefined) bot[mark] = value
   }
   return { bot, fields }
 }

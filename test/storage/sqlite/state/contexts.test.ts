@@ -18,7 +18,7 @@ const it = given(withSession)
 
 let cursors = 0
 const commit = (t: TestState, inbound: Parameters<TestState['commitBatch']>[0]['inbound']) => {
-  const from = t.sessions.token('s')!.bot.cursor
+  const from = t.sessions.readToken('s')!.bot.cursor
   return t.commitBatch({
     session: 's',
     token: bot('b').token,
@@ -189,7 +189,7 @@ test('no update of three processes is lost', async () => {
   // Whoever polled meanwhile has moved the cursor: then its batch is committed upon the new one.
   const rush = `async (sessions, commitBatch, who) => {
     for (let i = 0; i < ${rounds}; ) {
-      const cursorFrom = sessions.token('s').bot.cursor
+      const cursorFrom = sessions.readToken('s').bot.cursor
       const inbound = [{ user_id: who + i, received_at: 1000 }]
       const batch = { session: 's', token: ${JSON.stringify(bot('b').token)}, cursorFrom, cursorTo: who + i, inbound }
       if ((await commitBatch(batch)) === 'moved') i++
@@ -310,7 +310,7 @@ it('how many have written: at once after a message to this process, soon after o
   expect(await writers()).toBe(0)
   await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
   expect(await writers()).toBe(1)
-  const batch = { session: 's', token: bot('b').token, cursorFrom: t.sessions.token('s')!.bot.cursor }
+  const batch = { session: 's', token: bot('b').token, cursorFrom: t.sessions.readToken('s')!.bot.cursor }
   const more = { ...batch, cursorTo: 'other', inbound: [{ user_id: 'v', token: 't', received_at: 1000 }] }
   expect(await inOther(t.dir, `await commitBatch(${JSON.stringify(more)})`).exited).toBe(0)
   await until('the other is counted', 5000, async () => (await writers()) === 2)
