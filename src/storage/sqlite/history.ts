@@ -65,7 +65,7 @@ interface Way {
 
 interface Plan {
   /** If empty, the rows themselves are walked. */
-  ways: Way[]
+  paths: Way[]
   /** Conditions that the paths do not guarantee. */
   match: string
   matchParams: SqlValue[]
@@ -126,16 +126,16 @@ export class History extends EnginePart {
     const clauses = [...clausesOf(filter, inSession), ...(needles.length > 0 ? [clauseOf(needles)] : [])]
     // The first condition is for the index, which contains only rows that are not text.
     const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
-    const ways: Way[] = []
-    if (user_id !== undefined) ways.push(way('message m INDEXED BY message_peer', 'm.peer = ?', user_id))
+    const paths: Way[] = []
+    if (user_id !== undefined) paths.push(way('message m INDEXED BY message_peer', 'm.peer = ?', user_id))
     if (msg_type !== undefined && msg_type !== 'TEXT')
-      ways.push(way('message m INDEXED BY message_kind', kind, msg_type))
-    if (direction === 'sent') ways.push(way('message m INDEXED BY message_sent', 'm.sent = 1'))
-    if (inSession) ways.push(way('message m INDEXED BY message_session', ...inSession))
-    if (needles.length > 0) ways.push(this.#wayOf(needles))
+      paths.push(way('message m INDEXED BY message_kind', kind, msg_type))
+    if (direction === 'sent') paths.push(way('message m INDEXED BY message_sent', 'm.sent = 1'))
+    if (inSession) paths.push(way('message m INDEXED BY message_session', ...inSession))
+    if (needles.length > 0) paths.push(this.#wayOf(needles))
     const match = clauses.map(([clause]) => clause)
     return {
-      ways,
+      paths,
       // CASE stops at the first condition that fails; the long text is compared last.
       match: match.length > 0 ? `CASE WHEN ${match.join(' AND ')} THEN 1 END` : '1',
       matchParams: clauses.flatMap(([, ...values]) => values),
@@ -216,8 +216,11 @@ export class History extends EnginePart {
       await turn()
       const started = this.clock.monotonic()
       // A window does not cross the end of the index.
-      const floor = Math.max(bottom, ...plan.ways.map(({ upTo = high }) => (upTo < high ? upTo + 1 : bottom)))
-      const lowOf = (way: Way) => Math.max(floor, high - Math.min(width, way.widest ?? plan.widest) + 1)
+      const floor = Math.max(
+        bottom,
+        ...plan.paths.map(({ upTo = high }) => (upTo < high ? upTo + 1 : bottom)),
+      )
+      const lowOf = (path: Way) => Math.max(floor, high - Math.min(width, path.widest ?? plan.widest) + 1)
       const chosen = this.#choose(plan, Math.max(floor, high - width + 1), high)
       // Another path has other costs: the speed of the previous one says nothing about it.
       if (last && last !== chosen) width = firstWidth
@@ -225,7 +228,7 @@ export class History extends EnginePart {
       const tookMs = this.clock.monotonic() - started
       if (tookMs < briskMs) width = Math.min(width * 4, plan.widest)
       else if (tookMs > windowMs && chosen.widest !== undefined)
-        plan.ways = plan.ways.filter(way => way !== chosen)
+        plan.paths = plan.paths.filter(path => path !== chosen)
       candidates = Math.min(candidates * 4, candidateLimit)
       last = chosen
       high = window.low - 1
@@ -271,11 +274,11 @@ export class History extends EnginePart {
    * Without any, the rows themselves.
    */
   #choose(plan: Plan, low: number, high: number): Way {
-    const ways = plan.ways.filter(({ upTo = high }) => upTo >= high)
-    const last = ways.at(-1) ?? everyRow
-    if (ways.length <= 1) return last
-    const few = ways.find(way => way.id === 'm.id' && this.#countIn(way, low, high) <= fewRows)
-    return few ?? (last.id === 'm.id' ? (ways[0] ?? last) : last)
+    const paths = plan.paths.filter(({ upTo = high }) => upTo >= high)
+    const last = paths.at(-1) ?? everyRow
+    if (paths.length <= 1) return last
+    const few = paths.find(path => path.id === 'm.id' && this.#countIn(path, low, high) <= fewRows)
+    return few ?? (last.id === 'm.id' ? (paths[0] ?? last) : last)
   }
 
   #countIn({ from, where, params }: Way, low: number, high: number): number {
@@ -286,20 +289,20 @@ export class History extends EnginePart {
   }
 
   /** Walks from `high` down until the window ends, the candidates are used up, or its time is over. */
-  #walk(plan: Plan, way: Way, low: number, high: number, candidates: number): Window {
+  #walk(plan: Plan, path: Way, low: number, high: number, candidates: number): Window {
     const ids: number[] = []
     let seen = 0
     let lowest = high + 1
     const ends = this.clock.monotonic() + windowMs
-    const inner = `SELECT ${way.id} AS id FROM ${way.from} WHERE ${way.where} AND ${way.id} BETWEEN ? AND ?
-      ORDER BY ${way.id} DESC LIMIT ?`
+    const inner = `SELECT ${path.id} AS id FROM ${path.from} WHERE ${path.where} AND ${path.id} BETWEEN ? AND ?
+      ORDER BY ${path.id} DESC LIMIT ?`
     // In id order each candidate is judged as it is found. If candidates must be sorted, they are judged
     // after that.
     const sql =
       plan.widest === widestWidth
         ? inner.replace(' AS id', ` AS id, ${plan.match} AS hit`)
         : `SELECT m.id AS id, ${plan.match} AS hit FROM (${inner}) AS found CROSS JOIN message m ON m.id = found.id`
-    const params = [...plan.matchParams, ...way.params, low, high, candidates]
+    const params = [...plan.matchParams, ...path.params, low, high, candidates]
     this.db.each<{ id: number; hit?: number }>(sql, params, ({ id, hit }) => {
       seen++
       lowest = id

@@ -292,7 +292,7 @@ export class SqliteStore implements contract.Store, LogHalf {
 
   async #prune(signal?: AbortSignal): Promise<void> {
     const { clock, log, maxAgeDays, maxCount } = this.#options
-    const { trusted } = this.#calendar
+    const trusted = this.#calendar.trusted
     const rules = { now: clock.now(), trusted, maxAgeDays, maxCount, log, warned: new Set<string>() }
     if (trusted) await this.#pruneOutbox()
     else if (!this.#doubted)
