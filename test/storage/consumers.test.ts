@@ -27,7 +27,7 @@ onEach((it, openStore) => {
     expect(ids(await t.store.consumers.claim('late', { limit: 10 }))).toEqual([4])
   })
 
-  it('one that is told to begin starts after what any was given, `default` at the beginning, each once', async t => {
+  it('a registered consumer starts after all delivered rows, `default` at the beginning', async t => {
     const { consumers } = t.store
     await add(t, 3)
     await consumers.begin('first')
@@ -40,7 +40,7 @@ onEach((it, openStore) => {
     expect(ids(await consumers.claim('first', { limit: 10 }))).toEqual([3, 4])
   })
 
-  it('of a lease that is gone nothing happens; one that lapsed is its own until its rows are claimed; names have a case', async t => {
+  it('a removed lease has no effect; an expired one stays valid until its rows are claimed; names are case-sensitive', async t => {
     await add(t, 1)
     const { consumers } = t.store
     const { lease } = (await consumers.claim('default', { limit: 1 }))!
@@ -55,7 +55,7 @@ onEach((it, openStore) => {
     expect(await t.store.backlog.waiting('default', { limit: 1 })).toBe(0)
   })
 
-  it('what was confirmed does not come again, in this process or the next', async t => {
+  it('confirmed rows are not redelivered, in this process or the next', async t => {
     await add(t, 3)
     await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 2 }))!.lease)
     await t.reopen()
@@ -67,7 +67,7 @@ onEach((it, openStore) => {
     expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
   })
 
-  it('a bot never hears itself', async t => {
+  it('a bot does not receive its own messages', async t => {
     await sending(t.store, 's', 'b', outgoing('1'))
     await add(t, 1)
     await sending(t.store, 's', 'b', outgoing('2'))
@@ -84,7 +84,7 @@ onEach((it, openStore) => {
     expect(claims.flatMap(ids)).toEqual(Array.from({ length: 25 }, (_, i) => i + 1))
   })
 
-  it('abandoned rows come again, marked, before newer ones; rows never given are not marked', async t => {
+  it('abandoned rows are redelivered, marked, before newer ones; new rows are not marked', async t => {
     await add(t, 4)
     const first = (await t.store.consumers.claim('default', { limit: 2 }))!
     expect(await t.store.backlog.lapsed()).toEqual(new Set())
@@ -102,7 +102,7 @@ onEach((it, openStore) => {
     expect(rest.redelivered.size).toBe(0)
   })
 
-  it('rows of a claim that nobody was shown come again before newer ones, marked only if they were shown before', async t => {
+  it('returned rows of a claim are redelivered before newer ones, marked only if they were delivered before', async t => {
     await add(t, 6)
     const first = (await t.store.consumers.claim('default', { limit: 4 }))!
     await t.store.consumers.giveBack(first, 3)
@@ -124,7 +124,7 @@ onEach((it, openStore) => {
     expect(ids(await t.store.consumers.claim('default', { limit: 9 }))).toEqual([5, 6])
   })
 
-  it('a claim ends before the row that would be too much, and always has one', async t => {
+  it('a claim ends before the row that exceeds the limit, and always has one row', async t => {
     const long = { raw: JSON.stringify('x'.repeat(1000)) }
     await insert(t, [message('1', long), message('2'), message('3', long)])
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 10 }))).toEqual([1])
@@ -132,7 +132,7 @@ onEach((it, openStore) => {
     expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 500 }))).toEqual([3])
   })
 
-  it('a lapsed lease is given out in pieces of the size that is asked for, and confirming it late harms nothing', async t => {
+  it('an expired lease is claimed in parts of the requested size, and a late acknowledgement does no harm', async t => {
     await add(t, 1000)
     const slow = (await t.store.consumers.claim('default', { limit: 1000 }))!
     expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
@@ -146,7 +146,7 @@ onEach((it, openStore) => {
     expect(ids(await t.store.consumers.claim('default', { limit: 1000 }))).toEqual(ids(piece))
   })
 
-  it('the lag of a consumer is what it has not been given; of many, those are told that read last', async t => {
+  it('the lag of a consumer is its undelivered rows; with many consumers, those that read last are returned', async t => {
     await add(t, 2)
     const lags = async (most = 9) =>
       new Map((await t.store.backlog.lags(most)).map(({ consumer, messages }) => [consumer, messages]))
@@ -165,7 +165,7 @@ onEach((it, openStore) => {
     expect(await lags()).toEqual(new Map(Object.entries({ default: 0, late: 2 })))
   })
 
-  it('what was given of one session, and what another program received, is no lag', async t => {
+  it('rows read from a single session, and imported messages, do not count as lag', async t => {
     const { acknowledgements, backlog, consumers, intake } = t.store
     const lag = async (name: string) =>
       (await backlog.lags(9)).find(({ consumer }) => consumer === name)?.messages
@@ -210,7 +210,7 @@ onEach((it, openStore) => {
     expect(ids(await t.store.consumers.claim('default', { limit: 3 }))).toEqual([3])
   })
 
-  it('reading sessions apart and together, mixed at random, gives each row once', async t => {
+  it('reading single sessions and all sessions, mixed at random, returns each row once', async t => {
     let seed = 3
     const random = (below: number) => {
       seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
@@ -243,7 +243,7 @@ onEach((it, openStore) => {
     expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: stored }, (_, i) => i + 1))
   })
 
-  it('a session read apart keeps its order when the name was given to several', async t => {
+  it('a session read alone keeps its order if several sessions had its name', async t => {
     await add(t, 1, 'a')
     await rename(t, 'a', 'b')
     await add(t, 1, 'a')
@@ -263,7 +263,7 @@ onEach((it, openStore) => {
       return rows.map(({ id }) => (redelivered.has(id) ? -id : id))
     }
 
-    it('gets again, marked, what it has not acknowledged, and nothing else moves it', async t => {
+    it('gets unacknowledged rows again, marked, and nothing else moves it', async t => {
       await add(t, 3)
       expect(await next(t.store, 'default', 0)).toEqual([1, 2, 3])
       expect(await next(t.store, 'default', 0)).toEqual([-1, -2, -3])
@@ -278,7 +278,7 @@ onEach((it, openStore) => {
       expect(await next(other.store, 'default', 1)).toEqual([])
     })
 
-    it('begins at the end of the log under a new name, and goes on where it was under a known one', async t => {
+    it('starts at the end of the log with a new name, and continues at its position with a known one', async t => {
       await add(t, 2)
       expect(await next(t.store, 'new', 0)).toEqual([])
       await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 1 }))!.lease)
@@ -290,7 +290,7 @@ onEach((it, openStore) => {
       expect([...(await t.store.backlog.lapsed())]).toEqual([])
     })
 
-    it('may acknowledge what was handed out, and nothing beyond', async t => {
+    it('may acknowledge delivered rows, and nothing beyond', async t => {
       await add(t, 3)
       const beyond = (ack: number) => refused(t.store.acknowledgements.after('default', ack, { limit: 1 }))
       await beyond(1)
@@ -306,7 +306,7 @@ onEach((it, openStore) => {
       await beyond(Number.MAX_SAFE_INTEGER)
     })
 
-    it('is refused without an acknowledgement; others are as before', async t => {
+    it('is rejected without an acknowledgement; others work as before', async t => {
       await add(t, 2)
       expect(await next(t.store, 'default', 0)).toEqual([1, 2])
       await refused(t.store.consumers.claim('default', { limit: 1 }))
@@ -316,7 +316,7 @@ onEach((it, openStore) => {
       expect(ids(await t.store.consumers.claim('late', { limit: 1 }))).toEqual([3])
     })
 
-    it('acknowledges of a session what it read of it alone', async t => {
+    it('acknowledges for a session only what it read from that session', async t => {
       for (const session of ['a', 'b', 'a', 'b']) await add(t, 1, session)
       expect(await next(t.store, 'default', 0, 'a')).toEqual([1, 3])
       // Row 2 was never handed out.
@@ -333,7 +333,7 @@ onEach((it, openStore) => {
     })
   })
 
-  it('who waits looks again while rows are leased: a lease lapses without a word', async t => {
+  it('a wait ends every second while rows are leased, since a lease expires without a signal', async t => {
     await add(t, 1)
     await t.store.consumers.claim('default', { limit: 1 })
     using watch = stopwatch()
@@ -341,7 +341,7 @@ onEach((it, openStore) => {
     expect(watch.ms).toBeLessThan(5000)
   })
 
-  it('three thousand waits leave no listener behind, and closing ends the ones that are left', async t => {
+  it('three thousand waits leave no listeners, and closing ends the remaining waits', async t => {
     let listeners = 0
     const { signal } = new AbortController()
     const counted = new Proxy(signal, {

@@ -25,7 +25,7 @@ const threadOf = async ({ conversations }: Store, user: string, session?: string
 const unread = async (store: Store, session?: string) => (await threadOf(store, 'u', session))?.unread
 
 onEach(it => {
-  it('unread is what came after the newest message that WeChat took, and after the mark', async t => {
+  it('unread messages are those after the newest message that WeChat accepted, and after the mark', async t => {
     const { conversations } = t.store
     expect(await threadOf(t.store, 'u')).toBeUndefined()
     await receive(t, '1')
@@ -81,7 +81,7 @@ onEach(it => {
     expect(await unread(t.store)).toBe(1)
   })
 
-  it('what another program received is shown, and is no news', async t => {
+  it('imported messages are listed, and are never unread', async t => {
     await t.store.consumers.claim('late', { limit: 1 })
     await receive(t, 'new')
     await t.store.intake.add([past('old'), past('older')])
@@ -94,7 +94,7 @@ onEach(it => {
     expect(await backlog.recent(0, { limit: 9, direction: 'received' })).toEqual([1])
   })
 
-  it('users come the newest first, once each, whatever their sessions; rows in the order of the ids asked for', async t => {
+  it('users are listed newest first, once each, over all sessions; rows in the order of the given ids', async t => {
     for (const user of ['u', 'ü', '🙂', 'U', '\uffee', 'u']) await receive(t, user, user, `s${user.length}`)
     const { conversations, log } = t.store
     const found: string[] = []
@@ -109,7 +109,7 @@ onEach(it => {
     expect((await log.byIds([4, 99, 2])).map(({ id }) => id)).toEqual([4, 2])
   })
 
-  it('of a user there is a thread for each session that is asked for, and one of the newest session else', async t => {
+  it('a user has a thread for each requested session, or one of the newest session', async t => {
     for (const [text, user, session] of [
       ['1', 'u', 's'],
       ['2', 'u', 'x'],
@@ -133,13 +133,13 @@ onEach(it => {
     expect(await shown({ user: 'nobody' })).toEqual([])
   })
 
-  it('a message of nobody is nobody’s conversation', async t => {
+  it('a message without a user is in no conversation', async t => {
     await insert(t, [message('x', { from_user: '' }), message('y')])
     const { threads } = await t.store.conversations.threads({ limit: 9 })
     expect(threads.map(({ last, user }) => [user, last.id])).toEqual([['u@im.wechat', 2]])
   })
 
-  it('whether all was refused is said of the messages that were asked for', async t => {
+  it('a thread counts as refused only by the selected messages', async t => {
     const { outbox } = t.store
     await outbox.settle(await sending(t.store, 's', 'b', out('1')), { status: 'refused', spent: false })
     await receive(t, 'hi', 'u', 'other')
@@ -147,7 +147,7 @@ onEach(it => {
     expect(await threadOf(t.store, 'u')).toMatchObject({ refused: false, unread: 1 })
   })
 
-  it('once closed the store says so', async t => {
+  it('methods of a closed store reject', async t => {
     const { conversations, log, upkeep } = t.store
     await t.storage.close()
     const never = new AbortController().signal
@@ -156,7 +156,7 @@ onEach(it => {
     expect(await upkeep.trouble()).toMatchObject({ code: 'shutting_down' })
   })
 
-  it('spans are counted from 0, by the time that messages bear, of what came and what went out', async t => {
+  it('spans are numbered from 0, by the timestamps of received and sent messages', async t => {
     const at = (timestamp: number) => message('x', { timestamp })
     await insert(t, [at(1000), at(1999), at(2000), at(999)])
     await t.store.outbox.settle(await sending(t.store, 's', 'b', { ...out('c'), timestamp: 3500 }), {
@@ -181,7 +181,7 @@ onEach(it => {
     ])
   })
 
-  it('a name is one user of a session, which need not be there; it follows a rename', async t => {
+  it('a name belongs to one user of a session, which need not exist; it follows a rename', async t => {
     const { conversations, names } = t.store
     await names.set('s', 'u', 'Ann')
     await names.set('other', 'v', 'ann')

@@ -52,7 +52,7 @@ const inShort = (events: LoggedEvent[]) =>
   )
 
 onEach((it, openStore) => {
-  it('what happens stands in the order in which it happened, each with an id of its own', async t => {
+  it('events are in the order in which they happened, each with its own id', async t => {
     const { events, outbox } = t.store
     await events.append([told('s', 'connected')])
     const row = await receive(t, 'hi')
@@ -87,7 +87,7 @@ onEach((it, openStore) => {
     expect(await all(t.store)).toEqual(found)
   })
 
-  it('the status of a sent message is told each time that it changes, with the reason', async t => {
+  it('each status change of a sent message is an event, with the reason', async t => {
     const { events, outbox } = t.store
     const start = await events.head()
     const parts = [{ kind: 'text', waiting: { message: out('w1') } }] as const
@@ -131,7 +131,7 @@ onEach((it, openStore) => {
     expect(inShort(await all(t.store))).toEqual(['message 3'])
   })
 
-  test('pages of any filter, cut anywhere, give what the filter leaves of the whole, by the same ids', async () => {
+  test('pages of any filter, cut anywhere, together equal the filtered log, with the same ids', async () => {
     let seed = 7
     const below = (most: number) => {
       seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
@@ -179,7 +179,7 @@ onEach((it, openStore) => {
     }
   })
 
-  it('what one user says is found however much others say in between, and nothing of it twice', async t => {
+  it('events of one user are found among any number of others, each once', async t => {
     const said = (text: string, from_user: string, count = 1) =>
       insert(
         t,
@@ -206,13 +206,13 @@ onEach((it, openStore) => {
     ])
   })
 
-  it('what is no cursor is refused', async t => {
+  it('a string that is not a cursor is rejected', async t => {
     for (const cursor of ['x', '12', "'", '-1', 'a-', 'a b-1', `${'a'.repeat(41)}-1`, '0-9999999999999999'])
       for (const asked of [t.store.events.after(cursor, { limit: 1 }), t.store.events.move('bot', cursor)])
         expect(await failure(asked)).toMatchObject({ code: 'invalid_arguments' })
   })
 
-  it('a cursor of another store goes on with the oldest that is kept, and says so', async t => {
+  it('a cursor of another store continues with the oldest stored event, and sets gone', async t => {
     await using other = await openStore()
     const row = await receive(t, '1')
     for (const cursor of [await other.store.events.head(), 'x-1', '0-0']) {
@@ -239,7 +239,7 @@ onEach((it, openStore) => {
     expect(inShort(await all(t.store, start, { session: 's' }))).toEqual(['session connected'])
   })
 
-  it('the end as it was at a time: what was written since comes after it', async t => {
+  it('the end at a given time: later events come after it', async t => {
     const { events } = t.store
     expect(await events.head(t.clock.at)).toBe(await events.head())
     await receive(t, 'one')
@@ -253,7 +253,7 @@ onEach((it, openStore) => {
     expect(await events.head(since + 1)).toBe(await events.head())
   })
 
-  it('before all events there is a place too, which is no empty cursor', async t => {
+  it('the position before all events has a cursor that is not empty', async t => {
     const first = await t.store.events.head(1)
     await receive(t, '1')
     expect(first).not.toBe('')
@@ -263,7 +263,7 @@ onEach((it, openStore) => {
     expect((await t.store.events.after(first, { limit: 9, session: 'sHOP' })).events).toHaveLength(1)
   })
 
-  test('what retention took is said to be gone, and the reader goes on with the oldest', async () => {
+  test('events that retention removed are reported as gone, and the reader continues with the oldest', async () => {
     await using t = await openStore({ maxAgeDays: 30 })
     const { events } = t.store
     await events.append([told('left', 'connected')])
@@ -298,7 +298,7 @@ onEach((it, openStore) => {
     expect(inShort((await events.after(end, { limit: 10 })).events)).toEqual([`message ${next}`])
   })
 
-  it('who compares and appends loses to who was faster, and then all of it', async t => {
+  it('an append with a comparison appends nothing if another one was faster', async t => {
     const { events } = t.store
     const seen = await events.head()
     expect(await events.append([told('s', 'expired')], seen)).toBe(true)
@@ -326,7 +326,7 @@ onEach((it, openStore) => {
     expect(found).toEqual([second, first, undefined])
   })
 
-  it('what follows each reader is counted, most for who is behind', async t => {
+  it('the events after the position of each reader are counted', async t => {
     const { events } = t.store
     const first = await events.head()
     await receive(t, '1')
@@ -340,7 +340,7 @@ onEach((it, openStore) => {
     expect(await t.store.backlog.readers(1)).toHaveLength(1)
   })
 
-  it('of too many readers the one unseen for longest loses its place, after a week, and is told', async t => {
+  it('with too many readers, the one idle longest loses its position after a week, and gets gone', async t => {
     const { events } = t.store
     const first = await events.head()
     const row = await receive(t, '1')
@@ -375,7 +375,7 @@ onEach((it, openStore) => {
     )
   })
 
-  it('who waits is woken by each kind of event, also of another process', async t => {
+  it('a wait ends with each kind of event, also from another process', async t => {
     await using other = await t.second()
     const { signal } = new AbortController()
     const wakes = async (by: (one: Running) => Promise<unknown>, one: Running) => {
@@ -396,7 +396,7 @@ onEach((it, openStore) => {
     await t.store.events.wait(await t.store.events.head(), 60_000, AbortSignal.abort())
   })
 
-  it('a cursor beyond the end, as of a store that was restored, goes on with the oldest and says so', async t => {
+  it('a cursor beyond the end, as after a restore, continues with the oldest event and sets gone', async t => {
     const row = await receive(t, 'x')
     const end = await t.store.events.head()
     const page = await t.store.events.after(end.replace(/\d$/, '9'), { limit: 5 })

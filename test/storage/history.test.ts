@@ -159,7 +159,7 @@ onEach((it, openStore, share) => {
         expect(await found(needle)).toHaveLength(times)
     })
 
-    it('agrees with a naive reading of the rule over random texts and needles', async t => {
+    it('agrees with a naive implementation for random texts and needles', async t => {
       let seed = 7
       const random = (below: number) => {
         seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
@@ -283,7 +283,7 @@ onEach((it, openStore, share) => {
     }
   })
 
-  it('a filter that nothing has, an unknown session, an empty store', async t => {
+  it('a filter without matches, an unknown session, an empty store', async t => {
     const nothing = { rows: [], total: 0, total_is_lower_bound: false }
     expect(await t.store.log.history({ limit: 5, offset: 0 })).toEqual(nothing)
     await mixed(t, 20)
@@ -321,7 +321,7 @@ onEach((it, openStore, share) => {
     }
   })
 
-  it('a kind is found in any item of a message, not in what it says or quotes, whatever its JSON', async one => {
+  it('a kind is found in any item of a message, not in its text or quotes, whatever its JSON is', async one => {
     const text = (text: string, more: object = {}) => ({ type: 1, text_item: { text }, ...more })
     const picture = { type: 2, image_item: {} }
     const rows: [string, MessageKind, string][] = [

@@ -44,7 +44,7 @@ onEach((it, openStore) => {
     ])
   })
 
-  it('each is a batch of its own, and none makes a polled message a repeat', async t => {
+  it('each imported message is its own batch, and none makes a polled message a repeat', async t => {
     const more = { timestamp: 1_800_000_000_001 }
     const own = { session: 's', bot_id: 'b', direction: 'received' } as const
     const equal = () => ({ ...message('same', more), ...own })
@@ -65,7 +65,7 @@ onEach((it, openStore) => {
     expect(await byMessageId(store, 'c@im.bot:77')).toMatchObject({ text: 'other' })
   })
 
-  it('readers go past them, wherever they stand, and lose nothing of their own', async test => {
+  it('readers skip imported messages anywhere in the log, and lose no other row', async test => {
     const { store } = test
     await insert(test, [message('before')], 'work', 'b@im.bot')
     await store.intake.add([past('old 1'), past('old 2'), sent('x', 'x-1')])
@@ -88,7 +88,7 @@ onEach((it, openStore) => {
     expect(await texts({ text_contains: 'old' })).toEqual(['old 2', 'old 1'])
   })
 
-  test('retention counts them from the day they came, and takes them without a word to readers', async () => {
+  test('retention counts imported messages from their import, and removes them without a warning about readers', async () => {
     await using test = await openStore({ maxAgeDays: 1 })
     const { store, clock, lines } = test
     await store.consumers.claim('default', { limit: 1 })

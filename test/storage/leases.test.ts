@@ -5,7 +5,7 @@ import { onEach } from './engines.ts'
 import { bot } from './support.ts'
 
 onEach(it => {
-  it('what one holds another does not get, until it is given back', async t => {
+  it('a held right is not granted to another process until it is released', async t => {
     await using second = await t.second()
     const [one, other] = [t.storage.leases, second.storage.leases]
     const lease = await one.join()
@@ -21,7 +21,7 @@ onEach(it => {
     await next!.release()
   })
 
-  it('one that joins again has a lease of its own: the one before grants nothing', async t => {
+  it('joining again gives a new lease; the previous one grants nothing', async t => {
     const { leases } = t.storage
     const before = await leases.join()
     await before!.release()
@@ -30,7 +30,7 @@ onEach(it => {
     expect(again!.lost.aborted).toBe(false)
   })
 
-  it('closing gives back what is held', async t => {
+  it('closing releases the lease', async t => {
     await using second = await t.second()
     const [one, other] = [t.storage.leases, second.storage.leases]
     await one.join()
@@ -39,7 +39,7 @@ onEach(it => {
     expect(await other.join()).toBeDefined()
   })
 
-  it('owned are the sessions of now, and what changed since a revision', async t => {
+  it('a lease lists the current sessions, and the changes since a revision', async t => {
     const { leases, state } = t.storage
     const lease = await leases.join()
     expect((await lease!.owned()).changed.size).toBe(0)
@@ -56,7 +56,7 @@ onEach(it => {
     })
   })
 
-  it('who has just taken the right is not stalled for the others', async t => {
+  it('a process that has just joined does not count as stalled', async t => {
     await using second = await t.second()
     const [one, other] = [t.storage.leases, second.storage.leases]
     expect(await other.holder()).toBeUndefined()

@@ -126,7 +126,7 @@ describe.each([
   ['a folder', onFolder],
   ['in memory', inMemory],
 ] as const)('media place: %s', (_name, open) => {
-  test('what was put is there, for others too, with its digests and its note, until it is discarded', async () => {
+  test('a stored file is available, also to other processes, with digests and note, until it is discarded', async () => {
     const t = await open(uploads)
     const id = randomUUID()
     const bytes = Buffer.from('hello 你好')
@@ -146,7 +146,7 @@ describe.each([
     for (const odd of [randomUUID(), '', '..', '../x', 'a/b']) expect(await t.place.open(odd)).toBeUndefined()
   })
 
-  test('what is too large, empty, broken off or failing leaves nothing behind, and its stream is cancelled', async () => {
+  test('a too large, empty, aborted or failing stream leaves nothing behind and is cancelled', async () => {
     const t = await open(uploads)
     const stop = new AbortController()
     const cancelled: string[] = []
@@ -173,7 +173,7 @@ describe.each([
     expect(await t.place.open(id)).toBeUndefined()
   })
 
-  test('uploads have room for so many bytes and files; those that were sent make room; time ends them', async () => {
+  test('uploads are limited in bytes and files; sent ones are removed for space; they expire', async () => {
     const t = await open(uploads)
     const first = await put(t.place, 'a'.repeat(1500))
     await put(t.place, 'b'.repeat(1000))
@@ -189,7 +189,7 @@ describe.each([
     expect(await t.place.open(third.id)).toBeUndefined()
   })
 
-  test('a sweep leaves what is needed and what is young, and removes the rest', async () => {
+  test('a sweep keeps needed and young files, and removes the rest', async () => {
     const t = await open({})
     const [needed, left] = [`${randomUUID()}.queued`, `${randomUUID()}.queued`]
     for (const id of [needed, left]) expect((await put(t.place, id, id)).expires_at).toBeUndefined()
@@ -202,7 +202,7 @@ describe.each([
   })
 })
 
-test('a folder: what is not whole is not there, and what a crash left half written goes', async () => {
+test('a folder: incomplete files cannot be opened, and those that a crash left are removed', async () => {
   const t = await onFolder(uploads)
   const tooLarge = t.place.put(randomUUID(), stream('some'), { maxBytes: 3, signal: never })
   expect(await failure(tooLarge)).toMatchObject({ code: 'payload_too_large' })

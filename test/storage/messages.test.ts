@@ -19,7 +19,7 @@ onEach((it, openStore) => {
     expect(await all(t.store)).toHaveLength(2)
   })
 
-  it('reading ends before the row that would be too much, and says what was not looked up', async t => {
+  it('reading ends before the row that exceeds the limit, and returns the ids that were not read', async t => {
     const long = { raw: JSON.stringify('x'.repeat(1000)) }
     const four = [message('1', long), message('2', long), message('3'), message('4', long)]
     await insert(t, four)
@@ -42,7 +42,7 @@ onEach((it, openStore) => {
     expect(await insert(t, [one, one, message('x')])).toEqual([1, 'duplicate', 2])
   })
 
-  test('duplicates burn no row ids, so retention by count removes nothing too early', async () => {
+  test('duplicates use no row ids, so retention by count removes nothing too early', async () => {
     await using t = await openStore({ maxCount: 3 })
     const one = message('hello')
     for (let i = 0; i < 50; i++) await insert(t, [one])
@@ -58,7 +58,7 @@ onEach((it, openStore) => {
     expect((await byMessageId(t.store, 'bot:77'))?.text).toBe('in')
   })
 
-  it('messages without ids get derived ones; equal ones of a batch are all real, and the batch again none', async t => {
+  it('messages without ids get derived ids; equal ones of a batch are all stored, a repeated batch stores none', async t => {
     const batch = [nameless('a'), nameless('b'), nameless('a'), nameless('a')]
     expect(await insert(t, batch)).toEqual([1, 2, 3, 4])
     await t.reopen()
@@ -176,7 +176,7 @@ onEach((it, openStore) => {
     }
   })
 
-  it('a sent message is local until upstream names it, and keeps its local id when the name is taken', async t => {
+  it('a sent message has a local id until upstream returns one, and keeps it if that id is taken', async t => {
     const a = await sending(t.store, 's', 'bot', outgoing('c1'))
     const b = await sending(t.store, 's', 'bot', outgoing('c2'))
     expect(await byMessageId(t.store, 'local:c1')).toMatchObject({

@@ -88,7 +88,7 @@ const accepted = { status: 'accepted', spent: true } as const
 const dayMs = 24 * 60 * 60_000
 
 onEach((it, openStore) => {
-  it('a hundred sends of a session may wait for a yes, whoever they are to; no process takes these up', async t => {
+  it('at most a hundred sends of a session wait for approval, for any users; no process starts them', async t => {
     const asks: number[] = []
     for (let nth = 0; nth < 100; nth++) {
       const more = { user: `u${nth % 7}`, asked: 'queue' } as const
@@ -110,7 +110,7 @@ onEach((it, openStore) => {
     await add(t.store, [part('and again')], { asked: 'queue' })
   })
 
-  it('of several lanes the one in which somebody waits longest comes first', async t => {
+  it('the lane whose first part waits longest comes first', async t => {
     const users = async () => (await lanes(t.store)).map(({ user }) => user)
     const { entry } = await add(t.store, [part('a')])
     for (const user of ['v', 'w', 'u']) await add(t.store, [part('b')], { user })
@@ -149,7 +149,7 @@ onEach((it, openStore) => {
     expect(await add(t.store, [part('d')], { session: 'new' })).toMatchObject({ verdict: 'behind' })
   })
 
-  it('a call of mode fail leaves no trace before it is on its way, none when it is refused, and none when it ended', async t => {
+  it('a call of mode fail has no row before it begins, none when it is refused, and none when it ended', async t => {
     const { entry } = await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail' })
     expect(await rows(t.store)).toEqual([])
     expect(await t.store.outbox.list()).toEqual([])
@@ -171,7 +171,7 @@ onEach((it, openStore) => {
     })
   })
 
-  it('calls that wait count for the quota of those behind them', async t => {
+  it('waiting calls count towards the quota of later calls', async t => {
     const rules = { ...open, quota: 3 }
     await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', rules })
     expect(
@@ -179,7 +179,7 @@ onEach((it, openStore) => {
     ).toMatchObject({ verdict: { why: 'quota', left: 1 } })
   })
 
-  it('answers are counted from the message that the user wrote last; what was not spent is given back', async t => {
+  it('answers are counted from the last message of the user; an answer that was not spent is given back', async t => {
     const used = async () => (await t.store.outbox.counters('s')).get('u')
     const wrote = (written_at: number) => insert(t, [message('m', { from_user: 'u', written_at })])
     const send = () => sending(t.store, 's', 'b', outgoing('x'))
@@ -200,7 +200,7 @@ onEach((it, openStore) => {
     expect(await used()).toMatchObject({ received_at: 3000, used: 1 })
   })
 
-  it('a message that was not spent leaves the time of the answer before it; a new count keeps that time', async t => {
+  it('an unspent message restores the time of the previous answer; a new count keeps that time', async t => {
     const counter = async () => (await t.store.outbox.counters('s', 'u')).get('u')
     const first = await sending(t.store, 's', 'b', outgoing('1'))
     expect(first.counter.last_sent_at).toBeUndefined()
@@ -220,7 +220,7 @@ onEach((it, openStore) => {
     expect((await counter())?.used).toBe(1)
   })
 
-  it('a message begins the count in the write that stores it; delivered again, or late, none does', async t => {
+  it('a message restarts the counter in the write that stores it; a repeated or late one does not', async t => {
     const used = async () => (await t.store.outbox.counters('s')).get('u')
     const again = message('m', { from_user: 'u', written_at: 2000 })
     await insert(t, [again, message('of another', { from_user: 'v', written_at: 3000 })])
@@ -234,7 +234,7 @@ onEach((it, openStore) => {
     expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
   })
 
-  it('a look names the lanes in which something came to wait since, and those that are asked for', async t => {
+  it('listing lanes returns those with new waiting messages since a revision, and those requested', async t => {
     const { outbox } = t.store
     const users = async (some?: LaneFilter) => (await lanes(t.store, some)).map(({ user }) => user)
     const { lane: u } = await add(t.store, [part('a'), part('b')])
@@ -261,7 +261,7 @@ onEach((it, openStore) => {
     expect(await users({ since: later })).toEqual(['u'])
   })
 
-  it('any text comes out as it went in', async t => {
+  it('any text is returned as it was stored', async t => {
     const text = 'nul \0, lone \ud800, 👋🏽, \r\n'
     await add(t.store, [part(text)])
     await t.reopen()
@@ -287,7 +287,7 @@ onEach((it, openStore) => {
     expect(await claim(t.store, id)).toBe(true)
   })
 
-  it('joined parts: the first row shows what went out, the others name it; search and ids follow', async t => {
+  it('joined parts: the first row has the sent text, the others name it; search and ids follow', async t => {
     await add(t.store, [part('alpha'), part('beta')])
     const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
     expect(await rows(t.store)).toEqual([
@@ -307,7 +307,7 @@ onEach((it, openStore) => {
     expect(await lanes(t.store)).toEqual([])
   })
 
-  it('where upstream gives an id that another message has, rows go by the ids that they keep', async t => {
+  it('if upstream returns an id that another message has, the rows keep their ids', async t => {
     await insert(t, [message('mine', { message_id: '77' })])
     const { entry } = await add(t.store, [part('alpha'), part('beta')])
     const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
@@ -322,7 +322,7 @@ onEach((it, openStore) => {
     ])
   })
 
-  it('what did not go out keeps its place and its own text', async t => {
+  it('a message that was not sent keeps its position and its own text', async t => {
     await add(t.store, [part('alpha'), part('beta')])
     const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
     await t.store.outbox.settle(one, { status: 'queued', spent: true })
@@ -339,7 +339,7 @@ onEach((it, openStore) => {
     expect(found.rows).toEqual([])
   })
 
-  it('what comes of a message after it was taken for lost is told of its row alone', async t => {
+  it('the result of a message after it was taken for lost changes only its row', async t => {
     const one = await sending(t.store, 's', 'b', outgoing('a'), { key: 'k' })
     expect(await t.store.outbox.reap(t.clock.at + 1)).toBe(1)
     const lost = await t.store.outbox.keyed('k')
@@ -350,7 +350,7 @@ onEach((it, openStore) => {
     expect((await t.store.outbox.counters('s')).get('u')?.used).toBe(0)
   })
 
-  it('a call of mode fail needs no lane, and is its own process alone to send', async t => {
+  it('a call of mode fail needs no lane, and only its own process can send it', async t => {
     await using second = await t.second()
     await add(t.store, [part('waits')])
     expect(await claim(second.store, await lane(t.store))).toBe(true)
@@ -359,7 +359,7 @@ onEach((it, openStore) => {
     expect(await begin(t.store, idsOf(entry.parts), 'now')).toMatchObject({ go: 'begun' })
   })
 
-  it('after a yes a send has a week from its call if it may wait for its user, else its day', async t => {
+  it('after an approval a send has a week from its call if it may wait for its user, otherwise its day', async t => {
     for (const [asked, days] of [
       ['queue', 7],
       ['fail', 1],
@@ -374,7 +374,7 @@ onEach((it, openStore) => {
     }
   })
 
-  it('an entry says who made it, who said yes to it, and who ended what waited of it', async t => {
+  it('an entry records who made, approved and cancelled it', async t => {
     const { outbox } = t.store
     const who = async (id: number) => {
       const { made_by, approved_by, ended_by } = (await outbox.entry(id))!
@@ -399,7 +399,7 @@ onEach((it, openStore) => {
     expect((await outbox.keyed('k'))?.made_by).toBe('panel')
   })
 
-  test('a send is listed for as long as a yes to it counts, also before its end was written', async () => {
+  test('a send is listed while it can be approved, and not after that, even before its end is stored', async () => {
     await using t = await openStore()
     const { entry } = await add(t.store, [part('x')], { asked: 'queue' })
     t.clock.at = entry.expires_at - 1
@@ -409,7 +409,7 @@ onEach((it, openStore) => {
     expect(await t.store.outbox.list()).toEqual([])
   })
 
-  test('what waits goes out although retention took its rows, with rows of its own', async () => {
+  test('waiting messages whose rows retention removed are sent, with new rows', async () => {
     await using t = await openStore({ maxCount: 2 })
     await add(t.store, [part('waits'), part('too')])
     await insert(
@@ -456,7 +456,7 @@ onEach((it, openStore) => {
     expect(await lanes(t.store)).toEqual([])
   })
 
-  it('a thousand messages may wait for a user, not more; then nothing of the send is kept', async t => {
+  it('at most a thousand messages wait for a user; a send above that stores nothing', async t => {
     for (let i = 0; i < 50; i++)
       await add(
         t.store,
@@ -496,7 +496,7 @@ onEach((it, openStore) => {
     expect(await t.store.outbox.keyed('k')).toBeUndefined()
   })
 
-  it('a call that shows no progress for long is over, and its process learns it', async t => {
+  it('a call without progress for long is over, and its process cannot begin it any more', async t => {
     await using second = await t.second()
     const { entry } = await add(t.store, [{ kind: 'text' }], { mode: 'fail', key: 'k' })
     t.clock.at += 9 * 60_000
@@ -512,7 +512,7 @@ onEach((it, openStore) => {
     expect(await begin(t.store, idsOf(entry.parts), 'late')).toEqual({ go: 'gone' })
   })
 
-  it('writes of one turn of the event loop share a commit; one that fails fails alone', async t => {
+  it('writes of one turn of the event loop share a commit; a failed one does not affect the others', async t => {
     const rules = { ...open, quota: 5 }
     for (let i = 0; i < 1000; i += 100)
       await add(
@@ -535,7 +535,7 @@ onEach((it, openStore) => {
     expect((await t.store.outbox.list({ user_id: 'u' })).length).toBe(10)
   })
 
-  it('the row of what waits for a yes says so, and where its file comes from, until the yes', async t => {
+  it('the row of a send that waits for approval has the reason and the source of its file, until the approval', async t => {
     const source = 'https://example.org/a.txt'
     const kept = { name: 'x', file_name: 'a.txt', size: 3, md5: 'ab', source }
     const message = { ...outgoing(''), msg_type: 'FILE' as const }
@@ -554,14 +554,14 @@ onEach((it, openStore) => {
     ])
   })
 
-  it('a call that needs a yes is behind what waits for its user already, but not behind other such calls', async t => {
+  it('a call that needs approval queues behind waiting messages of its user, but not behind other such calls', async t => {
     const asked = () => add(t.store, [part('asked')], { asked: 'queue' })
     for (let nth = 0; nth < 2; nth++) expect((await asked()).verdict).toMatchObject({ go: 'now' })
     await add(t.store, [part('plain')])
     expect((await asked()).verdict).toBe('behind')
   })
 
-  it('what waits again has no slot, and its row no reason; one that was taken for lost stays unknown', async t => {
+  it('a message that waits again has no slot and no reason; one that was taken for lost stays unknown', async t => {
     const paced = {
       ...open,
       pace: { perSecond: 1, perWindow: 9, windowMs: 60_000 },

@@ -134,7 +134,7 @@ async function check(storage: Storage, count: number): Promise<void> {
 }
 
 onEachShared(newPlace => {
-  test('a process killed between any two verbs leaves all that it had done, and no more', async () => {
+  test('a process killed between any two calls leaves everything it had done, and no more', async () => {
     const killed = async (count: number) => {
       const place = newPlace()
       const verbs = script

@@ -6,7 +6,7 @@ import { insert, message, open, outgoing } from './support.ts'
 const textOf = (child: { stdout: ReadableStream<Uint8Array> }) => new Response(child.stdout).text()
 
 onEachShared(newPlace => {
-  test('those that claim at once never get the same row, and get all', async () => {
+  test('concurrent claims never get the same row, and together get all rows', async () => {
     const place = newPlace()
     await using storage = await place.open()
     await insert(
@@ -26,7 +26,7 @@ onEachShared(newPlace => {
     expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: 600 }, (_, i) => i + 1))
   })
 
-  test('of those that want a lane at once one gets it', async () => {
+  test('of several concurrent claims of a lane one succeeds', async () => {
     const place = newPlace()
     await using storage = await place.open()
     const parts = [{ kind: 'text', waiting: { message: outgoing('a') } }] as const
@@ -44,7 +44,7 @@ onEachShared(newPlace => {
     expect(said.sort()).toEqual(['false', 'false', 'false', 'true'])
   })
 
-  test('those that send at once keep one pace', async () => {
+  test('concurrent senders keep one pace', async () => {
     const place = newPlace()
     const pace = { perSecond: 1 / 20, perWindow: 1000, windowMs: 3_600_000 }
     const rules = JSON.stringify({ ...open, pace })

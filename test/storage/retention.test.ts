@@ -13,7 +13,7 @@ const add = async (t: Running, count: number, text = 'x') =>
 const left = async (store: Store) => (await store.log.after(0, { limit: 10_000 })).map(row => row.id)
 
 onEach((_it, openStore) => {
-  test('by age what was stored too long ago goes, and new rows go on counting', async () => {
+  test('the limit by age removes old rows, and new row ids continue', async () => {
     await using t = await openStore({ maxAgeDays: 30 })
     await add(t, 500)
     t.clock.at += 29 * day
@@ -31,7 +31,7 @@ onEach((_it, openStore) => {
     expect(await left(t.store)).toEqual([506])
   })
 
-  test('without limits nothing goes', async () => {
+  test('without limits nothing is removed', async () => {
     await using t = await openStore()
     await add(t, 400)
     t.clock.at += 10_000 * day

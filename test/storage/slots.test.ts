@@ -34,7 +34,7 @@ onEach(it => {
     expect(await verdict(t, 'v', how)).toMatchObject({ go: 'now' })
   })
 
-  it('of lanes in which something waits the first ones get the slots of their session that are left', async t => {
+  it('the first waiting lanes get the remaining slots of their session', async t => {
     const { outbox } = t.store
     const how = paced(0.1, 10)
     const wait = (user: string, session = 's') => {
@@ -93,7 +93,7 @@ onEach(it => {
     expect(await verdict(t, 'u', how, 'old')).toMatchObject({ go: 'now' })
   })
 
-  it('one in which WeChat saw nothing does not count', async t => {
+  it('a slot for a message that WeChat never saw does not count', async t => {
     const how = paced(0.1, 10)
     for (const unseen of [true, false]) {
       const begun = await send(t, 'u', how)
@@ -102,7 +102,7 @@ onEach(it => {
     }
   })
 
-  it('one who waits has a slot that others stand behind; past it, or cancelled, it is free', async t => {
+  it('a waiting message has a slot before others; when it is missed or cancelled, it is free', async t => {
     const now = t.clock.at
     const how = paced(0.1, 10)
     await send(t, 'u', how)
@@ -132,7 +132,7 @@ onEach(it => {
     expect(await verdict(t, 'u', how)).toEqual({ go: 'later', slot: now + 25_000 })
   })
 
-  it('after the clock was set back, what it had taken counts only as far ahead as anybody waits', async t => {
+  it('after the clock was set back, slots taken before count only up to the patience', async t => {
     const how = paced(0.1, 10)
     await send(t, 'u', how)
     t.clock.at -= 5000

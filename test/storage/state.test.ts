@@ -62,7 +62,7 @@ onEach((_it, open) => {
   const names = async (state: Storage['state']) =>
     (await state.sessions.list()).map(({ name }) => name).sort()
 
-  test('the first session is the default one; when it goes, the oldest becomes it', () =>
+  test('the first session is the default; when it is removed, the oldest becomes the default', () =>
     withState(async ({ sessions }) => {
       await sessions.save('c', bot('c', { created_at: 3 }))
       await sessions.save('a', bot('a', { created_at: 2 }))
@@ -79,7 +79,7 @@ onEach((_it, open) => {
       expect(await sessions.list()).toEqual([])
     }))
 
-  test('a look tells what became of sessions since the one before, by name', () =>
+  test('listing changes returns, by name, the sessions that changed since the previous call', () =>
     withState(async ({ sessions }) => {
       await sessions.save('a', bot('a'))
       await sessions.save('b', bot('b'))
@@ -118,7 +118,7 @@ onEach((_it, open) => {
       for (const name of ['', '..', 'a/b']) expect(await sessions.get(name)).toBeUndefined()
     }))
 
-  test('a login that comes again replaces the credentials and keeps who wrote; of another bot nothing is known', () =>
+  test('a repeated login replaces the credentials and keeps the contexts; another bot starts without contexts', () =>
     withState(async ({ sessions, contexts }, commit) => {
       await sessions.save('s', bot('b', { user_id: 'me' }))
       await commit([{ user_id: 'u', token: 't', received_at: 1000 }])
@@ -148,7 +148,7 @@ onEach((_it, open) => {
       expect((await sessions.get('s'))?.bot).toEqual(bot('b'))
     }))
 
-  test('a batch moves the cursor, with what its messages say of those who wrote, and its marks', () =>
+  test('a batch moves the cursor and stores the contexts of its senders and its marks', () =>
     withState(async ({ sessions, contexts }, commit) => {
       await sessions.save('s', bot('b', { cursor: 'c0' }))
       await sessions.save('t', bot('t'))
@@ -222,7 +222,7 @@ onEach((_it, open) => {
     }),
   )
 
-  test('what comes late of a former bot is stored, and says nothing of the right to answer through the new one', () =>
+  test('a late message of a previous bot is stored, and gives the new bot no right to answer', () =>
     withStorage(async ({ state, store }, ingest) => {
       const { sessions, contexts } = state
       await sessions.save('s', bot('b', { cursor: 'c0' }))
@@ -241,7 +241,7 @@ onEach((_it, open) => {
       expect(await contexts.find('s', 'u')).toMatchObject({ token: 'new', received_at: 900 })
     }))
 
-  test('a batch that was fenced off by a rename goes on under the new name: what is stored is not stored again', () =>
+  test('a batch that a rename fenced off continues under the new name and stores no message twice', () =>
     withStorage(async ({ state, store }, ingest) => {
       await state.sessions.save('s', bot('b'))
       await state.sessions.rename('s', 'x')
@@ -256,7 +256,7 @@ onEach((_it, open) => {
       expect(await store.log.head()).toBe(1)
     }))
 
-  test('a batch of any size is judged as one: equal messages of it are all real, an earlier one stands for one of them', () =>
+  test('a batch of any size is judged as a whole: equal messages are all real, and an earlier message matches one of them', () =>
     withStorage(async ({ state, store }, ingest) => {
       await state.sessions.save('s', bot('b'))
       const wrote = { user_id: 'u', token: 't', received_at: 2000 }
@@ -283,7 +283,7 @@ onEach((_it, open) => {
       expect(more.rows.filter(row => row !== 'duplicate')).toHaveLength(0)
     }))
 
-  test('the same batch again, as after a crash, stores nothing and says of its users what a known message says', () =>
+  test('the same batch after a crash stores no message, and updates its users as known messages do', () =>
     withStorage(async ({ state, store }, ingest) => {
       await state.sessions.save('s', bot('b'))
       const batch = [
@@ -299,7 +299,7 @@ onEach((_it, open) => {
       ])
     }))
 
-  test('who has written to several sessions is told at once, with what is counted and what each is called', () =>
+  test('users of several sessions are listed in one call, with counters and names', () =>
     withStorage(async ({ state, store }, ingest) => {
       const { contexts, sessions } = state
       for (const name of ['s', 'x']) {
@@ -328,7 +328,7 @@ onEach((_it, open) => {
       expect((await contexts.users(['s'])).get('s')).toMatchObject([{ counter: { used: 1 } }])
     }))
 
-  test('a name under which messages of a session that was logged out stand is free, and finds both', () =>
+  test('the name of a logged-out session with messages can be reused, and finds the messages of both', () =>
     withStorage(async ({ state, store }, ingest) => {
       const texts = async (session: string) =>
         (await store.log.after(0, { limit: 9, session })).map(({ text }) => text)
@@ -343,7 +343,7 @@ onEach((_it, open) => {
       expect(await texts('x')).toEqual([])
     }))
 
-  test('what a session was called in another spelling before a logout is renamed with it', () =>
+  test('messages from before a logout under another spelling of the name follow a rename', () =>
     withStorage(async ({ state, store }, ingest) => {
       for (const name of ['Shop', 'shop']) {
         await state.sessions.save(name, bot('b', { cursor: 'c0' }))
@@ -361,7 +361,7 @@ onEach((_it, open) => {
       expect(await rows('shop')).toEqual([])
     }))
 
-  test('under the name of one that was logged out a session keeps its counts, what waits, and its names', () =>
+  test('a session renamed to the name of a logged-out one keeps its counters, waiting messages and names', () =>
     withStorage(async ({ state, store }, ingest) => {
       const counted = async (name: string) => (await store.outbox.counters(name, 'u')).get('u')?.used
       for (const name of ['s', 'x']) {
@@ -390,7 +390,7 @@ onEach((_it, open) => {
       expect(await counted('x')).toBe(0)
     }))
 
-  test('a message begins with the newest token of its user, and with none once another bot was logged in', () =>
+  test('a message begins with the newest token of its user, and with none after another bot logged in', () =>
     withStorage(async ({ state, store }, ingest) => {
       await state.sessions.save('s', bot('b'))
       const token = async (user: string) =>
@@ -407,7 +407,7 @@ onEach((_it, open) => {
       expect((await store.outbox.counters('s', 'u')).get('u')).toMatchObject({ used: 1 })
     }))
 
-  test('messages follow a rename; a logout and another bot end what is counted of answers', () =>
+  test('messages follow a rename; a logout and another bot reset the answer counters', () =>
     withStorage(async ({ state, store }, ingest) => {
       const counted = async (name: string) => (await store.outbox.counters(name, 'u')).get('u')?.used
       await state.sessions.save('s', bot('b'))
@@ -428,7 +428,7 @@ onEach((_it, open) => {
       expect(await store.log.head()).toBe(3)
     }))
 
-  test('many batches at once: each ends by itself, those of one session in their order', () =>
+  test('concurrent batches finish independently; those of one session in order', () =>
     withStorage(async ({ state, ingest }) => {
       const all = Array.from({ length: 40 }, (_, i) => `n${i}`)
       for (const name of all) await state.sessions.save(name, bot(name, { cursor: 'c0' }))
@@ -446,7 +446,7 @@ onEach((_it, open) => {
       for (const { bot: now } of await state.sessions.list()) expect(now?.cursor).toBe('c2')
     }))
 
-  test('a code signs in once and in time; sign-ins that were ended stay so until they would have ended', () =>
+  test('a code signs in once before it expires; ended sign-ins stay ended until they would have expired', () =>
     withState(async ({ signIns }) => {
       await signIns.addLink('a', 1000)
       await signIns.addLink('a', 2000)
@@ -484,7 +484,7 @@ onEach((_it, open) => {
     shown_at: 7,
   } as const
 
-  test('of each session one login is kept, until its time; only who knows the newest version replaces it', () =>
+  test('one login per session is stored until it expires; only a caller with the newest version can replace it', () =>
     withState(async ({ logins }) => {
       expect(await logins.list(0)).toEqual([])
       const first = (await logins.put(login('s', { qr, code: '12' }), 1000))!
@@ -504,7 +504,7 @@ onEach((_it, open) => {
       expect(await failure(logins.put(login('../s'), 0))).toMatchObject({ code: 'invalid_arguments' })
     }))
 
-  test('a login ends together with its credentials, or not at all when it ended before', () =>
+  test('a login and its credentials are stored together, and not at all if the login ended before', () =>
     withState(async ({ logins, sessions }, commit) => {
       const kept = (await logins.put(login('s'), 0))!
       expect(await logins.underWay(0)).toEqual([kept])
@@ -529,7 +529,7 @@ onEach((_it, open) => {
       expect(await sessions.get('x')).toBeUndefined()
     }))
 
-  test('one process at a time has a login, each sees what another wrote, and is woken by it', () =>
+  test('one process at a time has a login; writes of another process are visible and wake waits', () =>
     withStorage(async ({ state: { logins }, second }) => {
       await using process = await second()
       const theirs = process.storage.state.logins

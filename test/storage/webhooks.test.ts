@@ -38,7 +38,7 @@ const tried = (event: string, more: Partial<WebhookTry> = {}): WebhookTry => ({
 })
 
 onEach(it => {
-  it('endpoints are kept as they were added, across a restart, and go with all that is kept of them', async t => {
+  it('endpoints are stored as added, survive a restart, and are removed with all their data', async t => {
     const full = endpoint('a', {
       types: ['message.received'],
       session: 'work',
@@ -125,7 +125,7 @@ onEach(it => {
     expect(await webhooks.progress.keep('a', went())).toBe(false)
   })
 
-  it('of two rotations at once the later one’s secret is new, and the other one’s that of before', async t => {
+  it('of two concurrent rotations the later secret is current, and the other one is the previous', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const rotate = (secret: string) => webhooks.change('a', { rotation: { secret, until: 9 } })
@@ -136,7 +136,7 @@ onEach(it => {
     ])
   })
 
-  it('after a takeover, what another process that delivered before did not keep yet is not kept', async t => {
+  it('after a takeover, unstored progress of the previous process is rejected', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     await webhooks.progress.takeOver()
@@ -160,7 +160,7 @@ onEach(it => {
     expect(await webhooks.progress.keep('a', went({ epoch: taken }))).toBe(false)
   })
 
-  it('how far an endpoint is, its lanes and its tries are kept as a whole', async t => {
+  it('position, lanes and tries of an endpoint are stored atomically', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const trouble = { event: 'e9', tries: 2, failed_at: 100, retry_at: 200 }
@@ -223,7 +223,7 @@ onEach(it => {
     expect(await kept.progress.tries('a', 1)).toEqual([gave])
   })
 
-  it('sent back in the log it begins a new epoch: lanes from there on are gone, and what began before is not kept', async t => {
+  it('a rewind begins a new epoch: later lanes are removed, and progress from before is rejected', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const late = { session: 's', user: 'late', position: 'at-2' }
@@ -256,7 +256,7 @@ onEach(it => {
     expect(await webhooks.list()).toEqual([{ ...before!, tries: { done: 1, failed: 1, gave_up: 0 } }])
   })
 
-  it('of each outcome the newest tries are kept', async t => {
+  it('the newest tries of each outcome are kept', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const many = (count: number, from = 0) =>
@@ -271,7 +271,7 @@ onEach(it => {
     expect((await webhooks.list())[0]?.tries.done).toBe(triesKept.done + 53)
   })
 
-  it('an endpoint of one session, and what is under way, follow it to its new name, in any case', async t => {
+  it('an endpoint of one session and its lanes follow a rename, ignoring case', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a', { session: 'Work' }))
     await webhooks.add(endpoint('b', { created_at: 2 }))
@@ -288,7 +288,7 @@ onEach(it => {
     expect(names.sort()).toEqual(['office', 'other'])
   })
 
-  it('other processes see a change, and are woken by it', async t => {
+  it('a change is visible to other processes, and ends their waits', async t => {
     await using other = await t.second()
     const seen = await other.store.log.head()
     const stop = AbortSignal.timeout(60_000)

@@ -19,7 +19,7 @@ const add = async (t: Running, count: number, session = 's') =>
 
 const never = () => new AbortController().signal
 
-it('the rows of a killed process come again at once', async t => {
+it('rows of a killed process are redelivered immediately', async t => {
   await add(t, 2)
   const body = `console.log((await store.consumers.claim('default', { limit: 1 })).rows.length, 'ready'); await hold()`
   t.clock.at = Date.now()
@@ -45,7 +45,7 @@ it('the rows of a living process stay its own', async t => {
   }
 })
 
-it('an older version that runs beside takes nothing from a reader that acknowledges', async t => {
+it('an older version that runs at the same time takes nothing from an acknowledging reader', async t => {
   await add(t, 3, 'a')
   const { acknowledgements } = t.store
   await acknowledgements.after('default', 0, { limit: 1 })
@@ -86,7 +86,7 @@ it('a wait ends at a row of our own, of another process, at an abandoned lease, 
   await t.store.log.wait(1, 60_000, never())
 })
 
-it('what another process commits between a look and the wait that follows ends that wait', async t => {
+it('a commit of another process between a read and the following wait ends that wait', async t => {
   await using other = await t.second()
   {
     const own = await sending(t.store, 's', 'b', outgoing('svc:1'))

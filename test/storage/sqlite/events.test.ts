@@ -14,7 +14,7 @@ const it = given(openSqlite)
 const messagesAfter = async ({ events }: Store, cursor = '') =>
   (await events.after(cursor, { limit: 100 })).events.map(({ message: row, status }) => [row, status])
 
-it('what an older version does beside this one, on the tables that it knows, is told of', async t => {
+it('changes of an older version that runs at the same time are events', async t => {
   const start = await t.store.events.head()
   const row = (await insert(t, [message('hi')]))[0] as number
   // Its statements, as of form 14.

@@ -40,7 +40,7 @@ test('files are private, whatever the umask', async () => {
   for (const suffix of ['', '-wal', '-shm']) expect((await stat(t.path + suffix)).mode & 0o777).toBe(0o600)
 })
 
-test('what is no database is refused and left as it is', async () => {
+test('a file that is not a database is rejected and left unchanged', async () => {
   await withFolder(async dir => {
     const path = join(dir, 'messages.db')
     const text = 'not a database, but somebody may want it back\n'.repeat(200)
@@ -50,7 +50,7 @@ test('what is no database is refused and left as it is', async () => {
   })
 })
 
-test('a store of a newer version is refused and left as it is', async () => {
+test('a store of a newer version is rejected and left unchanged', async () => {
   await withFolder(async dir => {
     const path = join(dir, 'messages.db')
     const store = await openAt(path)
@@ -93,7 +93,7 @@ test('eight processes that create the store at once all get it', async () => {
   })
 })
 
-test('while another process holds the store for writing: store_unavailable, then all is well again', async () => {
+test('while another process blocks writing: store_unavailable, afterwards it works again', async () => {
   await using t = await openSqlite({ busyMs: 100 })
   const batch = [message('a'), message('b')]
   const child = startOnDirectory(
@@ -124,7 +124,7 @@ test('while another process holds the store for writing: store_unavailable, then
   }
 })
 
-test('an error of ours is no store_unavailable', async () => {
+test('a bug in svc is not reported as store_unavailable', async () => {
   await using t = await openSqlite()
   const broken = message('x', { raw: undefined as unknown as string })
   expect(await failure(insert(t, [broken]))).toEqual(
@@ -133,7 +133,7 @@ test('an error of ours is no store_unavailable', async () => {
   expect(await insert(t, [message('y')])).toEqual([1])
 })
 
-test('a full disk: nothing is half written, the service says so, and it heals by itself', async () => {
+test('a full disk: no partial write, an error in the service state, and recovery without a restart', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'svc-full-'))
   const mounted = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=3m', 'tmpfs', dir]).exitCode === 0
   let store: SqliteStore | undefined
@@ -188,7 +188,7 @@ test('a full disk: nothing is half written, the service says so, and it heals by
   }
 })
 
-test('who reads hears within a second that the file is gone; a look that fails says nothing of it, and stops who writes', async () => {
+test('reads fail within a second after the file was removed; a failed check stops only writes', async () => {
   await withFolder(async parent => {
     const dir = join(parent, 'data')
     await mkdir(dir)
@@ -224,7 +224,7 @@ test('who reads hears within a second that the file is gone; a look that fails s
   })
 })
 
-test('a storage that does not open leaves nothing open; one that was closed, neither', async () => {
+test('a storage that fails to open leaves nothing open, nor does one that was closed', async () => {
   const dir = folderOfTest()
   /** Files of the directory that this process has open. */
   const held = () =>
@@ -246,7 +246,7 @@ test('a storage that does not open leaves nothing open; one that was closed, nei
   if (process.platform === 'linux') expect(held()).toEqual([])
 })
 
-test('where the rows of a session cannot be renamed its folder is not either', async () => {
+test('if the rows of a session cannot be renamed, its folder is not renamed', async () => {
   await using t = await openStore()
   await using state = await openTestState({ rows: t.store })
   await state.sessions.save('s', bot('b'))

@@ -20,7 +20,7 @@ async function looksUntilStalled(heartbeat: Heartbeat, clock: ReturnType<typeof 
   throw new Error('never')
 }
 
-test('a poller that beats is alive whatever the clock says; without a beat for 15 s it is stalled', async () => {
+test('a poller with heartbeats is alive whatever the clock is; without one for 15 s it is stalled', async () => {
   const clock = testClock()
   const heartbeat = new Heartbeat(path, clock)
   for (const at of [1000, 2000, 1500, 4e9, 1]) {
@@ -38,7 +38,7 @@ test('a poller that beats is alive whatever the clock says; without a beat for 1
   expect(await heartbeat.stalled()).toBe(false)
 })
 
-test('who did not look for a while knows nothing of the beats meanwhile: the machine may have stood still', async () => {
+test('a gap between checks does not count as silence: the machine may have slept', async () => {
   const clock = testClock()
   const heartbeat = new Heartbeat(path, clock)
   expect(await heartbeat.stalled()).toBe(false)

@@ -16,7 +16,7 @@ test('a long text costs the index few entries', () => {
   expect(gramsOf(text).length).toBeLessThan(10)
 })
 
-it('rows that a long search has not reached yet may come and go meanwhile', async t => {
+it('rows may be added and removed during a long search', async t => {
   for (let i = 0; i < 20; i++) {
     await insert(
       t,
@@ -50,7 +50,7 @@ it('a search ends with the reason of its signal, or because the store closes', a
   expect(await failure(other)).toMatchObject({ code: 'shutting_down' })
 })
 
-it('texts and a needle made for each other hold nobody up', async t => {
+it('a hostile search text and messages do not block other work', async t => {
   const half = 'a'.repeat(4999)
   // LIKE would take minutes for them.
   await insert(
@@ -79,7 +79,7 @@ async function slowStore(rows: number) {
   return { store, [Symbol.asyncDispose]: () => store.upkeep.close() }
 }
 
-test('a search ends its window when its time is over, finds all the same, and lets others have their turn', async () => {
+test('a search ends a window when its time is over, still finds everything, and yields to other work', async () => {
   await using t = await slowStore(40)
   let rounds = 0
   let looking = setImmediate(function look() {
@@ -93,7 +93,7 @@ test('a search ends its window when its time is over, finds all the same, and le
   expect(rounds).toBeGreaterThan(30)
 })
 
-test('of long searches some run at a time, and those beyond are rejected', async () => {
+test('a limited number of long searches runs at a time; further ones are rejected', async () => {
   await using t = await slowStore(200)
   const search = () => t.store.log.history({ text_contains: 'd other', limit: 1, offset: 0 })
   const codes = async (count: number) => {

@@ -7,7 +7,7 @@ import { openSqlite, startOnDirectory } from './support.ts'
 
 const it = given(openSqlite)
 
-it('a killed holder leaves its right to the next at once', async t => {
+it('the right of a killed holder is free immediately', async t => {
   const { leases } = t.storage
   for (let round = 0; round < 3; round++) {
     const holder = startOnDirectory(

@@ -63,7 +63,7 @@ it('a killed process leaves a whole batch or none of it', async t => {
   expect(rows.map(row => row.message_id)).toEqual(rows.map((_, i) => `m${i}`))
 })
 
-it('who wrote to which session is known at once, whichever process stored it', async t => {
+it('which user wrote to which session is known immediately, whichever process stored it', async t => {
   const from = { from_user: 'u@im.wechat' }
   expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))]).toEqual([])
   await insert(t, [message('1', from)], 'one')

@@ -34,7 +34,7 @@ const statuses = async ({ log }: Store) => (await log.after(0, { limit: 99 })).m
 /** In the text of another process. */
 const rules = JSON.stringify(open)
 
-it('a lane is worked on by one process at a time, and freed when that one is killed', async t => {
+it('one process at a time has a lane; it is free when that process is killed', async t => {
   t.clock.at = Date.now()
   await add(t.store, [part('a')])
   const id = await lane(t.store)
@@ -56,7 +56,7 @@ it('a lane is worked on by one process at a time, and freed when that one is kil
   expect(await claim()).toBe(true)
 })
 
-it('a process killed in the middle: that message is unknown at once, the rest waits', async t => {
+it('if a process is killed while sending, that message becomes unknown immediately and the rest waits', async t => {
   const { entry } = await add(t.store, [part('a'), file('x'), part('c')])
   const [first] = await next(t.store)
   await inOtherProcess(
@@ -103,14 +103,14 @@ it('a plain send of a killed process is unknown at once; of a living one it is l
   expect((await byMessageId(t.store, 'local:theirs'))?.status).toBe('unknown')
 })
 
-test('retention warns of what waits', async () => {
+test('retention warns about waiting messages', async () => {
   await using t = await openSqlite({ maxCount: 1 })
   await add(t.store, [part('waits'), part('too')])
   await t.store.upkeep.prune()
   expect(t.lines.join('')).toContain('retention removes unsent messages')
 })
 
-it('a key of a killed process: free when nothing was on its way, else the log tells', async t => {
+it('a key of a killed process is free if nothing was in flight; otherwise the log has the result', async t => {
   t.clock.at = Date.now()
   const dies = (key: string, more: string) =>
     inOtherProcess(

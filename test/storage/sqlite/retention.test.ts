@@ -14,7 +14,7 @@ const add = async (t: Running, count: number, text = 'x') =>
   )
 const left = async (store: Store) => (await store.log.after(0, { limit: 10_000 })).map(row => row.id)
 
-test('by count the newest stay, exactly so many, and the index forgets the rest', async () => {
+test('the limit by count keeps exactly the newest rows, and the index drops the rest', async () => {
   await using t = await openSqlite({ maxCount: 1000 })
   await add(t, 1700, '旧的')
   await add(t, 300, '新的')
@@ -28,7 +28,7 @@ test('by count the newest stay, exactly so many, and the index forgets the rest'
   expect(await left(t.store)).toHaveLength(1000)
 })
 
-test('a live reader that has not read what goes is named in a warning, once; one that is up to date is not', async () => {
+test('a warning names, once, a live reader that has not read the removed rows; an up-to-date reader is not named', async () => {
   await using t = await openSqlite({ maxCount: 10 })
   await t.store.consumers.claim('apart', { limit: 1 })
   await add(t, 700)
@@ -71,7 +71,7 @@ test('the file shrinks again, while readers read', async () => {
 describe('a clock that jumps', () => {
   const warnings = (t: { lines: readonly string[] }) => t.lines.filter(line => line.includes('WARNING'))
 
-  test('ten years ahead and back removes nothing; rows stored meanwhile do not shield what is old later', async () => {
+  test('ten years ahead and back removes nothing; rows stored in between do not protect old rows later', async () => {
     await using t = await openSqlite({ maxAgeDays: 30 })
     await add(t, 5)
     t.clock.off = 3650 * day
@@ -98,7 +98,7 @@ describe('a clock that jumps', () => {
     expect(await left(t.store)).toEqual([411, 412])
   })
 
-  test('that stays where it is is believed after a day', async () => {
+  test('and stays there is trusted after a day', async () => {
     await using t = await openSqlite({ maxAgeDays: 30 })
     await add(t, 5)
     t.clock.off = 60 * day
@@ -111,7 +111,7 @@ describe('a clock that jumps', () => {
     expect(await left(t.store)).toEqual([])
   })
 
-  test('while nobody runs is not believed for a day either', async () => {
+  test('while no process runs is not trusted for a day either', async () => {
     await using t = await openSqlite({ maxAgeDays: 30 })
     await add(t, 5)
     t.clock.off = 3650 * day
@@ -131,7 +131,7 @@ describe('a clock that jumps', () => {
     expect(await left(t.store)).toHaveLength(10)
   })
 
-  test('does not stop the limit by count, and a reader who lags then is named', async () => {
+  test('does not stop the limit by count, and a reader that lags then is named', async () => {
     await using t = await openSqlite({ maxCount: 10 })
     await add(t, 20)
     await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 2 }))!.lease)
@@ -142,7 +142,7 @@ describe('a clock that jumps', () => {
   })
 })
 
-test('pruning ends soon after it is told to', async () => {
+test('pruning ends soon after its signal aborts', async () => {
   await using t = await openSqlite({ maxCount: 1 })
   for (let i = 0; i < 10; i++) await add(t, 1000)
   const stop = new AbortController()

@@ -54,7 +54,7 @@ test('files and voices that an older version stored are found by their names and
   expect(found.map(({ id }) => id)).toEqual([1])
 })
 
-test('what waits as an earlier version queued it waits for no yes, and nobody is known to have made it', async () => {
+test('messages queued by an earlier version wait for no approval, and have no principal', async () => {
   const db = await openDatabase(':memory:')
   migrate(db, 13)
   db.exec("INSERT INTO outbox (lane, mode, created_at, expires_at) VALUES (1, 'queue', 1, 2)")

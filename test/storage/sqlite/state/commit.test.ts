@@ -22,7 +22,7 @@ const start = async () => {
 }
 const it = given(start)
 
-it('a second try, after one that was cut off between the two files, completes it', async t => {
+it('a second try completes one that was interrupted between the two files', async t => {
   await t.commitBatch(batch())
   const counted = await readFile(join(t.dir, 's', 'contexts.json'), 'utf8')
   await writeFile(join(t.dir, 's', 'contexts.json'), counted.replace('"used": 0', '"used": 2'))
@@ -44,7 +44,7 @@ it('token.json is not rewritten when the cursor stays', async t => {
   expect((await knownUsers(t.contexts, 's')).size).toBe(1)
 })
 
-it('marks go with the cursor in one write; those that stand there already are no write', async t => {
+it('marks and cursor are one write; unchanged marks cause no write', async t => {
   const path = join(t.dir, 's', 'token.json')
   await t.sessions.mark('s', bot('b').token, { check_at: 3 })
   const idle = { inbound: [], marks: { idle_at: 7, check_at: undefined } }
@@ -56,7 +56,7 @@ it('marks go with the cursor in one write; those that stand there already are no
   expect((await stat(path, { bigint: true })).ino).toBe(before.ino)
 })
 
-it('where the lock is gone, each that waits is told', async t => {
+it('if the lock is lost, every waiting batch is rejected', async t => {
   await t.lock.close()
   const both = await Promise.allSettled([t.commitBatch(batch()), t.commitBatch(batch())])
   expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected'])

@@ -70,7 +70,7 @@ it('of two messages of one moment in a batch the later one counts', async t => {
   expect(await t.contexts.find('s', 'u')).toMatchObject({ token: 't2', used: 0 })
 })
 
-it('what was brought over under an id in small letters goes under the true one at its first message', async t => {
+it('an imported context with a lower-case id moves to the real id with the first message', async t => {
   await commit(t, [{ user_id: 'met@im.wechat', token: 'kept', received_at: 500 }])
   const path = join(t.dir, 's', 'contexts.json')
   const fields = JSON.parse(await readFile(path, 'utf8'))
@@ -118,7 +118,7 @@ it('odd user ids and fields of a later version survive', async t => {
   expect(await kept()).toEqual([undefined, 7])
 })
 
-test('a send counts on from what version 0.1 counted in the file, and anew from a message that stands there alone', async () => {
+test('a send continues the count of version 0.1 in the file, and restarts it from a message that is only there', async () => {
   const dir = folderOfTest()
   await using storage = await openDirectory(dir)
   await storage.state.sessions.save('s', bot('b'))
@@ -135,7 +135,7 @@ test('a send counts on from what version 0.1 counted in the file, and anew from 
   expect(await send()).toMatchObject({ token: 'new', counter: { received_at: 2000, used: 1 } })
 })
 
-it('times with parts of a millisecond are times', async t => {
+it('times with fractions of a millisecond are accepted', async t => {
   const u = { token: 't', used: 2, received_at: 1500.25, first_seen: 1000.5, last_sent_at: 1600.75 }
   await writeFile(join(t.dir, 's', 'contexts.json'), JSON.stringify({ u }))
   const whole = { ...u, received_at: 1500, first_seen: 1000, last_sent_at: 1600 }
@@ -158,7 +158,7 @@ it('a damaged contexts.json is set aside by the next write, and the rest works',
   expect(t.lines.filter(line => line.includes('ERROR'))).toHaveLength(4)
 })
 
-it('a session that was logged out or renamed gets no file again', async t => {
+it('a logged-out or renamed session gets no new contexts file', async t => {
   await commit(t, [{ user_id: 'u', received_at: 1000 }])
   const late = (session: string) =>
     t.commitBatch({
@@ -221,7 +221,7 @@ it('ten thousand users are read and changed in milliseconds', async t => {
   expect(Math.min(...took)).toBeLessThan(500)
 })
 
-it('who may know a user: of files that were there, of what this process takes in, and after a login of another bot', async bare => {
+it('sessions that may know a user: from existing files, from new messages, and after a login of another bot', async bare => {
   await bare.sessions.save('other', bot('other'))
   await commit(bare, [{ user_id: 'u', token: 't', received_at: 1000 }])
   expect([...(await bare.contexts.knowing('u'))].sort()).toEqual(['other', 's'])
@@ -242,7 +242,7 @@ it('who may know a user: of files that were there, of what this process takes in
   expect(await holders('w')).toEqual(['other'])
 })
 
-test('of one who wrote long ago the newest of several messages counts, and one that comes again takes nothing away', async () => {
+test('for a user who wrote long ago the newest of several messages counts, and a repeated one removes nothing', async () => {
   await using kept = await openStore()
   await using t = await openTestState({ rows: kept.store })
   await t.sessions.save('s', bot('b', { cursor: 'c0' }))
@@ -259,7 +259,7 @@ test('of one who wrote long ago the newest of several messages counts, and one t
   expect(await kept.store.contexts.count('s', [])).toBe(0)
 })
 
-test('whoever wrote so long ago that the file has no room for them is not forgotten', async () => {
+test('users who wrote too long ago to stay in the file are not forgotten', async () => {
   await using kept = await openStore()
   await using t = await openTestState({ rows: kept.store })
   await t.sessions.save('s', bot('b', { cursor: 'c0' }))
@@ -281,7 +281,7 @@ test('whoever wrote so long ago that the file has no room for them is not forgot
   expect((await t.contexts.writers(['s'])).get('s')).toBe(602)
 })
 
-test('what came with the first message to a new bot counts before the file has it', async () => {
+test('the context of the first message to a new bot counts before the file has it', async () => {
   await using kept = await openStore()
   await using t = await openTestState({ rows: kept.store })
   await t.sessions.save('s', bot('b', { cursor: 'c0' }))
@@ -294,7 +294,7 @@ test('what came with the first message to a new bot counts before the file has i
   expect(await t.contexts.find('s', 'u')).toMatchObject(found)
 })
 
-test('whoever is known by the file and by the store is counted once', async () => {
+test('a user in both the file and the store is counted once', async () => {
   await using kept = await openStore()
   await using t = await openTestState({ rows: kept.store })
   await t.sessions.save('s', bot('b', { cursor: 'c0' }))
@@ -305,7 +305,7 @@ test('whoever is known by the file and by the store is counted once', async () =
   expect((await t.contexts.writers(['s'])).get('s')).toBe(2)
 })
 
-it('how many have written: at once after a message to this process, soon after one to another', async t => {
+it('the number of writers includes a message to this process immediately, and one to another process soon', async t => {
   const writers = async () => (await t.contexts.writers(['s'])).get('s')
   expect(await writers()).toBe(0)
   await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])

@@ -28,7 +28,7 @@ async function readLater(folders: () => readonly string[]): Promise<readonly str
   }
 }
 
-test('a folder that comes, goes or is renamed is seen at once, also after the listing was kept', async () => {
+test('a created, removed or renamed folder is visible immediately, also with a cached listing', async () => {
   const folders = folderNames(dir)
   await mkdir(join(dir, 'a'))
   await writeFile(join(dir, 'file'), '')
@@ -45,7 +45,7 @@ test('a folder that comes, goes or is renamed is seen at once, also after the li
   expect(folders()).toEqual(['c'])
 })
 
-test('a folder that changed just now is read each time: its time may not tell the next change', async () => {
+test('a folder that has just changed is read each time: its time may not show the next change', async () => {
   const folders = folderNames(dir)
   const at = new Date()
   await mkdir(join(dir, 'a'))
@@ -56,7 +56,7 @@ test('a folder that changed just now is read each time: its time may not tell th
   expect([...folders()].sort()).toEqual(['a', 'b'])
 })
 
-test('a small file is seen as it is: absent, there, replaced, gone', async () => {
+test('a small file is read in its current state: absent, present, replaced, removed', async () => {
   const path = join(dir, 'file')
   const file = smallFile(path)
   expect(file()).toBeUndefined()
@@ -70,7 +70,7 @@ test('a small file is seen as it is: absent, there, replaced, gone', async () =>
   expect(file()).toBeUndefined()
 })
 
-test('one look serves a tick of the event loop; the next tick, and whoever comes after a change, looks anew', async () => {
+test('one read serves one turn of the event loop; the next turn, and a call after a change, read again', async () => {
   const cache = new TickCache<number>()
   let looks = 0
   const look = () => cache.get('', () => ++looks)
@@ -82,7 +82,7 @@ test('one look serves a tick of the event loop; the next tick, and whoever comes
   expect(look()).toBe(3)
 })
 
-test('a look that fails is not kept', () => {
+test('a failed read is not cached', () => {
   const cache = new TickCache<number>()
   expect(() =>
     cache.get('', () => {

@@ -25,7 +25,7 @@ async function elsewhere(t: TestState, body: string): Promise<void> {
   expect(await inOther(t.dir, body).exited).toBe(0)
 }
 
-test('of 70 sessions, what another process logs in, renames and logs out is seen, and by name at once', async () => {
+test('with 70 sessions, logins, renames and logouts of another process become visible, by name immediately', async () => {
   await using t = await withSeventy()
   expect(await names(t)).toHaveLength(70)
 
@@ -57,7 +57,7 @@ test('of 70 sessions, what another process logs in, renames and logs out is seen
   expect(await names(t)).toHaveLength(69)
 }, 120_000)
 
-test('of 70 sessions, what this process changes is seen at once', async () => {
+test('with 70 sessions, changes of this process are visible immediately', async () => {
   await using t = await withSeventy()
   await names(t)
   await t.sessions.save('s1', bot('b1', { token: 'b1@im.bot:again' }))
@@ -85,7 +85,7 @@ function rollOf(folders: string[], records: Map<string, { bot: number }>) {
   return { roll, told, list }
 }
 
-test('what a look in the background finds is listed, also when a change of our own is read meanwhile', async () => {
+test('results of a background read are listed, also if a change of this process is read at the same time', async () => {
   const records = new Map([
     ['a', { bot: 1 }],
     ['b', { bot: 1 }],
@@ -105,7 +105,7 @@ test('what a look in the background finds is listed, also when a change of our o
   expect(told).toEqual([1, 1, 2, 2])
 })
 
-test('what changed since a revision is told, also what is gone; the folder is not listed for what this process did', async () => {
+test('changes since a revision include removals; changes of this process cause no listing of the folder', async () => {
   const folders = ['a']
   const records = new Map([
     ['a', { bot: 1 }],
@@ -137,7 +137,7 @@ test('what changed since a revision is told, also what is gone; the folder is no
   expect(listings).toBe(0)
 })
 
-test('of many changes of one the newest is told, to whoever looked when', async () => {
+test('of several changes of a session only the newest is returned, for any revision', async () => {
   const records = new Map([['a', { bot: 0 }]])
   const { list, roll } = rollOf(['a'], records)
   await list()

@@ -68,7 +68,7 @@ test.each(cases)('%s counts in every process before the file has it', async (_wh
   expect((await knownUsers(other.state.contexts, 's')).get('u')).toMatchObject(then)
 })
 
-test('of a session that is gone meanwhile nothing of it stays', async () => {
+test('if the session is gone, nothing of its contexts stays', async () => {
   const dir = folderOfTest()
   await using storage = await openDirectory(dir, testClock())
   const { sessions, contexts } = storage.state
@@ -88,7 +88,7 @@ test('of a session that is gone meanwhile nothing of it stays', async () => {
   expect(await contexts.find('s', 'u')).toBeUndefined()
 })
 
-test('who waits for messages has answered before the second step begins', async () => {
+test('a waiting reader can answer before the second step begins', async () => {
   const dir = folderOfTest()
   await using storage = await openDirectory(dir, testClock())
   const { state, store } = storage

@@ -20,7 +20,7 @@ import { openTestState } from './support.ts'
 
 const it = given(openTestState)
 
-it('where nobody chose a default session, a new login leaves it with the oldest', async t => {
+it('if no default session was chosen, a new login keeps the oldest as default', async t => {
   await t.sessions.save('first', bot('a', { created_at: 1 }))
   await rm(join(t.dir, '.default_session'))
   await t.sessions.save('second', bot('b', { created_at: 2 }))
@@ -42,7 +42,7 @@ it('a new login of the same bot keeps unknown fields, and no marks', async t => 
   expect(fields.user_id).toBeUndefined()
 })
 
-it('a damaged token.json is set aside, told once, and healed by a login; its contexts are not trusted', async t => {
+it('a damaged token.json is set aside, logged once, and repaired by a login; its contexts are not trusted', async t => {
   await t.sessions.save('s', bot('b'))
   await t.sessions.save('fine', bot('f'))
   const inbound = [{ user_id: 'u', token: 't', received_at: 1000 }]
@@ -61,7 +61,7 @@ it('a damaged token.json is set aside, told once, and healed by a login; its con
   expect((await t.contexts.find('s', 'u'))?.token).toBeUndefined()
 })
 
-it('a token.json that cannot be read is told once; and again when it happens again', async t => {
+it('an unreadable token.json is logged once, and again when it happens again', async t => {
   const told = () => t.lines.filter(line => / WARNING .* folder=s /.test(line)).length
   const path = join(t.dir, 's', 'token.json')
   for (const times of [1, 2]) {
@@ -80,7 +80,7 @@ it('a token.json that cannot be read is told once; and again when it happens aga
   }
 })
 
-it('a login that comes between finding a damaged file and setting it aside is kept', async t => {
+it('a login between finding a damaged file and setting it aside is kept', async t => {
   await t.sessions.save('s', bot('b'))
   await writeFile(join(t.dir, 's', 'token.json'), '{')
   t.sessions.written()
@@ -93,7 +93,7 @@ it('a login that comes between finding a damaged file and setting it aside is ke
   expect((await readdir(join(t.dir, 's'))).filter(name => name.includes('corrupt'))).toEqual([])
 })
 
-it('a logout removes every credential, set aside ones and unfinished writes too, and never a tree', async t => {
+it('a logout removes all credentials, including set-aside files and unfinished writes, and no folder tree', async t => {
   await t.sessions.save('s', bot('b'))
   const path = (name: string) => join(t.dir, 's', name)
   await writeFile(path('token.json.corrupt-1234567890123'), 'secret')
@@ -113,7 +113,7 @@ it('a logout that cannot remove the credentials says so', async t => {
   expect(await failure(t.sessions.remove('s'))).toMatchObject({ code: 'store_unavailable' })
 })
 
-it('a rename takes no foreign folder or file, but the place of a logout that was killed', async t => {
+it('a rename replaces no foreign folder or file, only the rest of a killed logout', async t => {
   await t.sessions.save('s', bot('b'))
   await mkdir(join(t.dir, 'mine'))
   await writeFile(join(t.dir, 'mine', 'a.txt'), 'x')
@@ -128,7 +128,7 @@ it('a rename takes no foreign folder or file, but the place of a logout that was
   expect(await t.sessions.list()).toMatchObject([{ name: 'left', bot: { bot_id: 'b@im.bot' } }])
 })
 
-it('nothing outside the directory is looked at, and folders of no session name are left alone', async t => {
+it('nothing outside the directory is read, and folders without a session name are ignored', async t => {
   await mkdir(join(t.dir, 'base'))
   await writeFile(join(t.dir, 'token.json'), '{ damaged')
   await using inner = await openTestState({ dir: join(t.dir, 'base') })
@@ -142,7 +142,7 @@ it('nothing outside the directory is looked at, and folders of no session name a
   expect(t.lines.filter(line => line.includes('folder ignored'))).toHaveLength(1)
 })
 
-it('a file replaced by one of the same size and time is seen', async t => {
+it('a file replaced by one with the same size and time is noticed', async t => {
   await t.sessions.save('s', bot('b'))
   const path = join(t.dir, 's', 'token.json')
   const then = new Date(1_700_000_000_000)
@@ -177,7 +177,7 @@ it('a thousand sessions are listed in milliseconds, in private files', async t =
   expect((await stat(join(t.dir, 'new'))).mode & 0o777).toBe(0o700)
 })
 
-it('what killed writers left half written goes when it is old; what is new, foreign or set aside stays', async t => {
+it('old incomplete files of killed writers are removed; new, foreign and set-aside files stay', async t => {
   await t.sessions.save('work', bot('work'))
   const left = (name: string) => `${name}.0123456789ab.tmp`
   const old = [left('.default_session'), `work/${left('token.json')}`, `work/${left('contexts.json')}`]
@@ -198,7 +198,7 @@ it('what killed writers left half written goes when it is old; what is new, fore
   for (const name of others) expect(names).toContain(name)
 })
 
-it('a data directory that is gone is store_unavailable with what to do, for reading and for writing', async t => {
+it('a missing data directory gives store_unavailable with a hint, for reads and writes', async t => {
   await t.sessions.save('work', bot('work'))
   await rm(t.dir, { recursive: true })
   const gone = { code: 'store_unavailable', hint: expect.any(String) }
