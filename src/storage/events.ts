@@ -35,7 +35,7 @@ export interface LoggedEvent {
   message?: number
   /** Status at that time, for `message.status`. */
   status?: SentStatus
-  /** As it was appended. */
+  /** Data as it was appended. */
   data?: object
 }
 

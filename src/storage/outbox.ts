@@ -56,7 +56,7 @@ export type SendMode = 'fail' | 'queue'
 export interface EndReason {
   code: string
   detail: string
-  /** As in the error: the field that it is about, and the next step. */
+  /** From the error: the field that it is about, and what to do next. */
   field?: string
   hint?: string
   next?: Next
@@ -129,7 +129,7 @@ export interface Entry {
   asked?: SendMode
   /** Content of the call, as the caller of `enqueue` passed it; '' by default. */
   content: string
-  /** It has a key, and answers repeated calls with that key. */
+  /** The entry has a key, and answers repeated calls with that key. */
   keyed?: true
   created_at: number
   /**
@@ -213,7 +213,7 @@ export interface Settlement {
   status: SentStatus
   message_id?: string
   error?: EndReason
-  /** It may have used up an answer. */
+  /** Whether the message may have used up an answer. */
   spent: boolean
   /** WeChat never saw the message. It is not `spent` then. */
   unseen?: boolean
@@ -380,7 +380,7 @@ export interface Entries {
   /** Number of parts of mode `queue` that are `queued`; and `created_at` of the first entry of `list`. */
   depth(): Promise<{ messages: number; oldest_at?: number }>
 
-  /** By user, the current counters of all users that a session knows, or of one user. */
+  /** Current counters of all users that a session knows, or of one user; by user. */
   counters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>
 
   /** The file of a part that is `asked` or `queued`, by its row in the log; undefined for any other row. */

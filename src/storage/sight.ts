@@ -67,11 +67,11 @@ export interface StoreStats {
   outbox: { sends: number; messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
   /** Sends that wait for a person's approval. */
   asked: number
-  /** By session: the number of messages of the last 24 h that WeChat accepted without giving them an id. */
+  /** Number of messages of the last 24 h that WeChat accepted without giving them an id, by session. */
   suspects: ReadonlyMap<string, number>
   /** Webhooks that do not work; absent if there are none. */
   webhooks?: WebhookTrouble[]
-  /** What the check of the whole file found; absent if it was not requested. */
+  /** Damage that the check of the whole file found; absent if the check was not requested. */
   damage?: string[]
 }
 

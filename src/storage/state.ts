@@ -27,11 +27,11 @@ export interface SessionRecord {
   unreadable?: SvcError
 }
 
-/** What changed in the sessions since a revision. */
+/** Changes of the sessions since a revision. */
 export interface SessionChanges {
   /** Pass it to the next call. It grows; it is valid in this process only. */
   revision: number
-  /** By name: sessions that are new or may have changed; undefined for a session that is gone. */
+  /** Sessions that are new or may have changed, by name; undefined for a session that is gone. */
   changed: ReadonlyMap<string, SessionRecord | undefined>
 }
 

@@ -28,7 +28,7 @@ const [tailRows, tailCharacters] = [256, 64 * 1024]
  */
 export class BigramIndex {
   readonly #db: Database
-  /** As of the last read. */
+  /** Position at the last read. */
   #position = 0
   #characters = 0
 

@@ -54,7 +54,7 @@ export class ChangeNotifier {
     for (const wake of [...this.#waiting]) wake()
   }
 
-  /** One read of the commit counter serves all waits. It counts the commits of other processes only. */
+  /** Reads the commit counter for all waits. It counts only the commits of other processes. */
   #watch(): ReturnType<typeof setInterval> {
     return setInterval(() => {
       try {

@@ -105,7 +105,7 @@ export class Consumers extends EnginePart {
   lags(most: number): { consumer: string; messages: number }[] {
     const readers = this.db.all<{ consumer: string; position: number }>`SELECT name AS consumer, position
       FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most}) ORDER BY position DESC`
-    // One walk serves all consumers, except for the rows that each read of single sessions.
+    // One walk counts for all consumers. Rows that a consumer read from single sessions are counted separately.
     let [above, lag] = [this.messages.head(), 0]
     return readers.map(({ consumer, position }) => {
       const from = Math.min(above, position)
@@ -140,7 +140,7 @@ export class Consumers extends EnginePart {
     )
   }
 
-  /** Also true for a time in the future, from a clock that was set back since. */
+  /** True also for a time in the future: the clock was set back since. */
   #seenLongAgo(seenAt: number): boolean {
     return Math.abs(this.clock.now() - seenAt) > seenEveryMs
   }

@@ -30,7 +30,7 @@ export interface Contents {
   entries: readonly Dirent[]
   /** The folder has no files, except those of the system. */
   isEmpty: boolean
-  /** It has a file of svc. */
+  /** The folder has a file of svc. */
   isOurs: boolean
   isSandbox: boolean
   /**

@@ -44,7 +44,7 @@ export class Entries extends EnginePart {
   }
 
   fileOf(message: number): KeptFile | undefined {
-    // By the indexes of waiting parts, of which there are few.
+    // Uses the indexes of waiting parts, of which there are few.
     const row = this.db.get<{ file?: string }>`SELECT file FROM (
       SELECT message, file FROM outbox_part WHERE status = 'asked' UNION ALL
       SELECT message, file FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL)

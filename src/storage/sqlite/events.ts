@@ -94,7 +94,7 @@ export class Events extends EnginePart {
   after(cursor: string, { limit, types, ...narrowed }: WantedEvents): EventPage {
     const wants = (type: EventType) => types?.includes(type) !== false
     const requested = this.#placeOf(cursor)
-    // What is committed from here on comes after `end`.
+    // Later commits come after `end`.
     const { end, row } = this.#end()
     const oldest = this.#oldest()
     const gone = requested > end || (cursor !== '' && (requested < oldest || !this.#isOwn(cursor)))

@@ -57,9 +57,9 @@ interface Way {
   where: string
   params: SqlValue[]
   id: string
-  /** It finds no rows with a higher id. */
+  /** Highest id that this path finds; undefined: no limit. */
   upTo?: number
-  /** Maximum width of its windows. */
+  /** Maximum width of this path's windows. */
   widest?: number
 }
 

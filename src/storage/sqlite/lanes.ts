@@ -24,7 +24,7 @@ const named = `SELECT value FROM json_each(?1, '$.ids')
 const columns = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
   l.not_before, l.failures, l.owner, l.lease_until, l.context, l.token FROM outbox_lane l JOIN session s ON s.key = l.session`
 
-/** By user, the contexts in the contexts.json of a session. */
+/** Contexts in the contexts.json of a session, by user. */
 export type FiledContexts = (session: string) => ReadonlyMap<string, UserContext>
 
 export class Lanes extends EnginePart {
@@ -55,7 +55,7 @@ export class Lanes extends EnginePart {
        WHERE ${condition} ORDER BY (SELECT min(id) ${waits} AND lane = l.id)`,
       ...(some ? [JSON.stringify(some)] : []),
     )
-    /** By session, the newest slot, including those that this call gives. */
+    /** Newest slot of each session, including the slots that this call assigns. */
     const newestSlots = new Map<number, number>()
     const lanes = rows.map((row): WaitingLane => {
       const lane = this.#laneOf(row)
@@ -121,7 +121,7 @@ export class Lanes extends EnginePart {
     return { id, session, user, counter: { received_at, used, last_sent_at } }
   }
 
-  /** By user, the current counters of all users that a session knows, or of one user. */
+  /** Current counters of all users that a session knows, or of one user; by user. */
   counters(session: string, user?: string): Map<string, Counter> {
     if (user !== undefined) return new Map([[user, this.known(session, user).counter]])
     const key = this.messages.knownKey(session)
@@ -304,7 +304,7 @@ export class Archive extends EnginePart {
     return new Map(rows.map(({ peer, context }) => [peer, JSON.parse(context)]))
   }
 
-  /** By session and user: the counter, and the context if it is stored here. */
+  /** Counter, and context if it is stored here, of each user; by session and user. */
   lanes(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, Kept>> {
     const rows = this.db.all<Counter & { session: string; peer: string; context?: string }>`
       SELECT s.name AS session, l.peer, l.received_at, l.used, l.last_sent_at, l.context

@@ -188,7 +188,7 @@ const unknownBytes = 64 * 1024 * 1024
 class UploadQuota {
   readonly #ports: QuotaPorts
   #kept = new Map<string, Kept>()
-  /** By id: bytes reserved for uploads in progress in this process. */
+  /** Bytes reserved for uploads in progress in this process, by id. */
   readonly #underWay = new Map<string, number>()
   /** Ids of uploads that a send used, oldest first: they are removed when space is needed. */
   readonly #sent = new Set<string>()

@@ -53,9 +53,9 @@ export class Messages {
   readonly #log: Log
   readonly grams: BigramIndex
   #sentChanges = 0
-  /** By folded name. */
+  /** Session keys by folded name. */
   readonly #keys: Unchanged<Map<string, number[]>>
-  /** By user, the sessions of their newest messages. */
+  /** Sessions of each user's newest messages. */
   readonly #writtenTo: Unchanged<string[]>
 
   constructor(db: Database, clock: Clock, log: Log) {

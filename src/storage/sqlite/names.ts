@@ -71,7 +71,7 @@ export class UserNames extends EnginePart {
     return this.db.all`SELECT name, users_named AS revision FROM session WHERE users_named > ${revision}`
   }
 
-  /** By session and user, the names of these sessions' users. */
+  /** Names of these sessions' users, by session and user. */
   ofAll(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, string>> {
     if (!this.db.get`SELECT 1 FROM user_name LIMIT 1`) return new Map()
     const keys = this.messages.keysOf(sessions)

@@ -24,7 +24,7 @@ const memoryRows = 10_000
 /** @throws SvcError `store_unavailable`; nothing stays open then */
 export async function openStorage({ dir, path, ...options }: StorageOptions): Promise<Storage> {
   const { clock, log, maxCount } = options
-  /** What is open, the newest first. */
+  /** Open resources, the newest first. */
   const open: { close(): Promise<void> }[] = []
   const close = async () => {
     for (const resource of open.splice(0)) await resource.close()
@@ -61,7 +61,7 @@ function ingestInto(
   state: Pick<FileState, 'commitBatch' | 'sessions'>,
   clock: StoreOptions['clock'],
 ): Storage['ingest'] {
-  /** By token, the batch that may be tried again, and the results of its messages so far. */
+  /** The batch of each token that may be tried again, and the results of its messages so far. */
   const unfinished = new Map<string, { id: string; rows: (number | 'duplicate')[] }>()
   const turns = new SharedTurns(clock)
   return async ({ id, messages, botId, ...batch }: PolledBatch) => {

@@ -101,7 +101,7 @@ async function readStoreStats(
   return inspected && { sizeBytes: inspected.sizeBytes, walBytes: inspected.walBytes, ...inspected.result }
 }
 
-/** What `work` reads from the store, and the file sizes; undefined if there is no store. */
+/** Returns what `work` reads from the store, and the file sizes; undefined if there is no store. */
 async function lookAtStore<T>(
   dir: string,
   work: (db: Database) => T,

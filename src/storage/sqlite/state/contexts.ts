@@ -39,7 +39,7 @@ export class ContextFiles implements Contexts {
   readonly #files = new JsonFiles(parseContexts)
   readonly #known = new TickCache<Users>()
   readonly #writers = new Map<string, { count: number; until: number }>()
-  /** By user, the sessions whose file contained them; and the sessions that were indexed, with their bot. */
+  /** Sessions whose file contained a user, by user; and the indexed sessions with their bot. */
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
 
@@ -123,7 +123,7 @@ export class ContextFiles implements Contexts {
     const here = [...known].flatMap(([user, context]) => (hasWritten(context) ? [user] : []))
     const archived = await this.#archive?.count(session, here).catch(() => undefined)
     const count = here.length + (archived ?? 0)
-    // What this process wrote since must count immediately.
+    // Changes that this process made since must count immediately.
     const isNow = this.read(session) === known
     if (isNow && (archived !== undefined || !this.#archive)) this.#writers.set(session, { count, until })
     return count

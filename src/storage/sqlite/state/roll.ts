@@ -34,7 +34,7 @@ export class Roll<Known> {
   #alike = new Map<string, string[]>()
   #listing: readonly string[] | undefined
   #listedAt = Number.NEGATIVE_INFINITY
-  /** By folder. */
+  /** Latest state of each folder. */
   readonly #known = new Map<string, Seen<Known>>()
   /** In the order of their revisions, including old states that are no longer in `#known`. */
   #ordered: Seen<Known>[] = []
