@@ -42,6 +42,8 @@ export class SessionWatch {
   #default: string | undefined
   #suspects: ReadonlyMap<string, number> = new Map()
   #listed: readonly SessionWithUsers[] = []
+  /** Whether something differs from `#listed`. */
+  #isOutdated = false
   /** Names of sessions with recent messages, and how often each is still checked. */
   readonly #touched = new Map<string, number>()
   /** Unix ms of the last check, and of the time when the next session is due. */
@@ -61,9 +63,11 @@ export class SessionWatch {
    * Checks the sessions. @returns whether anything except the time of a poll changed since the last check
    */
   async look(): Promise<boolean> {
-    const hasChanged = await this.#renew(await this.#unsure())
-    if (hasChanged) this.#listed = await this.#inOrder()
-    return hasChanged
+    this.#isOutdated = (await this.#renew(await this.#unsure())) || this.#isOutdated
+    if (!this.#isOutdated) return false
+    this.#listed = await this.#inOrder()
+    this.#isOutdated = false
+    return true
   }
 
   /** Returns all sessions as of the last check: the default one first, then the oldest first. */

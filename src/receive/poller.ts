@@ -107,7 +107,9 @@ export class Poller {
       this.#nudge = new AbortController()
       try {
         const owned = await lease.owned(revision)
-        this.#adjust(owned.changed, run)
+        const hasOthers = this.#adjust(owned.changed, run)
+        // Another process may have made, removed or renamed a session.
+        if (hasOthers && revision !== undefined) this.#runtime.bus.tell('sessionsChanged')
         revision = owned.revision
         this.#begun = true
       } catch (error) {
@@ -144,13 +146,15 @@ export class Poller {
     }
   }
 
-  /** Starts and ends loops according to the changed sessions. */
-  #adjust(changed: SessionChanges['changed'], run: PollRun): void {
-    if (run.stopping.aborted) return
+  /** Starts and ends loops according to the changed sessions. @returns whether a session is new or gone */
+  #adjust(changed: SessionChanges['changed'], run: PollRun): boolean {
+    if (run.stopping.aborted) return false
+    let hasOthers = false
     const oldLogins: string[] = []
     const newLogins = new Map<string, SessionRecord>()
     for (const [name, record] of changed) {
       const before = this.#owned.get(name)
+      hasOthers ||= (before === undefined) !== (record === undefined)
       if (before?.bot) oldLogins.push(loginOf(before.bot))
       if (record?.bot && !newLogins.has(loginOf(record.bot))) newLogins.set(loginOf(record.bot), record)
       if (record) this.#owned.set(name, record)
@@ -177,6 +181,7 @@ export class Poller {
     }
     this.#ended.clear()
     this.#tellOfLimit()
+    return hasOthers
   }
 
   #start(

@@ -66,7 +66,7 @@ export class Outbox {
     const { bus } = runtime
     bus.on('committed', ({ session, messages }) => {
       const users = [...new Set(messages.map(({ from_user }) => from_user))]
-      if (!runtime.closing.aborted) void this.#guarded(() => this.#look({ of: { session, users } }))
+      if (!runtime.closing.aborted) void this.#guarded(() => this.#lookAtWriters({ session, users }))
     })
     bus.on('roleChanged', role => {
       this.#polls = role === 'poller'
@@ -197,6 +197,7 @@ export class Outbox {
     const { clock, closing } = this.#runtime
     while (!closing.aborted) {
       await this.#guarded(async () => {
+        await this.#renew()
         await this.tidy()
         if (this.#polls) await this.#look()
       })
@@ -204,23 +205,41 @@ export class Outbox {
     }
   }
 
-  /** Starts work on the lanes that may go: the given ones, or those that changed or are due. */
-  async #look(some?: LaneFilter): Promise<void> {
-    const { clock } = this.#runtime
+  /** Renews the lanes that this process sends from, polling or not: an upload may take longer than a lease. */
+  async #renew(): Promise<void> {
+    const { store, worker } = this.#ports
+    const now = this.#runtime.clock.monotonic()
+    if (now - this.#renewedAt <= renewEveryMs) return
+    this.#renewedAt = now
+    for (const lane of worker.flushing.keys()) await store.outbox.claim(lane)
+  }
+
+  /** Starts work on the lanes of users who have written. */
+  async #lookAtWriters(of: LaneFilter['of']): Promise<void> {
     const { rules, store, worker } = this.#ports
+    await this.#renew()
+    const { lanes } = await store.outbox.waiting(rules, { of })
+    const flushes = lanes.flatMap(({ id }) => worker.flushing.get(id) ?? [])
+    await this.#attend(lanes)
+    if (flushes.length === 0) return
+    // A flush that is about to end may not see what the user wrote. A process that polls for one call has no later look.
+    await Promise.allSettled(flushes)
+    await this.#attend((await store.outbox.waiting(rules, { of })).lanes)
+  }
+
+  /** Starts work on the lanes that may go, among those that changed or are due. */
+  async #look(): Promise<void> {
+    const { clock } = this.#runtime
+    const { rules, store } = this.#ports
     const now = clock.monotonic()
-    if (now - this.#renewedAt > renewEveryMs) {
-      this.#renewedAt = now
-      for (const lane of worker.flushing.keys()) await store.outbox.claim(lane)
-    }
-    if (some) return this.#attend((await store.outbox.waiting(rules, some)).lanes)
     const isWhole = now >= this.#wholeAt
     if (isWhole) this.#wholeAt = now + wholeEveryMs
     const ids = [...this.#due].flatMap(([id, at]) => (isWhole || at <= now ? id : []))
+    // Delete them first: another look may add one of them again. If this look fails, the next one covers all lanes.
+    for (const id of ids) this.#due.delete(id)
     const changed = isWhole ? undefined : { ids, since: this.#revision }
     const { lanes, revision } = await store.outbox.waiting(rules, changed)
     this.#revision = revision
-    for (const id of ids) this.#due.delete(id)
     await this.#attend(lanes)
   }
 
@@ -233,7 +252,8 @@ export class Outbox {
       const waitMs = await this.#work(lane)
       if (waitMs === undefined) continue
       const at = clock.monotonic() + waitMs
-      this.#due.set(lane.id, at)
+      // A look that began later may have set a newer time.
+      this.#due.set(lane.id, Math.min(at, this.#due.get(lane.id) ?? at))
       if (lane.crowded) this.#ports.worker.crowded.set(lane.session, at + 2 * lookEveryMs)
     }
   }

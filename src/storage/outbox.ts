@@ -27,8 +27,9 @@
  * - **Counts.** The counter of a lane rises by one when a message begins, from the value of `currentCountOf`.
  *   A settlement that is not `spent` takes that back, and sets `last_sent_at` to the one in
  *   `BegunMessage.counter`; neither happens if the user wrote since. A slot is taken when a message begins,
- *   and by a `begin` that returns `later`, for the part. It is given back if the part misses it by a second
- *   or ends before it begins, or if WeChat never saw the message. A part that waits again has no slot.
+ *   and by a `begin` that returns `later`, for the part. It is given back if the part misses it by a second,
+ *   ends before it begins, or is joined to another part; if a `begin` of the part returns `no`; or if WeChat
+ *   never saw the message. A part that waits again has no slot.
  *   `tries` rises with a settlement `queued` that is `spent`, and with `holdBack`.
  */
 import type { Closed, Hold, SendRules, Verdict } from '../model/admission.ts'

@@ -3,14 +3,17 @@ import { expect, test } from 'bun:test'
 import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
 import type { SendPorts } from '../../src/send/delivery-attempt.ts'
-import { Outbox } from '../../src/send/outbox.ts'
+import { Outbox, type OutboxPorts } from '../../src/send/outbox.ts'
 import { Worker } from '../../src/send/worker.ts'
-import type { LaneFilter, Outbox as StoredSends } from '../../src/storage/outbox.ts'
+import type { LaneFilter, Outbox as StoredSends, WaitingLane } from '../../src/storage/outbox.ts'
+import { laneLeaseMs } from '../../src/storage/sqlite/lanes.ts'
 import { openDirectory } from '../storage/sqlite/support.ts'
 import { bot, message, outgoing } from '../storage/support.ts'
 import { testClock } from '../support/clock.ts'
 import { folderOfTest } from '../support/folder.ts'
+import { withGateway } from '../support/gateway.ts'
 import { until } from '../support/until.ts'
+import { dayMs, pass, sent } from '../support/waiting.ts'
 
 const rules = { quota: 10, windowMs: 86_400_000, pace: 'off', patienceMs: 30_000 } as const
 
@@ -95,6 +98,140 @@ test('lanes that wait for their user are looked at once; then those that change,
   // A login may let all of them go.
   runtime.bus.tell('sessionsChanged')
   expect(await look()).toEqual(users)
+  closing.abort('over')
+  await outbox.closed()
+})
+
+test('what waits where another process renames a session goes out at once', async () => {
+  await using t = await withGateway({ sessions: ['one', 'two'] })
+  const [one, two] = [t.bots.get('one')!, t.bots.get('two')!]
+  const user = await t.sandbox.addUser('third')
+  await t.sandbox.say('to two', { from: user, to: two.bot_id })
+  await t.receive(1)
+  await pass(t, dayMs)
+  await t.send({ to: user, session: 'two', text: 'late', when_closed: 'queue' })
+  await t.gateway.accounts.logout('two')
+  await t.sandbox.say('to one', { from: user, to: one.bot_id })
+  await t.receive(1)
+  await t.send({ to: user, session: 'one', text: 'now' })
+  await using other = await t.beside()
+  await t.pass(3000)
+  await other.gateway.accounts.rename('one', 'two')
+  const renamedAt = t.clock.monotonic()
+  await t.soon('it went out', async () =>
+    (await sent(t)).some(({ text, status }) => text === 'late' && status === 'accepted'),
+  )
+  expect(t.clock.monotonic() - renamedAt).toBeLessThan(60_000)
+})
+
+test('a lane that a user freed while an older look goes on is looked at again at once', async () => {
+  const clock = testClock({ runs: false })
+  const lane = {
+    id: 7,
+    session: 's',
+    user: 'u',
+    counter: { used: 0 },
+    not_before: 0,
+    failures: 0,
+    busy: false,
+  }
+  const free: WaitingLane = { ...lane, verdict: { go: 'now' }, crowded: false }
+  const held: WaitingLane = { ...free, verdict: { go: 'no', why: 'held', waitMs: 6 * 60 * 60_000 } }
+  const looks: (LaneFilter | undefined)[] = []
+  const older = Promise.withResolvers<{ lanes: WaitingLane[]; revision: number }>()
+  const waiting = async (_rules: unknown, some?: LaneFilter) => {
+    looks.push(some)
+    return some?.ids && looks.length === 2 ? older.promise : { lanes: [free], revision: looks.length }
+  }
+  const sends = { waiting, reap: async () => 0, claim: async () => undefined }
+  const ports = {
+    state: { sessions: { get: async () => ({ bot: bot('b') }) } },
+    rules,
+    store: { outbox: sends, upkeep: { trustsClock: async () => false } },
+    worker: { flushing: new Map(), flush: async () => {}, crowded: new Map() },
+  } as unknown as OutboxPorts
+  const closing = new AbortController()
+  const { bus, ...runtime } = { clock, log: silentLog, closing: closing.signal, bus: new Bus() }
+  const outbox = new Outbox(ports, { ...runtime, bus })
+  const look = (count: number) =>
+    until('a look', 10_000, () => {
+      clock.wake(1000)
+      return looks.length >= count
+    })
+  bus.tell('roleChanged', 'poller')
+  outbox.start()
+  await look(2)
+  bus.tell('committed', { session: 's', messages: [{ from_user: 'u' }] })
+  await look(3)
+  await Bun.sleep(1)
+  older.resolve({ lanes: [held], revision: 2 })
+  await look(4)
+  expect(looks).toEqual([
+    undefined,
+    { ids: [7], since: 1 },
+    { of: { session: 's', users: ['u'] } },
+    { ids: [7], since: 2 },
+  ])
+  closing.abort('over')
+  await outbox.closed()
+})
+
+test('a user who writes just as a flush ends is answered, also in a process that polls for one call', async () => {
+  const flushes = new Map([[7, Promise.withResolvers<void>()]])
+  const flushed: number[] = []
+  const lane = {
+    id: 7,
+    session: 's',
+    user: 'u',
+    counter: { used: 0 },
+    not_before: 0,
+    failures: 0,
+    busy: true,
+  }
+  const ports = {
+    state: { sessions: { get: async () => ({ bot: bot('b') }) } },
+    rules,
+    store: {
+      outbox: {
+        claim: async () => undefined,
+        waiting: async () => ({ lanes: [{ ...lane, verdict: { go: 'now' }, crowded: false }], revision: 1 }),
+      },
+    },
+    worker: {
+      flushing: new Map([...flushes].map(([id, { promise }]) => [id, promise])),
+      flush: async ({ id }: { id: number }) => void flushed.push(id),
+      crowded: new Map(),
+    },
+  } as unknown as OutboxPorts
+  const bus = new Bus()
+  new Outbox(ports, { clock: testClock(), log: silentLog, closing: new AbortController().signal, bus })
+  bus.tell('committed', { session: 's', messages: [{ from_user: 'u' }] })
+  await Bun.sleep(5)
+  expect(flushed).toEqual([])
+  ;(ports.worker.flushing as Map<number, Promise<void>>).delete(7)
+  flushes.get(7)!.resolve()
+  await until('it is flushed again', 5000, () => flushed.length > 0)
+})
+
+test('a lane is kept during a long upload, also by a process that does not poll', async () => {
+  const clock = testClock({ runs: false })
+  const claimed: number[] = []
+  const ports = {
+    store: {
+      outbox: { reap: async () => 0, claim: async (id: number) => void claimed.push(id) },
+      upkeep: { trustsClock: async () => false },
+    },
+    worker: { flushing: new Map([[7, Promise.resolve()]]) },
+  } as unknown as OutboxPorts
+  const closing = new AbortController()
+  const outbox = new Outbox(ports, { clock, log: silentLog, closing: closing.signal, bus: new Bus() })
+  outbox.start()
+  const beganAt = clock.monotonic()
+  await until('it is claimed again and again', 10_000, () => {
+    clock.wake(1000)
+    return claimed.length > 2
+  })
+  expect(clock.monotonic() - beganAt).toBeLessThan(laneLeaseMs + 5000)
   closing.abort('over')
   await outbox.closed()
 })

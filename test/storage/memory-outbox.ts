@@ -233,16 +233,19 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
       return { go: 'gone' }
     const isOurs = entry.mode === 'fail' ? entry.owner === this.#me : this.#claims(lane)
     if (!isOurs) return { go: 'gone' }
+    for (const part of parts.slice(1)) {
+      this.#giveBack(lane, part.slot)
+      delete part.slot
+    }
     const { slot } = parts[0]!
     const due = slot !== undefined && isDue(slot, this.#clock.now())
     if (!due) this.#giveBack(lane, slot)
     const verdict = admit(this.#facts(lane, rules, [], slot), 1, rules)
     const kept = due && verdict.go === 'now'
     if (due && !kept) this.#giveBack(lane, slot)
-    if (verdict.go === 'no') return verdict
-    if (!kept) this.#take(lane, verdict.slot, rules)
-    if (verdict.go === 'later') {
-      parts[0]!.slot = verdict.slot
+    if (verdict.go !== 'no' && !kept) this.#take(lane, verdict.slot, rules)
+    if (verdict.go !== 'now') {
+      parts[0]!.slot = verdict.go === 'later' ? verdict.slot : undefined
       return verdict
     }
     for (const [nth, part] of parts.entries()) {
@@ -359,7 +362,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
     const isWanted = ({ id, session, user }: Lane) =>
       !some ||
       some.ids?.includes(id) ||
-      (some.of?.session === session && some.of.users.includes(user)) ||
+      (some.of && isOf(some.of.session)({ session }) && some.of.users.includes(user)) ||
       touched.some(isOf(session, user))
     const waits = all.filter(isWanted).flatMap(lane => {
       const [first] = this.#parts(part => part.lane === lane.id && isInLane(part))

@@ -181,15 +181,12 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
     leases,
     async ingest({ id, session, token, botId, cursorFrom, cursorTo, messages, marks, now }) {
       const before = unfinished.get(token)
-      const rows = before?.id === id ? before.rows : store.receive(session, botId, messages)
-      unfinished.set(token, { id, rows })
       const found = one(session)
+      const isLate = found && found.bot.bot_id !== botId
+      const taken = isLate ? messages.map(one => ({ ...one, written_at: undefined })) : messages
+      const rows = before?.id === id ? before.rows : store.receive(session, botId, taken)
+      unfinished.set(token, { id, rows })
       const isOurs = found?.name === session && found.bot.token === token
-      if (found && found.bot.bot_id !== botId)
-        for (const { from_user, written_at } of messages)
-          for (const lane of db.lanes.filter(isOf(session, from_user)))
-            if (written_at !== undefined && lane.counter.received_at === written_at)
-              lane.counter = { ...lane.counter, received_at: undefined, used: 0 }
       if (!isOurs || ![cursorFrom, cursorTo].includes(found.bot.cursor)) return { rows, cursor: 'gone' }
       for (const [nth, { from_user: user, contextToken, repeated, written_at }] of messages.entries()) {
         const isNew = rows[nth] !== 'duplicate' && written_at !== undefined

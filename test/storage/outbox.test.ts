@@ -11,7 +11,7 @@ import {
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
-import { byMessageId, insert, message, open, rename, sending } from './support.ts'
+import { bot, byMessageId, insert, message, open, rename, sending } from './support.ts'
 
 let count = 0
 const outgoing = (text: string, user = 'u') => ({
@@ -234,6 +234,32 @@ onEach((it, openStore) => {
     expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
   })
 
+  it('a message goes with the token that came last, also where the clock was ahead as one before came', async t => {
+    const { state } = t.storage
+    const dayMs = 24 * 60 * 60_000
+    await state.sessions.save('s', bot('b'))
+    const wrote = async (contextToken: string) => {
+      const [at, cursor] = [t.clock.now(), (await state.sessions.get('s'))!.bot!.cursor]
+      const said = message(contextToken, { from_user: 'u', written_at: at, contextToken })
+      await t.storage.ingest({
+        ...{ id: contextToken, session: 's', token: bot('b').token, botId: 'b@im.bot', now: at },
+        ...{ cursorFrom: cursor, cursorTo: contextToken },
+        messages: [{ ...said, repeated: { received_at: at } }],
+      })
+    }
+    const token = async () => (await sending(t.store, 's', 'b@im.bot', outgoing('x'))).token
+    t.clock.off = dayMs
+    await wrote('ahead')
+    t.clock.off = 0
+    const at = t.clock.now()
+    await wrote('after')
+    expect([await token(), await token()]).toEqual(['after', 'after'])
+    expect(await state.contexts.find('s', 'u')).toMatchObject({ token: 'after' })
+    t.clock.at += dayMs
+    expect(await token()).toBe('after')
+    expect((await t.store.outbox.counters('s', 'u')).get('u')).toMatchObject({ received_at: at, used: 3 })
+  })
+
   it('listing lanes returns those with new waiting messages since a revision, and those requested', async t => {
     const { outbox } = t.store
     const users = async (some?: LaneFilter) => (await lanes(t.store, some)).map(({ user }) => user)
@@ -250,6 +276,7 @@ onEach((it, openStore) => {
     expect(await users({ since: revision })).toEqual(['v', 'w'])
     expect(await users({ since: revision, ids: [u] })).toEqual(['u', 'v', 'w'])
     expect(await users({ of: { session: 's', users: ['w', 'x'] } })).toEqual(['w'])
+    expect(await users({ of: { session: 'S', users: ['w', 'x'] } })).toEqual(['w'])
     expect(await users({ of: { session: 'other', users: ['w'] } })).toEqual([])
     // What is handed over is no news; what waits again is.
     const later = (await outbox.waiting(open)).revision
@@ -259,6 +286,16 @@ onEach((it, openStore) => {
     expect(await users({ since: later })).toEqual([])
     await outbox.settle(one, { status: 'queued', spent: true })
     expect(await users({ since: later })).toEqual(['u'])
+  })
+
+  it('what joined a session by a rename is looked at when it changes', async t => {
+    const { outbox } = t.store
+    await add(t.store, [part('own')], { session: 'old' })
+    const { entry } = await add(t.store, [part('asked')], { session: 'new', asked: 'queue' })
+    await rename(t, 'old', 'new')
+    const { revision } = await outbox.waiting(open)
+    await outbox.approve(entry.id, open, 'panel')
+    expect(await lanes(t.store, { since: revision })).toMatchObject([{ session: 'new', user: 'u' }])
   })
 
   it('any text is returned as it was stored', async t => {

@@ -140,4 +140,37 @@ onEach(it => {
     t.clock.at -= 24 * 60 * 60_000
     expect((await verdict(t, 'u', how)).go).toBe('now')
   })
+
+  it('a part that may not go in its slot after all, or goes joined to another, leaves it to others', async t => {
+    const how = paced(0.1, 10)
+    const { outbox } = t.store
+    const wait = async (user: string, asked?: 'queue') => {
+      const parts = [
+        { kind: 'text', waiting: { message: outgoing(`${++count}`, { to_user: user }) } },
+      ] as const
+      const entry = { session: 's', bot_id: 'b', user, mode: 'queue', parts, made_by: 'owner' } as const
+      const enqueued = await outbox.enqueue({ ...entry, ...(asked && { asked }) }, how)
+      if (enqueued.state !== 'new') throw new Error(enqueued.state)
+      return { part: enqueued.entry.parts[0]!.id, ...enqueued }
+    }
+    const begin = (ids: number[], user = 'v', rules = how) =>
+      outbox.begin(ids, 'b', rules, outgoing(`${++count}`, { to_user: user }))
+    await send(t, 'u', how)
+    const { part, lane } = await wait('v')
+    const slot = t.clock.at + 10_000
+    expect(await begin([part])).toEqual({ go: 'later', slot })
+    t.clock.at = slot
+    expect(await begin([part], 'v', { ...how, quota: 0 })).toMatchObject({ go: 'no', why: 'quota' })
+    expect((await outbox.claim(lane))?.parts[0]?.slot).toBeUndefined()
+    const other = await wait('w')
+    expect(await begin([other.part], 'w')).toMatchObject({ go: 'begun', begun: { slot } })
+    expect(await begin([part])).toEqual({ go: 'later', slot: slot + 10_000 })
+
+    const before = await wait('x', 'queue')
+    const behind = await wait('x')
+    expect(await begin([behind.part], 'x')).toEqual({ go: 'later', slot: slot + 20_000 })
+    await outbox.approve(before.entry.id, how, 'owner')
+    t.clock.at = slot + 15_000
+    expect(await begin([before.part, behind.part], 'x')).toEqual({ go: 'later', slot: slot + 20_000 })
+  })
 })

@@ -235,6 +235,7 @@ onEach((_it, open) => {
         expect(await contexts.find('s', user)).toBeUndefined()
         expect((await store.outbox.counters('s', user)).get(user)?.received_at).toBeUndefined()
       }
+      expect((await store.outbox.counters('s', 'u')).get('u')).toMatchObject({ used: 1 })
       // Whoever writes to the new bot is counted for by that alone.
       await ingest([from({ user_id: 'u', token: 'new', received_at: 900 })])
       expect((await store.outbox.counters('s')).get('u')).toMatchObject({ received_at: 900, used: 0 })

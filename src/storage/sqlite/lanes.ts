@@ -13,16 +13,19 @@ import { firstContext } from './messages.ts'
 /** A lane is free if its owner gave no sign for this long; sooner if the owner is known to be dead. */
 export const laneLeaseMs = 60_000
 
-/** SQL for the ids of the lanes of a `LaneFilter`, passed as JSON. */
+/**
+ * SQL for the ids of the lanes of a `LaneFilter`, passed as JSON; `$.keys` are the keys of the session in `of`.
+ * A lane that joined a session by a rename has another key of the same name than its messages.
+ */
 const named = `SELECT value FROM json_each(?1, '$.ids')
-  UNION SELECT l.id FROM session s JOIN outbox_lane l ON l.session = s.key
-    WHERE s.name = ?1 ->> '$.of.session' AND l.peer IN (SELECT value FROM json_each(?1, '$.of.users'))
-  UNION SELECT l.id FROM event e CROSS JOIN message m ON m.id = e.message
-    CROSS JOIN outbox_lane l ON l.session = m.session AND l.peer = m.peer
+  UNION SELECT id FROM outbox_lane WHERE session IN (SELECT value FROM json_each(?1, '$.keys'))
+    AND peer IN (SELECT value FROM json_each(?1, '$.of.users'))
+  UNION SELECT l.id FROM event e CROSS JOIN message m ON m.id = e.message CROSS JOIN session own ON own.key = m.session
+    CROSS JOIN session s ON s.name = own.name CROSS JOIN outbox_lane l ON l.session = s.key AND l.peer = m.peer
     WHERE e.place > ?1 ->> '$.since' AND e.status IN ('queued', 'refused')`
 
 const columns = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
-  l.not_before, l.failures, l.owner, l.lease_until, l.context, l.token FROM outbox_lane l JOIN session s ON s.key = l.session`
+  l.not_before, l.failures, l.owner, l.lease_until, l.context, l.token, l.token_at FROM outbox_lane l JOIN session s ON s.key = l.session`
 
 /** Contexts in the contexts.json of a session, by user. */
 export type FiledContexts = (session: string) => ReadonlyMap<string, UserContext>
@@ -53,7 +56,9 @@ export class Lanes extends EnginePart {
     const rows = this.db.all<LaneRow & { session: number; slot?: number }>(
       `SELECT (SELECT slot ${waits} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${columns}
        WHERE ${condition} ORDER BY (SELECT min(id) ${waits} AND lane = l.id)`,
-      ...(some ? [JSON.stringify(some)] : []),
+      ...(some
+        ? [JSON.stringify({ ...some, keys: some.of && this.messages.sessionKeys(some.of.session) })]
+        : []),
     )
     /** Newest slot of each session, including the slots that this call assigns. */
     const newestSlots = new Map<number, number>()
@@ -202,6 +207,7 @@ interface LaneRow extends Counter, Pick<Lane, 'id' | 'not_before' | 'failures'>,
   holds: number
   context?: string
   token?: string
+  token_at?: number
 }
 
 /** Slots are kept at least this long: another process may be configured to look back further. */
@@ -254,11 +260,16 @@ interface HeardRow {
   context?: string
   received_at?: number
   token?: string
+  token_at?: number
 }
 
-function heardOf({ context, received_at, token }: HeardRow): UserContext | undefined {
+/**
+ * Returns the context that a lane keeps. A token counts for the message that it came with alone: `received_at` also moves without
+ * it, by a version of svc that knows no token here, or as a message is counted whose user wrote by what the file says.
+ */
+function heardOf({ context, received_at, token, token_at }: HeardRow): UserContext | undefined {
   const kept: UserContext | undefined = context === undefined ? undefined : JSON.parse(context)
-  if (received_at === undefined || token === undefined) return kept
+  if (received_at === undefined || token === undefined || token_at !== received_at) return kept
   return newestContext(kept, { token, received_at, used: 0, first_seen: received_at })
 }
 
@@ -287,7 +298,7 @@ export class Archive extends EnginePart {
    * message.
    */
   find(session: string, user: string, inFile: UserContext | undefined): UserContext | undefined {
-    const row = this.db.get<HeardRow>`SELECT context, received_at, token FROM outbox_lane
+    const row = this.db.get<HeardRow>`SELECT context, received_at, token, token_at FROM outbox_lane
       WHERE session = ${this.messages.knownKey(session) ?? 0} AND peer = ${user}`
     return newestContext(inFile, row && heardOf(row), this.clock.now())
   }

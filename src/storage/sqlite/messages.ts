@@ -1,6 +1,6 @@
 /** Rows of the message log: inserts, settles and reads them. */
 import type { SentStatus } from '../../model/message.ts'
-import { contextAfter, type Inbound, sessionKey } from '../../model/session.ts'
+import { clockSkewMs, contextAfter, type Inbound, sessionKey } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
@@ -146,12 +146,14 @@ export class Messages {
     if (at === undefined || !from_user) return lastInsertRowid
     const token = contextToken || undefined
     const context = firstContext({ user_id: from_user, token, received_at: at })
-    this.#db.run`INSERT INTO outbox_lane (session, peer, received_at, token, context)
-      VALUES (${key}, ${from_user}, ${at}, ${token}, ${context})
+    // A time in the future comes from a clock that has been set back since.
+    this.#db.run`INSERT INTO outbox_lane (session, peer, received_at, token, token_at, context)
+      VALUES (${key}, ${from_user}, ${at}, ${token}, ${at}, ${context})
       ON CONFLICT (session, peer) DO UPDATE SET received_at = excluded.received_at,
-      used = iif(received_at = excluded.received_at, used, 0), token = coalesce(excluded.token, token),
+      used = iif(received_at = excluded.received_at, used, 0),
+      token = coalesce(excluded.token, iif(token_at = received_at, token, NULL)), token_at = excluded.token_at,
       context = coalesce(context, iif(received_at IS NULL, excluded.context, NULL))
-      WHERE received_at IS NULL OR received_at <= excluded.received_at`
+      WHERE received_at IS NULL OR received_at <= excluded.received_at OR received_at > ${now + clockSkewMs}`
     return lastInsertRowid
   }
 
@@ -159,7 +161,8 @@ export class Messages {
   #renewToken(key: number, { contextToken, from_user, repeated }: ReceivedMessage): void {
     if (!contextToken || !repeated) return
     const { received_at, again } = repeated
-    this.#db.run`UPDATE outbox_lane SET token = ${contextToken} WHERE session = ${key} AND peer = ${from_user}
+    this.#db
+      .run`UPDATE outbox_lane SET token = ${contextToken}, token_at = received_at WHERE session = ${key} AND peer = ${from_user}
       AND (received_at = ${received_at} OR ${again ? 1 : 0} AND received_at < ${received_at})`
   }
 

@@ -302,8 +302,12 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   CREATE TRIGGER user_unnamed AFTER DELETE ON user_name BEGIN
     UPDATE session SET users_named = (SELECT coalesce(max(users_named), 0) + 1 FROM session) WHERE key = old.session;
   END;
-  -- The process that delivered for an endpoint last.
+  -- The process that delivered for an endpoint last, and its epoch.
   ALTER TABLE webhook ADD COLUMN deliverer TEXT;
+  `,
+  `
+  -- token_at: received_at as token was written, since an older version that has the file open moves received_at alone.
+  ALTER TABLE outbox_lane ADD COLUMN token_at INTEGER;
   `,
 ]
 

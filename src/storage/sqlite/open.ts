@@ -71,7 +71,11 @@ function ingestInto(
     unfinished.set(token, tried)
     const { rows } = tried
     const turn = turns.join()
-    const whole = partOf(messages)
+    // What comes late of a former bot says nothing of the right to answer through the new one. Not to know the bot of now is no
+    // reason not to store.
+    const { bot: current } = (await state.sessions.get(batch.session).catch(() => undefined)) ?? {}
+    const isLate = current !== undefined && current.bot_id !== botId
+    const whole = partOf(isLate ? messages.map(withoutRight) : messages)
     while (rows.length < messages.length) {
       const part = whole.messages.slice(rows.length, rows.length + fitting(messages, rows.length))
       // A small batch does not yield.
@@ -108,6 +112,10 @@ function fitting(messages: readonly PolledMessage[], from: number): number {
   }
   return Math.min(goRows, messages.length - from)
 }
+
+/** The message alone, as one that says nothing of the right to answer. */
+const withoutRight = ({ written_at: _, contextToken: _token, ...message }: PolledMessage): PolledMessage =>
+  message
 
 function inboundOf(
   { from_user, contextToken, repeated, written_at }: PolledMessage,

@@ -124,6 +124,11 @@ export class Outbox extends EnginePart {
     if (!entry || !lane || !waits) return { go: 'gone' }
     if (entry.mode === 'fail' ? entry.owner !== this.owner.name : !lanes.claim(lane.id)) return { go: 'gone' }
     const session = messages.keyOf(lane.session)
+    for (const { id, slot } of parts.slice(1)) {
+      if (slot === undefined) continue
+      slots.giveBack(session, lane.user, slot)
+      this.db.run`UPDATE outbox_part SET slot = NULL WHERE id = ${id}`
+    }
     const slot = parts[0]!.slot
     const due = slot !== undefined && isDue(slot, this.clock.now())
     // Frees a slot that was missed.
@@ -131,10 +136,12 @@ export class Outbox extends EnginePart {
     const { verdict } = lanes.judge(lane, 1, rules, { ahead: nobody, slot })
     const keepsSlot = due && verdict.go === 'now'
     if (due && !keepsSlot) slots.giveBack(session, lane.user, slot)
-    if (verdict.go === 'no') return verdict
-    if (verdict.slot !== undefined && !keepsSlot) slots.take(session, lane.user, verdict.slot, rules)
-    if (verdict.go === 'later') {
-      this.db.run`UPDATE outbox_part SET slot = ${verdict.slot} WHERE id = ${ids[0]!}`
+    if (verdict.go !== 'no' && verdict.slot !== undefined && !keepsSlot)
+      slots.take(session, lane.user, verdict.slot, rules)
+    if (verdict.go !== 'now') {
+      // A part that kept a slot after giving it back would be sent in a slot of another message.
+      const newSlot = verdict.go === 'later' ? verdict.slot : undefined
+      if (newSlot !== slot) this.db.run`UPDATE outbox_part SET slot = ${newSlot} WHERE id = ${ids[0]!}`
       return verdict
     }
     const how = { botId, message, slot: verdict.slot }

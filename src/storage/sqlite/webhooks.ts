@@ -85,9 +85,12 @@ export class Webhooks {
   }
 
   takeOver(): void {
-    const { name } = this.#owner
-    this.#db.run`UPDATE webhook SET epoch = epoch + (deliverer IS NOT ${name}), deliverer = ${name},
-      next_try_at = NULL`
+    // With the epoch: an older version that has the file open takes over by that alone.
+    const next = `epoch + (deliverer IS NOT ?1 || ' ' || epoch)`
+    this.#db.run(
+      `UPDATE webhook SET epoch = ${next}, deliverer = ?1 || ' ' || (${next}), next_try_at = NULL`,
+      this.#owner.name,
+    )
   }
 
   /** Renames a session in the endpoints that are limited to it, and in their lanes. */

@@ -1,9 +1,13 @@
 /** Sends in SQLite: processes that are killed, and its log lines. */
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { openLock } from '../../../src/platform/lock.ts'
+import { openDatabase } from '../../../src/platform/sqlite.ts'
 import type { NewPart } from '../../../src/storage/outbox.ts'
+import type { FileState } from '../../../src/storage/sqlite/state/state.ts'
 import type { Store } from '../../../src/storage/store.ts'
 import { given } from '../../support/given.ts'
-import { byMessageId, open, outgoing, sending } from '../support.ts'
+import { bot, byMessageId, message, open, outgoing, sending } from '../support.ts'
 import { inOtherProcess, openSqlite, startOnDirectory } from './support.ts'
 
 const it = given(openSqlite)
@@ -142,4 +146,58 @@ it('a key of a killed process is free if nothing was in flight; otherwise the lo
   expect(await t.store.outbox.keyed('first')).toMatchObject({
     parts: [{ status: 'unknown' }, { status: 'refused', error: { code: 'shutting_down' } }],
   })
+})
+
+it('a token counts no more once an older version of svc, which knows none here, has stored a later message', async t => {
+  const { state } = t.storage
+  const { token, bot_id: botId } = bot('b')
+  await state.sessions.save('s', bot('b'))
+  const said = message('hi', { from_user: 'u', written_at: 1000, contextToken: 'first' })
+  const batch = { session: 's', token, cursorFrom: '', cursorTo: 'c1' }
+  const messages = [{ ...said, repeated: { received_at: 1000 } }]
+  await t.storage.ingest({ ...batch, id: '1', botId, messages, now: 1000 })
+  expect(await state.contexts.find('s', 'u')).toMatchObject({ token: 'first' })
+  const db = await openDatabase(t.path)
+  db.exec('UPDATE outbox_lane SET received_at = 2000, used = 0')
+  db.close()
+  const inbound = [{ user_id: 'u', token: 'second', received_at: 2000 }]
+  await (state as FileState).commitBatch({ ...batch, cursorFrom: 'c1', cursorTo: 'c2', inbound, now: 2000 })
+  expect(await state.contexts.find('s', 'u')).toMatchObject({ token: 'second' })
+  expect((await sending(t.store, 's', botId, outgoing('x'))).token).toBe('second')
+})
+
+it('a process killed as it takes in what comes late of a former bot leaves no token of that one', async t => {
+  const { state } = t.storage
+  await state.sessions.save('s', bot('b'))
+  await state.sessions.save('s', bot('other'))
+  // The lock is never free for what follows the messages.
+  await using lock = {
+    lock: await openLock(join(t.dir, '.data.lock')),
+    [Symbol.asyncDispose]: () => lock.lock.close(),
+  }
+  await lock.lock.run(async () => {
+    const said = message('hi', { from_user: 'u', written_at: 1000, contextToken: 'old' })
+    const batch = {
+      id: '1',
+      session: 's',
+      token: bot('b').token,
+      botId: 'b@im.bot',
+      cursorFrom: '',
+      cursorTo: 'c',
+    }
+    const late = { ...batch, messages: [{ ...said, repeated: { received_at: 1000 } }], now: 1000 }
+    const other = startOnDirectory(
+      t.dir,
+      `storage.ingest(${JSON.stringify(late)}).catch(() => {})
+       await store.log.wait(0, 10_000, new AbortController().signal)
+       console.log('stored')
+       await hold()`,
+    )
+    await other.stdout.getReader().read()
+    other.kill('SIGKILL')
+    await other.exited
+  })
+  expect(await t.store.log.head()).toBe(1)
+  expect(await state.contexts.find('s', 'u')).toBeUndefined()
+  expect((await sending(t.store, 's', 'other@im.bot', outgoing('x'))).token).toBeUndefined()
 })

@@ -63,7 +63,12 @@ export class ContextFiles implements Contexts {
     const names = await this.#rows?.names.ofAll(sessions).catch(() => undefined)
     const found = new Map<string, Contact[]>()
     for (const session of sessions) {
-      const inFile = this.read(session)
+      const inFile = this.#readable(session)
+      // The users in the log alone would look like all users.
+      if (!inFile) {
+        found.set(session, [])
+        continue
+      }
       const [inLog, named] = [lanes?.get(session), names?.get(session)]
       const contacts: Contact[] = []
       const add = (user_id: string, context: UserContext) =>
@@ -89,10 +94,15 @@ export class ContextFiles implements Contexts {
    * the reason.
    */
   read(session: string): Users {
+    return this.#readable(session) ?? nobody
+  }
+
+  /** Like `#read`. Returns undefined for a file that cannot be read. */
+  #readable(session: string): Users | undefined {
     try {
       return this.#read(session)
     } catch {
-      return nobody
+      return undefined
     }
   }
 

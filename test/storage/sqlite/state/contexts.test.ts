@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { folderOfTest } from '../../../support/folder.ts'
 import { given } from '../../../support/given.ts'
@@ -279,6 +279,20 @@ test('users who wrote too long ago to stay in the file are not forgotten', async
   expect(await t.contexts.find('s', 'new')).toMatchObject({ token: 'late' })
   expect((await knownUsers(t.contexts, 's')).size).toBe(602)
   expect((await t.contexts.writers(['s'])).get('s')).toBe(602)
+})
+
+test('of a session whose file cannot be read nobody is shown, nor those who wrote long ago alone', async () => {
+  await using kept = await openStore()
+  await using t = await openTestState({ rows: kept.store })
+  await t.sessions.save('s', bot('b', { cursor: 'c0' }))
+  await kept.store.contexts.keep(
+    's',
+    new Map([['u', { token: 'old', received_at: 1000, used: 0, first_seen: 500 }]]),
+  )
+  expect((await knownUsers(t.contexts, 's')).size).toBe(1)
+  await mkdir(t.sessions.contextsPath('s'))
+  expect((await t.sessions.get('s'))?.unreadable).toBeDefined()
+  expect((await knownUsers(t.contexts, 's')).size).toBe(0)
 })
 
 test('the context of the first message to a new bot counts before the file has it', async () => {
