@@ -53,9 +53,9 @@ export async function deliver(
       : { status: 'accepted', spent: true, message_id }
   } catch (error) {
     if (!isILinkError(error)) {
-      // A -14 that the token check confirmed.
-      const isConfirmed = isSvcError(error, 'session_expired') || isSvcError(error, 'upstream_error')
-      if (!isConfirmed) return unclear(error)
+      // The token check turns a -14 into one of these errors.
+      const isTokenRefused = isSvcError(error, 'session_expired') || isSvcError(error, 'upstream_error')
+      if (!isTokenRefused) return unclear(error)
       const facts = { now: now(), receivedAt: begun.counter.received_at }
       return {
         status: 'refused',
