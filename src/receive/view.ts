@@ -27,7 +27,7 @@ interface Sketch {
   row: StoredMessage
   message: Message
   /** `message_id` of the quoted message. */
-  asks?: string
+  quotedId?: string
 }
 
 /** Turns rows into messages. Logs an unreadable row once, however often it is read. */
@@ -43,8 +43,8 @@ export class Views {
   }
 
   async of(row: StoredMessage): Promise<Message> {
-    const sketch = this.sketch(row)
-    const quoted = await this.quoted([sketch], Number.POSITIVE_INFINITY)
+    const sketch = this.toSketch(row)
+    const quoted = await this.readQuoted([sketch], Number.POSITIVE_INFINITY)
     return this.whole(sketch, quoted.rows)
   }
 
@@ -56,25 +56,25 @@ export class Views {
     return new Answer(this, options)
   }
 
-  sketch(row: StoredMessage): Sketch {
-    let asks: string | undefined
+  toSketch(row: StoredMessage): Sketch {
+    let quotedId: string | undefined
     const message = this.#decoded(row, id => {
-      asks = id
+      quotedId = id
       return undefined
     })
-    return { row, message, asks }
+    return { row, message, quotedId }
   }
 
   /** Returns the quoted messages by `message_id`; `rest` as in `MessageLog.byMessageIds`. */
-  async quoted(sketches: readonly Sketch[], characters: number) {
-    const ids = [...new Set(sketches.flatMap(({ asks }) => asks ?? []))]
+  async readQuoted(sketches: readonly Sketch[], characters: number) {
+    const ids = [...new Set(sketches.flatMap(({ quotedId }) => quotedId ?? []))]
     if (ids.length === 0) return { rows: new Map<string, StoredMessage>(), rest: ids }
     const { rows, rest } = await this.#store.byMessageIds(ids, characters)
     return { rows: new Map(rows.map(row => [row.message_id, row])), rest }
   }
 
-  whole({ row, message, asks }: Sketch, rows: ReadonlyMap<string, StoredMessage>): Message {
-    const quotedRow = asks === undefined ? undefined : rows.get(asks)
+  whole({ row, message, quotedId }: Sketch, rows: ReadonlyMap<string, StoredMessage>): Message {
+    const quotedRow = quotedId === undefined ? undefined : rows.get(quotedId)
     // The store's own text is for searching; the raw message has what was written.
     const quoted = quotedRow && this.#decoded(quotedRow)
     const whole = quoted ? this.#decoded(row, () => quoted) : message
@@ -129,7 +129,7 @@ export class Answer {
       // Decodes a few at a time, so that little is decoded that does not fit in the end.
       const sketches: Sketch[] = []
       for (let characters = 0; next < rows.length && characters < someCharacters; next++) {
-        sketches.push(this.#views.sketch(rows[next]!))
+        sketches.push(this.#views.toSketch(rows[next]!))
         characters += rows[next]!.raw.length
       }
       const messages = await this.#fitting(sketches)
@@ -142,13 +142,13 @@ export class Answer {
   }
 
   async #fitting(sketches: readonly Sketch[]): Promise<Message[]> {
-    const quoted = await this.#views.quoted(sketches, rawCharacters)
+    const quoted = await this.#views.readQuoted(sketches, rawCharacters)
     const beyond = new Set(quoted.rest)
     const fitting: Message[] = []
     for (const sketch of sketches) {
-      const { asks = '', row } = sketch
-      this.#rawLeft -= row.raw.length + (quoted.rows.get(asks)?.raw.length ?? 0)
-      if ((this.#rawLeft < 0 || beyond.has(asks)) && !this.#isEmpty) break
+      const { quotedId = '', row } = sketch
+      this.#rawLeft -= row.raw.length + (quoted.rows.get(quotedId)?.raw.length ?? 0)
+      if ((this.#rawLeft < 0 || beyond.has(quotedId)) && !this.#isEmpty) break
       const message = this.#views.whole(sketch, quoted.rows)
       const left = this.#left - bytesOf(message)
       if ((left < 0 && !this.#isEmpty) || this.#hasRoom?.(message) === false) break
