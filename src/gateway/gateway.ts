@@ -59,13 +59,20 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const receive = open.openReceive(options, directory, upstream, runtime)
   const { accounts, logins, users } = open.openAccounts(options, directory, upstream, receive, runtime)
   const media = open.openMedia(config, directory, upstream, runtime)
-  const meant = meantBy(directory, logins)
-  const send = open.openSend(config, directory, upstream, receive, { accounts, media, meant }, runtime)
+  const resolveTarget = meantBy(directory, logins)
+  const send = open.openSend(
+    config,
+    directory,
+    upstream,
+    receive,
+    { accounts, media, resolveTarget },
+    runtime,
+  )
   const { outbox, sender } = send
   const address = { url: config.publicUrl }
-  const { delivery, webhooks } = open.openPush(directory, meant, sender, address, runtime)
+  const { delivery, webhooks } = open.openPush(directory, resolveTarget, sender, address, runtime)
   const { state, store, views } = directory
-  const events = new EventReader({ events: store.events, log: store.log, views, meant })
+  const events = new EventReader({ events: store.events, log: store.log, views, meant: resolveTarget })
   const housekeeping = new Housekeeping(
     { sessions: state.sessions, upkeep: store.upkeep, media, outbox },
     runtime,

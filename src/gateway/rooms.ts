@@ -175,17 +175,27 @@ export function openSend(
   { state, store }: Directory,
   upstream: Upstream,
   { check }: Receive,
-  { accounts, media, meant }: { accounts: Accounts; media: Media; meant: ReturnType<typeof meantBy> },
+  {
+    accounts,
+    media,
+    resolveTarget,
+  }: { accounts: Accounts; media: Media; resolveTarget: ReturnType<typeof meantBy> },
   runtime: Runtime,
 ) {
   const rules = { quota: quotaPerInbound, windowMs, pace, patienceMs: sendPatienceMs }
   const ports = { upstream, state, check, store, media, rules }
   const worker = new Worker(ports, named(runtime, 'send'))
-  const outbox = new Outbox({ state, store, worker, media, rules, meant }, named(runtime, 'outbox'))
+  const outbox = new Outbox(
+    { state, store, worker, media, rules, meant: resolveTarget },
+    named(runtime, 'outbox'),
+  )
   const route = (to: string, session: string | undefined) => routeTo(accounts, to, session)
-  const addressed = async (user: string, session: string | undefined) =>
-    (await meant({ user, session }, 'to')).user ?? user
-  return { outbox, sender: new Sender({ ...ports, worker, meant: addressed, route }, named(runtime, 'send')) }
+  const resolveUser = async (user: string, session: string | undefined) =>
+    (await resolveTarget({ user, session }, 'to')).user ?? user
+  return {
+    outbox,
+    sender: new Sender({ ...ports, worker, meant: resolveUser, route }, named(runtime, 'send')),
+  }
 }
 
 /** Opens the events about sessions: state of the sessions → event log. */
@@ -208,7 +218,7 @@ export const openSessionEvents = (
 /** Opens push: events → webhooks. `address`: the public address of this service. */
 export function openPush(
   { store, views }: Directory,
-  meant: Meant,
+  resolveTarget: Meant,
   sender: Sender,
   address: { url?: string | undefined },
   runtime: Runtime,
@@ -240,5 +250,5 @@ export function openPush(
     const [row] = (await log.byMessageIds([id])).rows
     return row && views.of(row)
   }
-  return { delivery, webhooks: new Webhooks({ webhooks, events, meant, message, clock }) }
+  return { delivery, webhooks: new Webhooks({ webhooks, events, meant: resolveTarget, message, clock }) }
 }
