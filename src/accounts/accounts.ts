@@ -96,7 +96,7 @@ export class Accounts {
 
   async #shown(records: readonly SessionRecord[], countOf: (name: string) => number): Promise<Session[]> {
     const { poller } = this.#ports
-    const [suspects, first] = [await this.suspects(), await this.defaultName()]
+    const [suspects, first] = [await this.countSuspects(), await this.defaultName()]
     return records.map(({ name, bot, unreadable }): Session => {
       const status = bot ? standingOf(bot) : 'disconnected'
       const { bot_id, user_id, created_at, failing_since }: Partial<BotInfo> = bot ?? {}
@@ -126,7 +126,7 @@ export class Accounts {
    * reported
    * elsewhere, and must not hide any session.
    */
-  async suspects(): Promise<ReadonlyMap<string, number> | undefined> {
+  async countSuspects(): Promise<ReadonlyMap<string, number> | undefined> {
     const since = this.#runtime.clock.now() - suspectSpanMs
     return this.#ports.store.conversations.suspects(since).catch(() => undefined)
   }
@@ -191,9 +191,9 @@ export class Accounts {
         pending: () => logins.pending(),
         lastPoll: bot => poller.lastPoll(bot),
         defaultName: () => this.defaultName(),
-        suspects: () => this.suspects(),
-        inOrder: records => this.inOrder(records),
-        whole: records => this.whole(records),
+        countSuspects: () => this.countSuspects(),
+        sortRecords: records => this.sortRecords(records),
+        readWithUsers: records => this.readWithUsers(records),
       },
       this.#runtime.clock,
     )
@@ -203,7 +203,9 @@ export class Accounts {
    * Returns these sessions with their users. `due`: Unix ms at which each must be checked again, because it
    * also changes with time.
    */
-  async whole(records: readonly SessionRecord[]): Promise<{ session: SessionWithUsers; due: number }[]> {
+  async readWithUsers(
+    records: readonly SessionRecord[],
+  ): Promise<{ session: SessionWithUsers; due: number }[]> {
     const names = records.map(({ name }) => name)
     const looked = await usersOf(this.#ports, names, this.#runtime.clock.now())
     const shown = await this.#shown(records, name => looked.get(name)?.users.length ?? 0)
@@ -254,7 +256,7 @@ export class Accounts {
     for (const record of await Promise.all([...knowing].map(name => sessions.get(name))))
       if (record) once.set(record.name, record)
     const known: (ConnectedSession & { context: UserContext })[] = []
-    for (const { name, bot } of await this.inOrder([...once.values()])) {
+    for (const { name, bot } of await this.sortRecords([...once.values()])) {
       const context = bot && (await contexts.find(name, user))
       if (bot && context?.token !== undefined) known.push({ name, bot, context })
     }
@@ -368,11 +370,11 @@ export class Accounts {
   }
 
   async #ordered(): Promise<SessionRecord[]> {
-    return this.inOrder(await this.#ports.state.sessions.list())
+    return this.sortRecords(await this.#ports.state.sessions.list())
   }
 
   /** Sorts sessions: the default one first, then the oldest first. */
-  async inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
+  async sortRecords(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
     if (records.length < 2) return [...records]
     const chosen = await this.#ports.state.sessions.defaultName()
     const age = (record: SessionRecord) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER

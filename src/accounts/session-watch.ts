@@ -14,9 +14,9 @@ export interface Watched {
   /** Unix ms. */
   lastPoll(bot: BotInfo): number | undefined
   defaultName(): Promise<string>
-  suspects(): Promise<ReadonlyMap<string, number> | undefined>
-  inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]>
-  whole(records: readonly SessionRecord[]): Promise<{ session: SessionWithUsers; due: number }[]>
+  countSuspects(): Promise<ReadonlyMap<string, number> | undefined>
+  sortRecords(records: readonly SessionRecord[]): Promise<SessionRecord[]>
+  readWithUsers(records: readonly SessionRecord[]): Promise<{ session: SessionWithUsers; due: number }[]>
 }
 
 interface Shown {
@@ -85,7 +85,7 @@ export class SessionWatch {
     const { changed, revision } = await this.#accounts.sessions.changedSince(this.#revision)
     const pending = await this.#accounts.pending()
     const chosen = await this.#accounts.defaultName()
-    const suspects = (await this.#accounts.suspects()) ?? this.#suspects
+    const suspects = (await this.#accounts.countSuspects()) ?? this.#suspects
     for (const [name, record] of changed) {
       this.#touched.set(name, this.#touched.get(name) ?? 1)
       if (record) this.#records.set(name, record)
@@ -116,7 +116,9 @@ export class SessionWatch {
   async #renew(unsure: ReadonlySet<string>): Promise<boolean> {
     if (unsure.size === 0) return false
     const records = [...unsure].flatMap(name => this.#records.get(name) ?? [])
-    const fresh = new Map((await this.#accounts.whole(records)).map(entry => [entry.session.name, entry]))
+    const fresh = new Map(
+      (await this.#accounts.readWithUsers(records)).map(entry => [entry.session.name, entry]),
+    )
     let hasChanged = false
     for (const name of unsure) {
       const checksLeft = (this.#touched.get(name) ?? 1) - 1
@@ -133,7 +135,7 @@ export class SessionWatch {
   }
 
   async #inOrder(): Promise<SessionWithUsers[]> {
-    const records = await this.#accounts.inOrder([...this.#records.values()])
+    const records = await this.#accounts.sortRecords([...this.#records.values()])
     const pending = [...this.#pending].filter(name => !this.#records.has(name))
     return [...records.map(({ name }) => name), ...pending].flatMap(
       name => this.#shown.get(name)?.session ?? [],
