@@ -61,8 +61,7 @@ const foreignHost = /(?!\p{ASCII})[\p{L}\p{M}\p{N}.-]*/uy
 
 /**
  * Returns the end of an address whose beginning ends at `at`. Text may follow an address without a space,
- * so
- * the first non-ASCII character ends it, as in WeChat, except inside brackets (`marked`).
+ * so the first non-ASCII character ends it, as in WeChat, except inside brackets (`marked`).
  */
 function addressEnd(text: string, at: number, textEnd: number, marked: boolean): number {
   foreignHost.lastIndex = at

@@ -1,7 +1,6 @@
 /**
  * Finds the parts of a Markdown text that a cut would break: code fences and tables (CommonMark and GFM),
- * also
- * inside quotes and lists.
+ * also inside quotes and lists.
  *
  * The text comes from callers. Each line is read a fixed number of times, so the time is linear in its
  * length.
@@ -51,8 +50,7 @@ type OpenFence = Begun & { mark: string; quotes: number; column: number }
 
 /**
  * Finds the fences and tables inside a span, in order. Leaves out blocks whose repeated lines would take
- * more
- * than half of a part.
+ * more than half of a part.
  */
 export function blocksOf(text: string, { start, end: textEnd }: Span, bytes: Bytes, limit: number): Block[] {
   const found: Block[] = []

@@ -43,8 +43,7 @@ export class Lines {
    * Waits for the sends ahead in a line.
    *
    * @throws SvcError `rate_limited` (`why: 'busy'`) if they take longer than `patienceMs` plus one
-   *   request; the
-   *   signal's reason
+   *   request; the signal's reason
    */
   async turn(ahead: Promise<void>, patienceMs: number, signal: AbortSignal): Promise<void> {
     const ended = new AbortController()

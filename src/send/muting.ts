@@ -1,8 +1,7 @@
 /**
  * Detects whether WeChat mutes an account (protocol notes 5.7), from the results of its messages and
- * uploads.
- * Writes the result into the session's file, which all processes read. If upstream never returns message
- * ids, nothing is concluded from missing ones.
+ * uploads. Writes the result into the session's file, which all processes read. If upstream never returns
+ * message ids, nothing is concluded from missing ones.
  */
 import { isILinkError } from '../ilink/http.ts'
 import { type BotInfo, type Marks, mutedAfter } from '../model/session.ts'

@@ -141,15 +141,12 @@ export class Outbox {
 
   /**
    * Approves a send that waits for a person's yes (never called for an agent). It goes out now. If it may
-   * not go
-   * now and its `when_closed` is `queue`, it waits for its user.
+   * not go now and its `when_closed` is `queue`, it waits for its user.
    *
    * @returns the send after that
    * @throws SvcError `not_found` if nothing of this id waits for approval; `not_connected`,
-   *   `window_closed`,
-   *   `quota_exhausted`, `rate_limited` if it may not go now and its `when_closed` is `fail`: it keeps
-   * waiting
-   *   for approval
+   *   `window_closed`, `quota_exhausted`, `rate_limited` if it may not go now and its `when_closed` is
+   *   `fail`: it keeps waiting for approval
    */
   async approve(outboxId: string | number, by: Principal): Promise<OutboxEntry> {
     const { log } = this.#runtime

@@ -26,8 +26,7 @@ export interface SendRequest {
   session?: string
   /**
    * Whether the user sees that the bot is typing. true: from the start; false: never; undefined: if the
-   * send
-   * takes long. Without anything to send, true shows it for some seconds and false removes it.
+   * send takes long. Without anything to send, true shows it for some seconds and false removes it.
    */
   typing?: boolean
   /** What to do if the message may not go now; 'fail' by default. */
@@ -182,10 +181,9 @@ export function contentOf(request: SendRequest, files: readonly StagedFile[]): s
 }
 
 /**
- * Returns whether a call repeats the earlier one with its key. Compares the bytes of a file, which may
- * have been
- * uploaded again or changed since. A file that can no longer be read, and a URL (not fetched again), are
- * compared by name.
+ * Returns whether a call repeats the earlier one with its key. Compares the bytes of a file, which may have
+ * been uploaded again or changed since. A file that can no longer be read, and a URL (not fetched again),
+ * are compared by name.
  */
 export async function isSame(
   content: string,

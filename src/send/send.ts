@@ -2,8 +2,8 @@
  * The send operation: plan → entry in the outbox → wait for it → result.
  *
  * The result is exact: `accepted` means WeChat took it; `refused` means it was certainly not sent;
- * `unknown`
- * means no clear answer came, so do not send it again blindly; `queued` means it waits in the outbox.
+ * `unknown` means no clear answer came, so do not send it again blindly; `queued` means it waits in the
+ * outbox.
  */
 import { textItem } from '../ilink/encode.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
@@ -98,18 +98,14 @@ export class Sender {
    * Sends text, then media, to one user.
    *
    * With `when_closed: 'queue'` messages that may not go now wait in the outbox. With `idempotency_key`,
-   * later
-   * calls within 24 h get the result of the first call.
+   * later calls within 24 h get the result of the first call.
    *
    * @returns the result of each part. Throws instead if nothing can have reached the user and nothing
    *   waits.
    * @throws SvcError `invalid_arguments` for a name of no user or of several; `not_connected`,
-   *   `session_not_found`,
-   *   `session_expired`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`,
-   * `upstream_error`,
-   *   `idempotency_conflict`, `shutting_down`, and the errors of staging media; `forbidden` for a send
-   * that needs
-   *   approval and cannot wait for it
+   *   `session_not_found`, `session_expired`, `window_closed`, `quota_exhausted`, `text_too_long`,
+   *   `rate_limited`, `upstream_error`, `idempotency_conflict`, `shutting_down`, and the errors of staging
+   *   media; `forbidden` for a send that needs approval and cannot wait for it
    */
   async send(input: SendRequest, caller: Caller): Promise<SendResult> {
     const { bus, closing } = this.#runtime

@@ -18,9 +18,8 @@ export class SharedCalls {
 
   /**
    * Returns the result of the work under way for `key`. Starts it with `run` if there is none; `run` must
-   * obey its
-   * signal. A call with other names runs after that work: only the bytes then show whether it sends the
-   * same.
+   * obey its signal. A call with other names runs after that work: only the bytes then show whether it
+   * sends the same.
    */
   async once(
     key: string,

@@ -2,18 +2,13 @@
  * Splits a long text into the fewest parts that WeChat accepts.
  *
  * Each part costs one of about ten answers, so the number of parts matters most. Among the cuts that keep
- * it
- * smallest, the best for a reader is chosen: paragraph, line, row of a table, sentence, space. A
- * character (as
- * a reader sees it) is never cut, nor is an address that fits into a part. A code fence is cut only if it
- * alone
- * is too long; it is then closed and opened again. A table that is cut has its header in each part. So
- * every
- * part renders.
+ * it smallest, the best for a reader is chosen: paragraph, line, row of a table, sentence, space. A
+ * character (as a reader sees it) is never cut, nor is an address that fits into a part. A code fence is
+ * cut only if it alone is too long; it is then closed and opened again. A table that is cut has its header
+ * in each part. So every part renders.
  *
  * The text comes from callers. It is read once, and cuts are found from what was noted then, so time and
- * memory
- * are linear in its length.
+ * memory are linear in its length.
  */
 import { addressesOf } from './addresses.ts'
 import { type Block, type Bytes, blocksOf, isSpace, type Span } from './blocks.ts'

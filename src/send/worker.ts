@@ -1,8 +1,7 @@
 /**
  * Sends entries of the outbox, message by message. An entry of mode `fail` is sent to its end by the
- * process
- * that its caller waits in. An entry of mode `queue` is sent by the process that holds its lane. Only one
- * message at a time goes to one user.
+ * process that its caller waits in. An entry of mode `queue` is sent by the process that holds its lane.
+ * Only one message at a time goes to one user.
  */
 import { Buffer } from 'node:buffer'
 import { textItem } from '../ilink/encode.ts'
@@ -146,9 +145,8 @@ export class Worker {
   }
 
   /**
-   * Approves a send that waits for a person's yes. If its `when_closed` is `fail` and it may not go now,
-   * it keeps
-   * waiting for approval.
+   * Approves a send that waits for a person's yes. If its `when_closed` is `fail` and it may not go now, it
+   * keeps waiting for approval.
    *
    * @returns the lane that sends it; undefined if it no longer waits for approval
    * @throws SvcError `not_connected`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`
@@ -271,9 +269,8 @@ function settledHere(entry: Entry, nth: number, { status, message_id, error }: D
 type Group = [EntryPart, ...EntryPart[]]
 
 /**
- * Returns whether the verdict keeps back the first message. A message that already has its slot is
- * allowed by
- * the pace: the verdict then is about the message after it.
+ * Returns whether the verdict keeps back the first message. A message that already has its slot is allowed
+ * by the pace: the verdict then is about the message after it.
  */
 const isShut = (verdict: Verdict, { slot }: EntryPart): boolean =>
   verdict.go === 'no' && (verdict.why !== 'pace' || slot === undefined)
