@@ -2,10 +2,8 @@
  * Knows after how many ms a proxy in front of WeChat ends long polls.
  *
  * Such an end brings no messages and means nothing else. The next polls of that address are then expected
- * to end
- * after the same time, so that a dead connection is noticed earlier. We do not end the poll ourselves at
- * that
- * time: a message may be on its way in it, and WeChat may not send that message again.
+ * to end after the same time, so that a dead connection is noticed earlier. We do not end the poll
+ * ourselves at that time: a message may be on its way in it, and WeChat may not send that message again.
  */
 import { isILinkError } from '../ilink/http.ts'
 

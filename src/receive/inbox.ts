@@ -52,12 +52,10 @@ export class Inbox {
    * there are none.
    *
    * The position moves, and the rows are leased to this call. The lease ends when the interface reports
-   * that the
-   * answer was written; otherwise the messages come again, marked `redelivered`. With `ack`, the position
-   * moves to
-   * that row only, and the messages after it come again with each call. With `after`, nothing is leased
-   * and nothing
-   * moves. Messages beyond 4 MiB, or that would take long to decode, wait for the next call.
+   * that the answer was written; otherwise the messages come again, marked `redelivered`. With `ack`, the
+   * position moves to that row only, and the messages after it come again with each call. With `after`,
+   * nothing is leased and nothing moves. Messages beyond 4 MiB, or that would take long to decode, wait for
+   * the next call.
    *
    * @throws SvcError `session_not_found` for a session that does not exist and left no messages,
    *   `invalid_arguments` for a row that cannot be acknowledged, `store_unavailable`, `shutting_down`
@@ -138,9 +136,8 @@ export class Inbox {
 
   /**
    * Yields received messages one by one, oldest first, until the signal aborts or the service stops. When
-   * the
-   * caller asks for the next message, the lease of the one before ends. If reading stops before that, the
-   * message comes again, marked. Retries while the store fails.
+   * the caller asks for the next message, the lease of the one before ends. If reading stops before that,
+   * the message comes again, marked. Retries while the store fails.
    */
   async *follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void> {
     const { clock, closing, log } = this.#runtime

@@ -1,9 +1,7 @@
 /**
  * Stores one polled batch in this order: messages (durable), context tokens, cursor (`Storage.ingest`). A
- * batch
- * that cannot be stored stays in memory and is tried again, so the cursor never passes a message that is
- * not on
- * disk.
+ * batch that cannot be stored stays in memory and is tried again, so the cursor never passes a message that
+ * is not on disk.
  */
 import type { ReceivedWire, Updates } from '../ilink/api.ts'
 import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.ts'
@@ -104,11 +102,9 @@ async function batchOf({ bot, updates, clearAt, clock, log }: Polled): Promise<B
  * Stores a batch, then moves the cursor.
  *
  * @param stopping aborts when the service stops or the right to poll is lost. Not the loop's own signal:
- *   the
- *   messages of a session that is being logged out are stored all the same.
+ *   the messages of a session that is being logged out are stored all the same.
  * @returns the cursor for the next poll; undefined if this loop must end: the session was logged out or
- *   logged
- *   in again, or the service stops before the batch is stored (then the cursor stays before it)
+ *   logged in again, or the service stops before the batch is stored (then the cursor stays before it)
  */
 export async function ingest(
   ports: BatchPorts,

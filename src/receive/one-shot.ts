@@ -1,8 +1,7 @@
 /**
  * The recv operation where no process polls permanently (the library, one-shot commands). The call polls
- * while
- * it waits, and releases its lease with its answer. If another process polls, it returns what that process
- * stored recently.
+ * while it waits, and releases its lease with its answer. If another process polls, it returns what that
+ * process stored recently.
  */
 import type { Call } from '../model/call.ts'
 import type { Message, RecvRequest } from '../model/message.ts'
@@ -54,13 +53,10 @@ export class OneShot {
   }
 
   /**
-   * Like `Inbox.recv`, for a process that does not poll permanently. With the lease it polls every
-   * session and
-   * returns the messages. Without the lease it returns the messages received in the last minute, also
-   * those that
-   * other consumers got, and moves no position; messages that this consumer already got are marked
-   * `redelivered`.
-   * Returns nothing if there is no shared store.
+   * Like `Inbox.recv`, for a process that does not poll permanently. With the lease it polls every session
+   * and returns the messages. Without the lease it returns the messages received in the last minute, also
+   * those that other consumers got, and moves no position; messages that this consumer already got are
+   * marked `redelivered`. Returns nothing if there is no shared store.
    */
   async recv(request: RecvRequest, call: Call): Promise<Message[]> {
     const { clock } = this.#runtime
@@ -98,9 +94,8 @@ export class OneShot {
   }
 
   /**
-   * Polls every session until disposed. Returns undefined if another process polls, or this one is about
-   * to poll
-   * permanently.
+   * Polls every session until disposed. Returns undefined if another process polls, or this one is about to
+   * poll permanently.
    */
   async polling(): Promise<AsyncDisposable | undefined> {
     const cycle = this.#halted ? undefined : await this.#enter()
@@ -159,8 +154,7 @@ export class OneShot {
 
   /**
    * Waits until every session was asked and its messages are committed, or the time is over. Time during
-   * which the
-   * machine stood still does not count.
+   * which the machine stood still does not count.
    */
   async #answered(withinMs: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime

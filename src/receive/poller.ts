@@ -2,12 +2,10 @@
  * Polls all sessions in parallel: runs one loop (`session-poller.ts`) for each login in the session files.
  *
  * The loops are independent. A batch that cannot be stored stays in memory and is stored before that
- * session
- * polls again (`ingest.ts`).
+ * session polls again (`ingest.ts`).
  *
  * Every wait has a deadline. If a wait passes its deadline, a poll is aborted, and its loop starts again
- * after it
- * has ended, so that no bot is polled twice. A commit is not aborted; the delay is logged.
+ * after it has ended, so that no bot is polled twice. A commit is not aborted; the delay is logged.
  */
 import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
@@ -75,14 +73,12 @@ export class Poller {
   }
 
   /**
-   * Polls the sessions of a lease until `stop` aborts or the lease is lost. Then waits until the batches
-   * in memory
-   * are committed. Does not release the lease.
+   * Polls the sessions of a lease until `stop` aborts or the lease is lost. Then waits until the batches in
+   * memory are committed. Does not release the lease.
    *
    * @param options.oneCycle for a single call: upstream is not notified that polling starts or ends, and
-   *   a session
-   *   that has brought messages is polled again only a second later, so that no poll is started just to
-   * be aborted
+   *   a session that has brought messages is polled again only a second later, so that no poll is started
+   *   just to be aborted
    */
   async run(
     lease: Omit<Lease, 'release'>,
@@ -209,8 +205,7 @@ export class Poller {
 
   /**
    * Warns when the sessions come near the limit of parallel polls. Above it, sessions share the slots.
-   * Needed for
-   * the library, and for programs that cannot restart themselves with a higher limit.
+   * Needed for the library, and for programs that cannot restart themselves with a higher limit.
    */
   #tellOfLimit(): void {
     const { log } = this.#runtime

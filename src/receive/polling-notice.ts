@@ -1,7 +1,7 @@
 /**
  * Tells upstream that polling starts (notifystart) and that it ends (notifystop). Without the first,
- * answers may
- * get lost. A late notifystop marks a bot offline that was started again since (protocol notes 5.6).
+ * answers may get lost. A late notifystop marks a bot offline that was started again since (protocol notes
+ * 5.6).
  */
 import type { Account, Api } from '../ilink/api.ts'
 import type { Clock } from '../platform/clock.ts'

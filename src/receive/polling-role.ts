@@ -1,7 +1,6 @@
 /**
- * Decides whether this process polls. A process with a lease polls. Any other follows the store, and
- * takes over
- * when a lease becomes free. Readers work the same in both roles: they read the log.
+ * Decides whether this process polls. A process with a lease polls. Any other follows the store, and takes
+ * over when a lease becomes free. Readers work the same in both roles: they read the log.
  */
 import { SvcError } from '../model/error.ts'
 import type { Runtime } from '../platform/runtime.ts'

@@ -11,8 +11,7 @@ export interface SessionHealth {
   readonly bare: number
   /**
    * Whether it has answered an idle poll with both `msgs` and a cursor. Only then does an answer without
-   * them mean
-   * something.
+   * them mean something.
    */
   readonly whole: boolean
 }
@@ -35,8 +34,7 @@ export function heardIn({ form, messages }: Updates): Heard | undefined {
 
 /**
  * This many bare answers in a row are a lapse. Only one report describes a lapse (protocol notes 5.6), so
- * the
- * first message or cursor ends it.
+ * the first message or cursor ends it.
  */
 const lapsedAfter = 3
 const ladderMs = [5000, 30_000, 2 * 60_000, 10 * 60_000, 30 * 60_000] as const

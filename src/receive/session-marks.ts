@@ -1,7 +1,6 @@
 /**
  * Derives the state of a polled session from its polls (`session-health.ts`), and writes it into the
- * session's
- * file, which all processes read. A caller that asked for a check finds the answer there too.
+ * session's file, which all processes read. A caller that asked for a check finds the answer there too.
  */
 import { SvcError } from '../model/error.ts'
 import type { Marks } from '../model/session.ts'

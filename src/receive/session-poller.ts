@@ -1,7 +1,6 @@
 /**
- * Polls one login in a loop. A loop that fails backs off on its own. A login that upstream refuses (-14)
- * is tried
- * again with increasing waits. Every wait has a deadline, and `watchdog.ts` watches it as well.
+ * Polls one login in a loop. A loop that fails backs off on its own. A login that upstream refuses (-14) is
+ * tried again with increasing waits. Every wait has a deadline, and `watchdog.ts` watches it as well.
  */
 import type { Updates, Upstream } from '../ilink/api.ts'
 import { isILinkError } from '../ilink/http.ts'
@@ -151,8 +150,7 @@ export class SessionPoller implements PolledLogin {
 
   /**
    * Polls once, when a slot is free. Returns undefined if it may not poll, or if the poll failed and the
-   * pause after
-   * it is over.
+   * pause after it is over.
    */
   async #poll(loop: Loop, notice: PollingNotice): Promise<{ updates: Updates; askedAt: number } | undefined> {
     const { signal } = this.stop

@@ -1,13 +1,10 @@
 /**
  * Asks getupdates whether a session works: after another endpoint refused it with -14, which says little
- * about
- * receiving (protocol notes 5.6), and when a person wants to know.
+ * about receiving (protocol notes 5.6), and when a person wants to know.
  *
  * The loop that polls the session gets the answer (`session-poller.ts`), possibly in another process. So
- * the
- * question is written into token.json (`check_at`), which every poller reads. It is answered when it is
- * gone from
- * there.
+ * the question is written into token.json (`check_at`), which every poller reads. It is answered when it is
+ * gone from there.
  */
 import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
@@ -78,8 +75,7 @@ export class TokenCheck {
    * Runs `work`. If it is refused with -14 and getupdates says that the token works, runs it once more.
    *
    * @throws SvcError `session_expired`; `upstream_error` if the token works and the endpoint still
-   *   refuses it, or if
-   *   nothing is known; any other error of `work`
+   *   refuses it, or if nothing is known; any other error of `work`
    */
   async settled<T>(session: string, bot: BotInfo, work: () => Promise<T>): Promise<T> {
     try {

@@ -13,8 +13,8 @@ import type { MessageLog } from '../storage/store.ts'
 const answerBytes = 4 * 1024 * 1024 - 1024
 /**
  * Maximum of stored characters that one answer decodes. At worst, decoding a million characters takes the
- * main
- * thread 0.1 s (Bun 1.4.5, objects of 50,000 keys). A thousand ordinary messages are half of this limit.
+ * main thread 0.1 s (Bun 1.4.5, objects of 50,000 keys). A thousand ordinary messages are half of this
+ * limit.
  */
 const rawCharacters = 2 * 1024 * 1024
 /** Stored characters decoded at a time. */

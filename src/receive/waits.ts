@@ -1,8 +1,7 @@
 /**
  * Lets calls wait for received messages. One read of the store serves all waiting calls, and only calls
- * that a
- * change concerns are woken. With thousands of waiting calls, a read per call at every commit would delay
- * all.
+ * that a change concerns are woken. With thousands of waiting calls, a read per call at every commit would
+ * delay all.
  */
 import { sessionKey } from '../model/session.ts'
 import type { Backlog, MessageLog } from '../storage/store.ts'
@@ -32,8 +31,7 @@ export class Waits {
   readonly #backlog: Backlog
   /**
    * By the key of the session that is read, undefined for all sessions. Thousands may wait, and a message
-   * concerns
-   * few of them.
+   * concerns few of them.
    */
   readonly #waiting = new Map<string | undefined, Set<Wait>>()
   #watching = false
@@ -47,8 +45,7 @@ export class Waits {
 
   /**
    * Resolves when there may be something to read, after `ms`, or when the signal aborts. A woken caller
-   * that does not
-   * read, or that reads and finds something, must call `pass` afterwards.
+   * that does not read, or that reads and finds something, must call `pass` afterwards.
    *
    * @param seen row id of the newest row when the caller last read
    */

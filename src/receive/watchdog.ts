@@ -1,7 +1,6 @@
 /**
- * Watches waits that have deadlines of their own, in case a deadline fails: after a suspend of the
- * machine, if a
- * timer never fires, or if a request does not end even when aborted.
+ * Watches waits that have deadlines of their own, in case a deadline fails: after a suspend of the machine,
+ * if a timer never fires, or if a request does not end even when aborted.
  */
 import { AwakeTime, type Clock } from '../platform/clock.ts'
 
@@ -27,8 +26,7 @@ export class Watchdog {
   constructor(clock: Clock) {
     this.#clock = clock
     // Linux stops the monotonic clock during a suspend. The wall clock shows the gap, but it also steps at
-    // times:
-    // then a poll is aborted without need, and repeated.
+    // times: then a poll is aborted without need, and repeated.
     this.#looks = [clock, { monotonic: () => clock.now() }].map(source => new AwakeTime(source, gapMs))
   }
 

@@ -2,10 +2,9 @@
  * Computes when a user wrote. The window of 24 hours and the quota start at that time (protocol notes 5.1).
  *
  * The time of receipt is not good enough: messages of a backlog have partly used their window, and a
- * message that
- * upstream delivers again must not open a new one. Upstream's time is not either: if our clock is hours
- * off, every
- * window would be closed. So a live message is dated by our own polls, and any other by upstream's time.
+ * message that upstream delivers again must not open a new one. Upstream's time is not either: if our clock
+ * is hours off, every window would be closed. So a live message is dated by our own polls, and any other by
+ * upstream's time.
  */
 
 /** Upstream does not keep messages for this long, so an older time is wrong. */
