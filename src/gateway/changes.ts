@@ -3,8 +3,8 @@
  * sessions.
  *
  * Nothing is read while there is no listener. Events are read forward from the log. Listeners get more
- * about
- * sessions than the log has, so the sessions are checked every second. A check costs only what changed.
+ * about sessions than the log has, so the sessions are checked every second. A check costs only what
+ * changed.
  */
 import type { Accounts } from '../accounts/accounts.ts'
 import type { SessionWatch } from '../accounts/session-watch.ts'
@@ -49,8 +49,7 @@ const readRows = 100
 const lookAtSessionsMs = 1000
 /**
  * Wait after a message, which may be the user's first: by then its context token is written, and all
- * messages of
- * a backlog cause one check.
+ * messages of a backlog cause one check.
  */
 const lookAfterMessageMs = 100
 /** Interval at which a change of only the time of a poll is passed on. */

@@ -37,8 +37,7 @@ export class Conversations {
 
   /**
    * Lists conversations, the one with the newest message first, at most `limit`. Includes logged-out
-   * sessions, as
-   * long as their messages are stored.
+   * sessions, as long as their messages are stored.
    *
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
@@ -88,8 +87,7 @@ export class Conversations {
 
   /**
    * Marks a conversation as unread, as if the newest message had not been read. Changes nothing if it
-   * already has
-   * unread messages.
+   * already has unread messages.
    *
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */

@@ -19,17 +19,13 @@ const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot
 
 /**
  * Claims a data directory. It belongs either to real accounts or to the sandbox, permanently: mixing them
- * would
- * poll WeChat with tokens of the sandbox, or give its users to a real bot. Creates the directory if it
- * does not
- * exist, and also a named media root. Keeps the permissions of existing folders. If they cannot be used,
- * removes
- * the folders it created.
+ * would poll WeChat with tokens of the sandbox, or give its users to a real bot. Creates the directory if
+ * it does not exist, and also a named media root. Keeps the permissions of existing folders. If they cannot
+ * be used, removes the folders it created.
  *
  * @returns whether the directory was created
  * @throws SvcError `invalid_arguments` for the wrong kind of directory; `store_unavailable` if it cannot
- *   be used,
- *   or if a newer version wrote it
+ *   be used, or if a newer version wrote it
  */
 export async function claimDirectory(
   { basePath, sandbox, mediaRoot }: Pick<Config, 'basePath' | 'sandbox'> & { mediaRoot?: string },

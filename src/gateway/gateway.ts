@@ -31,8 +31,7 @@ export interface RunningGateway extends Gateway, AsyncDisposable {
   listensAt(url: string): void
   /**
    * Lets sends under way end while the interfaces stop. Aborts the sends that WeChat does not answer, so
-   * that
-   * their callers still get a result.
+   * that their callers still get a result.
    */
   endSends(): Promise<void>
   /** Ends polling and logins, commits what is in memory, closes the files. Safe to call twice. */

@@ -10,8 +10,7 @@ import type { Storage } from '../storage/storage.ts'
 
 /**
  * Creates a function that resolves the session's name as stored, and a user's name to an id. An id may
- * belong to
- * a user who has not written yet.
+ * belong to a user who has not written yet.
  *
  * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
  */

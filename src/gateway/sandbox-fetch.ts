@@ -58,9 +58,8 @@ export class SandboxClock implements Clock {
 }
 
 /**
- * Wraps `fetch` for the simulated WeChat at `url`: its errors name the simulated WeChat. A missing
- * sandbox is
- * logged once, until it is back. `clock` takes over the time in each answer.
+ * Wraps `fetch` for the simulated WeChat at `url`: its errors name the simulated WeChat. A missing sandbox
+ * is logged once, until it is back. `clock` takes over the time in each answer.
  */
 export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
   let isLogged = false
