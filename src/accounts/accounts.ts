@@ -73,7 +73,7 @@ export class Accounts {
 
   /** Lists all sessions: the default first, then the oldest first. Takes no lock. */
   async list(): Promise<Session[]> {
-    // Callers in the same event-loop turn share one promise of each list, and so one result.
+    // Callers in the same turn of the event loop share one promise of each list, and so one result.
     const of = this.#ports.state.sessions.list()
     const pending = this.#ports.logins.pending()
     if (this.#listed?.of !== of || this.#listed.pending !== pending)
@@ -123,8 +123,7 @@ export class Accounts {
 
   /**
    * Counts the suspect messages of the last day by session. Returns undefined if the log fails: that is
-   * reported
-   * elsewhere, and must not hide any session.
+   * reported elsewhere, and must not hide any session.
    */
   async countSuspects(): Promise<ReadonlyMap<string, number> | undefined> {
     const since = this.#runtime.clock.now() - suspectSpanMs
@@ -132,7 +131,7 @@ export class Accounts {
   }
 
   /**
-   * Tells whether any session is connected, and lists the sessions (or the named one) that receive no messages,
+   * Returns whether any session is connected, and the sessions (or the named one) that receive no messages,
    * or may receive none. Cheap, since every recv calls it.
    */
   async receiving(only?: string): Promise<Receiving> {
@@ -247,7 +246,7 @@ export class Accounts {
   /**
    * Lists the sessions with credentials that have a context token for a user, in routing order, by their
    * current files. Reads only sessions that may know the user. If the store is shared with the process that
-   * polls, it tells which ones.
+   * polls, the store knows which ones.
    */
   async knowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
     const { contexts, sessions } = this.#ports.state

@@ -154,8 +154,7 @@ const latestFirst = (a: SessionUser, b: SessionUser) =>
 
 /**
  * Returns the Unix ms of the next change by time alone: a window closes, or a count that was made by a
- * clock
- * ahead of ours becomes valid.
+ * clock ahead of ours becomes valid.
  */
 function dueOf(contacts: readonly Contact[], users: readonly SessionUser[], now: number): number {
   let due = Number.POSITIVE_INFINITY
