@@ -204,7 +204,7 @@ export class Poller {
   }
 
   /**
-   * Warns when the sessions come near the limit of parallel polls. Above it, sessions share the slots.
+   * Warns when the sessions come near the limit of parallel polls. Above it, sessions poll one after the other.
    * Needed for the library, and for programs that cannot restart themselves with a higher limit.
    */
   #tellOfLimit(): void {

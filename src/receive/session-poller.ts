@@ -19,7 +19,7 @@ import { endingWith, type Wait } from './watchdog.ts'
 
 export interface PollerPorts extends BatchPorts {
   upstream: Pick<Upstream, 'api' | 'account'>
-  /** Limits the polls that are held at the same time; further ones wait for a free slot. */
+  /** Limits the polls that are held at the same time; further ones wait. */
   slots: Slots
 }
 
@@ -149,13 +149,13 @@ export class SessionPoller implements PolledLogin {
   }
 
   /**
-   * Polls once, when a slot is free. Returns undefined if it may not poll, or if the poll failed and the
-   * pause after it is over.
+   * Polls once, as soon as the limit of parallel polls allows it. Returns undefined if it may not poll, or if
+   * the poll failed and the pause after it is over.
    */
   async #poll(loop: Loop, notice: PollingNotice): Promise<{ updates: Updates; askedAt: number } | undefined> {
     const { signal } = this.stop
     try {
-      using _slot = await this.#ports.slots.take(signal)
+      using _permit = await this.#ports.slots.take(signal)
       if (!this.#run.mayPoll(this.name)) {
         await this.#pause(tryAgainMs)
         return undefined
