@@ -18,7 +18,7 @@ import { ensurePrivateDir } from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
 import { Bus, named, type Runtime } from '../platform/runtime.ts'
-import { fetchSlots as slots } from '../platform/slots.ts'
+import { fetchSlots as permits } from '../platform/slots.ts'
 import { Delivery } from '../push/delivery.ts'
 import type { Meant } from '../push/events.ts'
 import { Feed } from '../push/feed.ts'
@@ -105,11 +105,11 @@ export function connect(
   const judged: Fetch = (url, init) => (trusted(new URL(url)) ? apiFetch : judgedFetch)(url, init)
   const fetch = sandboxUrl === undefined ? judged : sandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
   return {
-    api: new Api({ fetch, channelVersion: config.channelVersion, version, slots }),
+    api: new Api({ fetch, channelVersion: config.channelVersion, version, slots: permits }),
     account: bot => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token }),
     loginUrl,
     sandboxed: sandboxUrl !== undefined,
-    cdn: createCdn({ fetch: judged, trusted, slots: slots.media, clock }),
+    cdn: createCdn({ fetch: judged, trusted, slots: permits.media, clock }),
     cdnUrl,
     trusted,
   }
@@ -132,7 +132,7 @@ export function openReceive(
       if (row !== 'duplicate') bus.tell('received', batch.messages[nth]!.msg_type)
     return ingested
   }
-  const poller = new Poller({ upstream, sessions, ingest, slots: slots.polls }, named(runtime, 'poller'))
+  const poller = new Poller({ upstream, sessions, ingest, slots: permits.polls }, named(runtime, 'poller'))
   const polling = { leases, poller, shared }
   const pollingRole = new PollingRole(polling, named(runtime, 'polling'))
   const inbox = new Inbox({ store, sessions, views }, named(runtime, 'inbox'))
@@ -152,8 +152,8 @@ export function openAccounts(
   runtime: Runtime,
 ) {
   const most = () => ({
-    pending: Math.min(slots.logins.size, maxPendingLogins),
-    sessions: pollingRole.role === 'poller' ? slots.polls.size : Number.POSITIVE_INFINITY,
+    pending: Math.min(permits.logins.size, maxPendingLogins),
+    sessions: pollingRole.role === 'poller' ? permits.polls.size : Number.POSITIVE_INFINITY,
   })
   const ports = { upstream, sessions: state.sessions, flows: state.logins, most, oneShot }
   const logins = new Logins(ports, named(runtime, 'logins'))
